@@ -32,7 +32,7 @@ def small_spark(bench: Bench) -> list[Row]:
             "s",
             peer=peer,
             peer_values=theirs,
-            budget=Budget(bound=0.25, on="value"),
+            budget=Budget(bound=0.11, on="value"),
             recorded=kafka_recorded.SMALL_SPARK,
         ),
         row(

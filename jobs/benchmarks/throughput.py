@@ -17,13 +17,13 @@ from kafka_on_spark.spark.run.task_runner import task_count
 def append(bench: Bench) -> list[Row]:
     """Measure keyed appends, against writing the same rows once as Parquet."""
     return [
-        _append(bench, "append, keyed, 3 replicas, acks=all, flushed", ["key", "value"], 1.25),
+        _append(bench, "append, keyed, 3 replicas, acks=all, flushed", ["key", "value"], 1.0),
     ]
 
 
 def append_keyless(bench: Bench) -> list[Row]:
     """Measure the same without keys."""
-    return [_append(bench, "append, keyless, 3 replicas, acks=all, flushed", ["value"], 1.15)]
+    return [_append(bench, "append, keyless, 3 replicas, acks=all, flushed", ["value"], 0.9)]
 
 
 def _append(bench: Bench, name: str, columns: list[str], ratio_max: float) -> Row:
@@ -96,7 +96,7 @@ def replicate(bench: Bench) -> list[Row]:
             "MB/s",
             peer="as many tasks copy the same files and flush them",
             peer_values=theirs,
-            budget=Budget(bound=0.8, on="ratio", is_most=False),
+            budget=Budget(bound=0.9, on="ratio", is_most=False),
         )
     ]
 
@@ -141,7 +141,7 @@ def read(bench: Bench) -> list[Row]:
             "s",
             peer="Spark reads the same columns from Delta (zstd)",
             peer_values=theirs,
-            budget=Budget(bound=1.5, on="ratio"),
+            budget=Budget(bound=1.15, on="ratio"),
             recorded=kafka_recorded.READ,
         )
     ]
