@@ -104,9 +104,11 @@ class StorageOptions:
 
         Raises:
             KafkaStorageError: They name credentials that this process does not find.
+            InvalidRootError: They, or the environment, switch the conditional put off.
         """
         if is_local(url):
             return {}
+        check_safe(os.environ)  # again: it may have been changed since
         scope = {name: str(text) for name, text in self._scope(url).items()}
         options = resolve_credentials(scope, url)
         check_safe(options)

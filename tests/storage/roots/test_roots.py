@@ -100,6 +100,7 @@ UNSAFE = [
     ("AWS_S3_LOCKING_PROVIDER",    "dynamodb"),
     ("aws_conditional_put",        "disabled"),
     ("AWS_CONDITIONAL_PUT",        "dynamo:table"),
+    ("AWS_CONDITIONAL_PUT",        "disabled"),
 ]
 
 
@@ -116,6 +117,15 @@ def test_setting_that_switches_conditional_puts_off_is_refused(monkeypatch, name
     # An executor's environment is another than the driver's.
     with pytest.raises(InvalidRootError, match=name):
         pickle.loads(pickle.dumps(before))
+
+
+@pytest.mark.parametrize("name, value", UNSAFE)
+def test_setting_that_switches_conditional_puts_off_later_is_refused_before_a_put(monkeypatch, name, value):
+    files = RootFiles("s3://bucket", StorageOptions({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}))
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidRootError, match=f"{name} switches conditional puts off"):
+        files.write_if_absent("s3://bucket/file", b"")
 
 
 @pytest.mark.parametrize("name, value", [
