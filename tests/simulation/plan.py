@@ -7,8 +7,27 @@ from typing import Final
 
 CALL_FAULTS: Final = {
     "load": ("stale", "failed", "mistaken", "slow", "hung"),
-    "commit": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung", "torn"),
-    "metadata append": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung"),
+    "commit": (
+        "lost",
+        "unsaid",
+        "delayed",
+        "resolved",
+        "refused",
+        "slow",
+        "hung",
+        "torn",
+        "asleep",
+    ),
+    "metadata append": (
+        "lost",
+        "unsaid",
+        "delayed",
+        "resolved",
+        "refused",
+        "slow",
+        "hung",
+        "asleep",
+    ),
     "metadata read": ("failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
     "put": ("failed", "slow", "hung"),
@@ -54,6 +73,10 @@ RESTORED_EVERY: Final = 15
 """One seed in so many has a plan in which lost replicas are put right, and taken back."""
 
 
+CLEANED_EVERY: Final = 5
+"""One seed in so many has old commits that go while processes sleep."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One seed's cluster and dangers.
@@ -78,6 +101,7 @@ class Plan:
         sweep_ms: replica.sweep.interval.ms.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
+        commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
@@ -102,6 +126,7 @@ class Plan:
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
     is_uncontrolled: bool = False
+    commits_kept: int | None = None
 
     @property
     def are_clocks_right(self) -> bool:
@@ -207,7 +232,7 @@ def plan_of(seed: int) -> Plan:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
     calls = sorted(
-        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "torn"}
+        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "torn", "asleep"}
     )
     plan = Plan(
         seed=seed,
@@ -231,9 +256,22 @@ def plan_of(seed: int) -> Plan:
         sweep_ms=rng.choice([100, 1000, 10_000]),
         verdict_ms=rng.choice([20, 100, 300, 2000]),
     )
+    if seed % CLEANED_EVERY == 1:
+        plan = _cleaned(plan)
     if seed % RESTORED_EVERY == 3:
         return _restored(plan)
     return _unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
+
+
+def _cleaned(plan: Plan) -> Plan:
+    """Return the plan with commits that are cleaned soon, and processes that sleep meanwhile in one
+    of theirs; drawn apart, so that its other dangers are as ever."""
+    rng = random.Random(f"plan/{plan.seed}/cleaned")
+    return replace(
+        plan,
+        commits_kept=rng.choice([1, 1, 2, 4]),
+        call_faults=plan.call_faults | {"asleep": rng.choice([0.02, 0.05, 0.1])},
+    )
 
 
 def _restored(plan: Plan) -> Plan:

@@ -95,6 +95,7 @@ class Simulation:
         self.faults = Faults(
             plan, self.world, self.checker.ledger, self._all_nodes, self._make_again
         )
+        self.world.commits_kept = plan.commits_kept
         self.world.are_clocks_right = plan.are_clocks_right
         self._create()
         disks.observer = self.checker

@@ -86,9 +86,32 @@ def hanging(seed: int) -> Plan:
     )
 
 
+def sleepy(seed: int) -> Plan:
+    """Return a plan of processes that sleep in their commits while others commit and clean, and of
+    inspections that fail in passing: one that takes an old version for the newest is the second."""
+    return replace(
+        plan_of(seed),
+        brokers=3,
+        partitions=1,
+        min_isr=2,
+        clients=("p0", "p1", None),
+        steps=1500,
+        controllers=2,
+        replicators=1,
+        lag_ms=2000,
+        session_ms=1500,
+        verdict_ms=20,
+        sweep_ms=1000,
+        events={"freeze": 0.002},
+        call_faults={"asleep": 0.03, "mistaken": 0.05},
+        is_unclean=False,
+        commits_kept=1,
+    )
+
+
 def plans() -> list[Plan]:
     """Return plans to try in turn, of all sorts."""
-    makers = (plan_of, eager, hasty, damaged, hanging)
+    makers = (plan_of, eager, hasty, damaged, hanging, sleepy)
     return [make(seed) for seed in range(SEEDS_MAX) for make in makers]
 
 

@@ -23,6 +23,7 @@ from kafka_on_spark.service.control import removing_replicas
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
+from tests.simulation.world import adapters, commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,10 @@ def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
     return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
 
 
+def _as_it_was(states: Any, seen: int) -> Any:
+    return states[seen]
+
+
 class _NeverError(Exception):
     """No error is of this kind."""
 
@@ -187,5 +192,15 @@ MUTANTS = [
             (removing_replicas, "is_assigned", _no),
             (removing_replicas, "times_unassigned", _all_long_ago),
         ),
+    ),
+    # That such a put is unknown, and not in conflict, does no harm to be without here: who decides
+    # again finds the files of his append in the log. tests/search/logs sees it.
+    Mutant(
+        "what is seen at a version counts only if the commit before it is there",
+        ((commits, "is_vouched_for", _yes),),
+    ),
+    Mutant(
+        "a follower whose newest commit is cleaned opens the table anew",
+        ((adapters, "opened_anew", _as_it_was),),
     ),
 ]

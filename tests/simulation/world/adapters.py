@@ -17,7 +17,6 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
-    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -26,17 +25,12 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
 from tests.simulation.world.disks import Disks, Root, Table, folder
 from tests.simulation.world.scheduler import Node, Scheduler
 
-LEFT_BEHIND: type[KafkaOnSparkError] = CommitOutcomeUnknownError
-"""What is said of a commit that nobody waited for any longer: it may land."""
-
 FAILED = ("failed", "hung")
 """What an inspection can meet, and then has seen nothing."""
-
-SETTLE_TRIES: int = 6
-"""Looks for one's own commit before its outcome is called unknown."""
 
 
 @dataclass(slots=True)
@@ -52,6 +46,7 @@ class World:
         are_clocks_right: All wall clocks say the same.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
+        commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
     """
@@ -64,6 +59,7 @@ class World:
     are_clocks_right: bool = True
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
+    commits_kept: int | None = None
 
     def later(self, steps: int, put: Callable[[], None]) -> None:
         """Have `put` land after so many steps of the simulation."""
@@ -76,37 +72,6 @@ class World:
             self.pending = [each for each in self.pending if each not in due]
             for _, put in due:
                 put()
-
-
-def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]) -> None:
-    """Do a conditional put that meets `fault`; return if it is certainly ours.
-
-    Raises:
-        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta/commit_outcomes.py`.
-    """
-    if fault in ("lost", "delayed", "hung"):
-
-        def land() -> None:
-            landed = put()
-            world.seen["delayed put landed" if landed else "delayed put found its place taken"] += 1
-
-        if fault == "delayed" or (fault == "hung" and node.rng.random() < 0.5):
-            world.later(1 + node.rng.randrange(300), land)
-        kind = CommitOutcomeUnknownError if fault != "hung" else LEFT_BEHIND
-        raise kind("the store failed while committing")
-    is_ours = put()
-    if fault == "unsaid":  # the effect is there, the answer is not, and can't be looked for
-        raise CommitOutcomeUnknownError("the store failed while committing")
-    if fault == "resolved":  # the first answer was lost; its own id, or another's, is found
-        world.scheduler.call("resolve")
-        world.seen[
-            "unknown resolved as committed" if is_ours else "unknown resolved as conflict"
-        ] += 1
-    if not is_ours:
-        world.seen["conflict"] += 1
-        if node.was_frozen:
-            world.seen["zombie lost its commit"] += 1
-        raise CommitConflictError("version is taken")
 
 
 class SimulatedReplicaLog:
@@ -135,7 +100,7 @@ class SimulatedReplicaLog:
         table = self._table(root)
         if table.is_emptied:
             raise CorruptLogError("a commit is gone or empty")
-        state = table.state
+        state = self._followed(table)
         # A listing may miss what is new, but not for ever: the next listing shows it.
         is_stale = fault == "stale" and folder(self._address) not in self._world.mistaken
         if is_stale and not self._was_stale:
@@ -146,6 +111,14 @@ class SimulatedReplicaLog:
         self._seen_version = state.version
         check_log(state)
         return state
+
+    def _followed(self, table: Table) -> ReplicaState:
+        """Return the newest state: followed from the commit that this handle knows, or opened."""
+        newest, seen = table.state.version, self._seen_version
+        if seen < 0 or is_kept(self._world.commits_kept, newest, seen):
+            return table.state
+        self._world.seen["cleaned log opened anew"] += 1
+        return opened_anew(table.states, seen)
 
     def _be_mistaken(self) -> None:
         """Say of a table that it is wrong, which it is not: once, of any replica."""
@@ -191,10 +164,20 @@ class SimulatedReplicaLog:
             self._world.disks.commit_nothing(self._address, version)
         if fault == "torn" or self._world.disks.table(self._address) is None:
             raise CommitOutcomeUnknownError("the store failed while committing")
-        _commit(self._world, self._node, fault, put)
+        place = Place(
+            version,
+            lambda: self._newest(state.version),
+            self._world.commits_kept,
+            lambda: root.can_read,
+        )
+        commit(self._world, self._node, fault, put, place)
         after = state.apply(change)
         self._seen_version = after.version
         return after
+
+    def _newest(self, known: int) -> int:
+        table = self._world.disks.table(self._address)
+        return known if table is None else table.state.version
 
     def maintain(self) -> None:
         """Nothing is due in memory."""
@@ -321,19 +304,28 @@ class SimulatedMetadataLog:
         fault = self._world.scheduler.call("metadata append")
         self._check_answers(None)
         disks = self._world.disks
-        made: list[MetadataBatch] = []
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
         def put() -> bool:
             if self.is_replaced():
                 return False
-            batch = disks.append_metadata(records, stamp, expected_offset)
-            made.extend([] if batch is None else [batch])
-            return batch is not None
+            return disks.append_metadata(records, stamp, expected_offset) is not None
 
         if fault == "refused":
             raise KafkaStorageError("the metadata root does not answer")
-        _commit(self._world, self._node, fault, put)
-        return made[0]
+        version = self._version_at(expected_offset)
+        place = Place(
+            version,
+            lambda: len(disks.batches) - 1,
+            self._world.commits_kept,
+            lambda: not disks.is_metadata_away,
+        )
+        commit(self._world, self._node, fault, put, place)
+        return batch
+
+    def _version_at(self, offset: Offset) -> int:
+        """Return the version of the batch that begins at `offset`, or will."""
+        return bisect_left(self._world.disks.batches, offset, key=lambda batch: batch.base_offset)
 
     def _check_answers(self, fault: str | None) -> None:
         if self._world.disks.is_metadata_away or fault in FAILED:
