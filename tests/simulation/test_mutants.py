@@ -24,6 +24,7 @@ def eager(seed: int) -> Plan:
         replicators=2,
         lag_ms=500,
         events={"offline": 0.02, "freeze": 0.01, "kill": 0.004, "second driver": 0.004},
+        commits_kept=None,
         call_faults={"slow": 0.02, "stale": 0.02},
     )
 
@@ -42,6 +43,7 @@ def hasty(seed: int) -> Plan:
         lag_ms=60,
         session_ms=40,
         events={"offline": 0.02, "freeze": 0.01},
+        commits_kept=None,
         call_faults={"slow": 0.05},
         is_unclean=False,
     )
@@ -62,6 +64,7 @@ def damaged(seed: int) -> Plan:
         session_ms=40,
         verdict_ms=20,
         events={"rot": 0.01, "mend": 0.05, "offline": 0.02, "blink": 0.01},
+        commits_kept=None,
         call_faults={"failed": 0.02, "mistaken": 0.02},
         is_unclean=True,
     )
@@ -81,6 +84,7 @@ def hanging(seed: int) -> Plan:
         lag_ms=300,
         session_ms=100,
         events={"offline": 0.006},
+        commits_kept=None,
         call_faults={"delayed": 0.3, "hung": 0.003},
         is_unclean=False,
     )
