@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -192,17 +193,6 @@ class _Store:
             raise FileNotFoundError(path)
 
 
-class _LocalFilesystem:
-    """What of fsspec is used on a local disk: files are deleted."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._ask = answers.ask
-
-    def rm(self, path: str, *, recursive: bool) -> None:
-        if not self._ask("unlink", [path]):
-            raise FileNotFoundError(path)
-
-
 COMMIT_BYTES: Final = 900
 """All commits are padded to this: a store tells one's own commit from another's by its size first."""
 
@@ -260,8 +250,6 @@ def checkpoint_bytes(counters: tuple[tuple[str, int], ...]) -> bytes:
 def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     """Have the code of logs get its answers from `answers`; the table is at LOCAL or at STORE."""
     local, store = _Local(answers), _Store(answers)
-    is_local = uri == LOCAL
-    filesystem: Any = _LocalFilesystem(answers) if is_local else store
     read_parquet = lru_cache(maxsize=4096)(
         lambda content, path, columns: parquet_files.read_parquet(content, path, columns=columns)
     )
@@ -271,9 +259,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
 
     checkpoint_step = lru_cache(maxsize=4096)(log_parsing.checkpoint_step)
     encode = conditional_commit.encode_commit
-    system = SimpleNamespace(
-        listdir=local.names, unlink=local.unlink, rename=local.rename, path=os.path
-    )
+    system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
         (commit_files, "_put_local", local.put),
         (commit_files, "_local_stamp", local.stamp),
@@ -281,9 +267,10 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
         (roots, "os", system),
-        (roots, "filesystem", lambda path, options: filesystem),
-        (log_cleaning, "os", system),
-        (checkpoints, "os", system),
+        (roots, "delete", local.unlink),
+        (roots, "filesystem", lambda path, options: store),
+        (log_cleaning, "delete_file", local.unlink),
+        (checkpoints, "rename", local.rename),
         (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
@@ -295,7 +282,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (conditional_commit, "encode_commit", lambda **of: padded(encode(**of))),
         (commit_outcomes, "until_found", lambda ask, seconds: ask()),
         (
-            checkpoints,
+            deltalake,
             "DeltaTable",
             lambda uri, version, storage_options: DeltaRs(answers, uri, version),
         ),
