@@ -7,7 +7,7 @@ from tests.power.states.life import record_upkeep
 from tests.power.states.looking import all_states, spread, violations
 
 AT_BEGINNINGS = 150
-A_ROUND = 900
+A_ROUND = 3000
 GO_ON_EACH = 25
 
 

@@ -91,8 +91,8 @@ def write_checkpoint(
         _set_aside(files, uri, path)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
     if is_local(uri):
-        # Not the hint: one whose bytes are lost is passed over by every engine.
-        flush([path, log_folder(uri)])
+        # Our own code needs no hint; not every engine passes over one that has lost its bytes.
+        flush([path, hint_path(uri), log_folder(uri)])
 
 
 def _is_of(files: RootFiles, path: str, state: TableState) -> bool:

@@ -12,6 +12,7 @@ _KINDS: Final = (
     (rf".*/{_METADATA}/\d{{20}}-{_HEX}\.parquet", "metadata rows"),
     (r".*/_delta_log/\d{20}\.json", "a replica's commit"),
     (r".*/_delta_log/\d{20}\.checkpoint\.parquet", "a replica's checkpoint"),
+    (r".*/_delta_log/_last_checkpoint", "a hint at a checkpoint"),
     (r".*/\d+-[0-9a-f]+-[0-9a-f]+\.parquet", "a segment"),
     (r".*/meta\.properties", "an identity"),
     (r".*/snapshots/.*\.parquet", "a snapshot"),
@@ -33,6 +34,6 @@ def kind_of_flush(path: str, before: str, *, is_folder: bool) -> str:
     """Return what a flush of a path is of; `before`: the path of the flush before it."""
     for pattern, kind in _FOLDERS if is_folder else _KINDS:
         if re.fullmatch(pattern, path):
-            is_after = before.startswith(f"{path}/") and before.endswith(".checkpoint.parquet")
+            is_after = path.endswith("_delta_log") and before == f"{path}/_last_checkpoint"
             return f"{kind} after a checkpoint" if is_after else kind
     return "a folder above a root" if is_folder else f"another file: {path}"

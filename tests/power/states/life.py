@@ -108,16 +108,16 @@ def begin(life: Life) -> None:
 
 
 def go_on(life: Life, base: Path, rounds: int) -> None:
-    """Append, control, replicate and delete, by another process."""
+    """Append, control, replicate and delete, by processes that end: that writes what is due."""
     replica_store.cache_clear()
-    with Cluster.open(metadata_root(base)) as cluster:
-        for number in range(rounds):
-            life.append(cluster, 3)
+    for number in range(rounds):
+        for _ in range(3):
+            with Cluster.open(metadata_root(base)) as cluster:
+                life.append(cluster, 3)
+        with Cluster.open(metadata_root(base)) as cluster:
             cluster.run_controller()
-            life.append(cluster, 3)
             cluster.replicate()
-            life.delete_records(cluster, 3 + 6 * number)
-        life.append(cluster)
+            life.delete_records(cluster, 3 + 9 * number)
 
 
 def record_beginning(base: Path) -> Record:

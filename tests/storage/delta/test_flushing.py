@@ -152,6 +152,7 @@ def test_checkpoint_is_flushed(log, uri, flushed):
 
     assert flushed == [
         f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
+        f"{uri}/_delta_log/_last_checkpoint",
         f"{uri}/_delta_log",
     ]
 
@@ -194,6 +195,7 @@ def test_what_a_checkpoint_sums_up_is_flushed_before_it(uri, flushed, hint):
         *(str(commit_file(uri, version)) for version in range(11)),
         f"{uri}/_delta_log",
         f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
+        f"{uri}/_delta_log/_last_checkpoint",
         f"{uri}/_delta_log",
     ]
 
