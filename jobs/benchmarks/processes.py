@@ -37,7 +37,7 @@ def processes(bench: Bench) -> list[Row]:
             "appends/s",
             peer=peer,
             peer_values=[len(peers) / span],
-            budget=Budget(bound=40, on="value", is_most=False),
+            budget=Budget(bound=1.8, on="ratio", is_most=False),
         ),
         row(
             f"{name}: 99 %",
@@ -45,7 +45,7 @@ def processes(bench: Bench) -> list[Row]:
             "s",
             peer=peer,
             peer_values=[percentile(peers, 0.99)],
-            budget=Budget(bound=1, on="value"),
+            budget=Budget(bound=0.3, on="value"),
         ),
         row(f"{name}: slowest", [max(ours)], "s", peer=peer, peer_values=[max(peers)]),
     ]
