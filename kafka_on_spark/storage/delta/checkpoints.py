@@ -60,6 +60,14 @@ def turn_after(version: int, turn: int, interval: int) -> int:
     return version if version % max(interval // TURNS, 1) == 0 else turn
 
 
+def is_overdue(version: int, interval: int) -> bool:
+    """Return whether a checkpoint is overdue that is not there: then it is everybody's turn.
+
+    Its writer has died, or has put the due version through a handle that writes none.
+    """
+    return version % interval >= max(interval // 2, 1)
+
+
 def write_checkpoint(
     files: RootFiles, uri: str, state: TableState, options: StorageOptions
 ) -> None:

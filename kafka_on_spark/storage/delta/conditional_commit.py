@@ -33,6 +33,7 @@ from kafka_on_spark.storage.calls.deadlines import RootLock, within
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason
 from kafka_on_spark.storage.delta.checkpoints import (
     CHECKPOINT_INTERVAL,
+    is_overdue,
     turn_after,
     write_checkpoint,
 )
@@ -361,8 +362,9 @@ class DeltaLog:
     def may_need_checkpoint(self) -> bool:
         """Return whether a checkpoint may be due that this process writes. It needs no lock."""
         due = self.version - self.version % CHECKPOINT_INTERVAL
-        is_known = self._state is not None and self._flush_failure is None
-        return is_known and max(self._checkpoint_version, 0) < due <= self._turn
+        if self._state is None or self._flush_failure or due <= max(self._checkpoint_version, 0):
+            return False
+        return due <= self._turn or is_overdue(self.version, CHECKPOINT_INTERVAL)
 
     def checkpoint_if_due(self) -> None:
         """Write a checkpoint if one is due and it is this process's turn, and delete the commits
