@@ -87,11 +87,14 @@ class SegmentStore(Protocol):
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         """Copy `segments` to `target`, verified by size and digest, and durable.
 
         A segment that `target` has already, complete and undamaged, is not copied. `names` are the
-        names in `target`, where they differ.
+        names in `target`, where they differ. `is_staged`: they were written to `target` just now,
+        and flushed: one of the right size is complete and undamaged.
 
         Raises:
             CorruptLogError: The source's bytes are not what the name says.

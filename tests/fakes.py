@@ -267,6 +267,8 @@ class MemorySegmentStore:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         if not segments:
             return

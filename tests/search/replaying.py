@@ -294,6 +294,8 @@ class _SegmentStore:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         """A copy touches nothing that others see."""
 

@@ -1,7 +1,7 @@
 """Appended → acknowledged: the ISR fetches an append, and the high watermark passes it.
 
-Each other in-sync replica fetches. The first time its files are there already: what was staged is
-not copied, read or flushed again. A metadata commit then moves the
+Each other in-sync replica fetches. What was staged for it is there already, and is not read and
+flushed again at the first try. A metadata commit then moves the
 high watermark. An append is acknowledged when the high watermark has passed it **and** it stands at
 that offset in the log of the *current* leader (I2): a high watermark past its offset alone would
 acknowledge records that are lost.
@@ -53,7 +53,7 @@ def fetch_to_isr(
 
 @dataclass(frozen=True, slots=True)
 class _JustStaged:
-    """A SegmentStore that does not copy what `part`'s holders have: they have it flushed."""
+    """A SegmentStore that knows which replicas have the files of `part`, flushed."""
 
     segments: SegmentStore
     part: StagedPart
@@ -64,12 +64,12 @@ class _JustStaged:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         is_holder = any(each.replica_uuid == target.replica_uuid for each in self.part.holders)
-        if names is None and is_holder:
-            staged = self.part.batch.segments
-            segments = [segment for segment in segments if segment not in staged]
-        self.segments.copy(source, target, segments, names)
+        are_staged = names is None and set(segments) <= set(self.part.batch.segments)
+        self.segments.copy(source, target, segments, names, is_staged=is_holder and are_staged)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         self.segments.check(address, segment)

@@ -156,6 +156,8 @@ class DryRunSegments:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         """Do nothing: what is counted as copied is what the table would name."""
 

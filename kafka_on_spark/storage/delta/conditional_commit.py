@@ -367,9 +367,8 @@ class DeltaLog:
         return due <= self._turn or is_overdue(self.version, CHECKPOINT_INTERVAL)
 
     def checkpoint_if_due(self) -> None:
-        """Write a checkpoint if one is due and it is this process's turn, and delete the commits
-        that it makes needless. Commits go on meanwhile; a failure costs speed and space only.
-        """
+        """Write a checkpoint if one is due and this process's turn, and delete what it makes
+        needless. Commits go on meanwhile; a failure costs speed and space only."""
         if not self.may_need_checkpoint():
             return
         try:

@@ -311,10 +311,13 @@ class FileSegmentStore:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         """Copy `segments` to `target`, checked by size and digest, and durable."""
         if segments:
-            within(target.root, partial(self._copy, source, target, segments, names))
+            copy = partial(self._copy, source, target, segments, names, is_staged=is_staged)
+            within(target.root, copy)
 
     def _copy(
         self,
@@ -322,6 +325,8 @@ class FileSegmentStore:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None,
+        *,
+        is_staged: bool,
     ) -> None:
         create_folder(target, self._options)
         targets = RootFiles(target.root, self._options)
@@ -329,14 +334,18 @@ class FileSegmentStore:
         missing = []
         for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
             path = f"{folder}/{name}"
+            if is_staged and targets.size(path) == segment.size_bytes:
+                continue
+            is_staged = False
             if self._is_there(targets, path, segment):
                 # Its writer may not have flushed it.
                 if target.is_flushed:
                     flush([path])
                 continue
             missing.append((path, segment_pieces(source, segment, self._options)))
-        targets.write_all(missing, is_flushed=target.is_flushed)
-        flush_folder(target)
+        if not is_staged:
+            targets.write_all(missing, is_flushed=target.is_flushed)
+            flush_folder(target)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         """Check that a replica has a segment, by size and digest."""

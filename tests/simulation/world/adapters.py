@@ -242,6 +242,8 @@ class SimulatedSegmentStore:
         target: ReplicaAddress,
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
     ) -> None:
         origin, root = (self._world.disks.roots[each.root] for each in (source, target))
         for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):

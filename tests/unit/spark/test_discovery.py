@@ -18,7 +18,7 @@ DefaultSource({{}})
 """
 
 
-@pytest.mark.parametrize("lacking", ["deltalake", "pyarrow", "kafka_on_spark"])
+@pytest.mark.parametrize("lacking", ["pyarrow", "kafka_on_spark"])
 def test_a_python_that_lacks_a_package_says_so_and_what_to_do(lacking):
     code = ASKING.format(path=PATH, lacking=[lacking])
 
