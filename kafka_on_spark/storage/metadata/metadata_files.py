@@ -115,14 +115,18 @@ def _write(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
-    """Return the batches of a file, in order.
+def decode_file(
+    content: bytes | None, path: str, *, from_offset: int = 0, end_offset: int | None = None
+) -> list[MetadataBatch]:
+    """Return the batches of a file that lie between two offsets, in order. A merged file may hold
+    many others: they are read, which is cheap, and not made.
 
     Raises:
         CorruptLogError: It is missing, damaged, or holds records that this version can't read.
     """
     with parsing("a file of the metadata log", path):
-        return [_batch(table) for table in _batch_tables(_read(content, path))]
+        tables = _batch_tables(_read(content, path), from_offset, end_offset)
+        return [_batch(table) for table in tables]
 
 
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
@@ -173,12 +177,16 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, SLICE_ROWS)
 
 
-def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows of each batch, in offset order."""
+def _batch_tables(
+    table: pa.Table, from_offset: int = 0, end_offset: int | None = None
+) -> Iterator[pa.Table]:
+    """Yield the rows of each batch between two offsets, in offset order."""
     bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
     starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
     for start, end in pairwise(starts):
-        yield table.slice(start, end - start)
+        base = int(bases[start])
+        if base >= from_offset and (end_offset is None or base + end - start <= end_offset):
+            yield table.slice(start, end - start)
 
 
 def _read(content: bytes | None, path: str) -> pa.Table:

@@ -7,6 +7,7 @@ can query the table. Snapshots are Parquet files of the same columns beside it.
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -45,7 +46,11 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     remove_file,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
-from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
+from kafka_on_spark.storage.metadata.metadata_snapshots import (
+    newest_snapshot,
+    newest_snapshot_end,
+    write_snapshot,
+)
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 from kafka_on_spark.storage.temporaries import clean_metadata_root
 
@@ -323,7 +328,8 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             self._refresh()
-            merged = files_to_merge(log_files(self._delta.active_files()))
+            files = log_files(self._delta.active_files())
+        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self.root))
         if not merged:
             return
         add = write_merged(self._files, self.uri, merged)

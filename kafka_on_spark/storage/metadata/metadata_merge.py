@@ -1,9 +1,11 @@
 """Decides which small files of the metadata log to merge, and writes the merged file.
 
-The log stays complete, since it *is* the history; but each file makes every commit slower.
+The log stays complete, since it *is* the history; but each file makes every checkpoint longer, and
+every opening of the table. A row is written again at most once a size class.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Final
 from uuid import uuid4
 
@@ -17,30 +19,58 @@ MERGED_FILES_MIN: Final = 32
 """Files of one size class to merge at once, at least. Each active file costs every commit about
 0.02 ms, and a merge costs one commit."""
 
-MERGED_BELOW_RECORDS: Final = (32, 1024)
-"""Size classes of files to merge: first those of single decisions, then the results of that.
-Larger files stay: a merge of them would read more than commits gain."""
+MERGED_BELOW_RECORDS: Final = (32, 1024, 32_768)
+"""Size classes of files to merge: first those of single decisions, then the results of that, then
+the results of that. A log of a million records has about 30 files, and 70 of its newest ones."""
+
+TAIL_CLASSES: Final = 2
+"""The first classes, which are merged wherever they lie. Files of a larger class are merged only
+below the newest snapshot: whoever opens the cluster reads the files from that on, and would read
+many rows that the snapshot has."""
+
+MERGED_RECORDS_MAX: Final = 1 << 17
+"""Records of a merged file, about: a process that merges or reads it holds them all."""
 
 
-def files_to_merge(files: Sequence[LogFile]) -> list[LogFile]:
+def files_to_merge(
+    files: Sequence[LogFile], snapshot_end: Callable[[], int] = lambda: 0
+) -> list[LogFile]:
     """Return the adjacent files to merge into one, in order, or none.
 
     The smallest class comes first. Smaller files between those of a class are merged with them, and
     don't count: otherwise the newest merged file would be written again every few commits.
+    `snapshot_end` says where the newest snapshot ends; it is asked only if that matters.
     """
     least = 0
-    for bound in MERGED_BELOW_RECORDS:
-        runs: list[list[LogFile]] = [[]]
-        for file in files:
-            if file.size < bound:
-                runs[-1].append(file)
-            else:
-                runs.append([])
-        for run in runs:
-            if sum(file.size >= least for file in run) >= MERGED_FILES_MIN:
-                return run
+    for number, bound in enumerate(MERGED_BELOW_RECORDS):
+        run = _run_to_merge(files, least, bound)
+        if run and number >= TAIL_CLASSES:
+            end = snapshot_end()
+            run = _run_to_merge([each for each in files if each.end_offset <= end], least, bound)
+        if run:
+            return _bounded(run)
         least = bound
     return []
+
+
+def _run_to_merge(files: Sequence[LogFile], least: int, bound: int) -> list[LogFile]:
+    """Return the first run of files below a class's bound that has enough of that class."""
+    runs: list[list[LogFile]] = [[]]
+    for file in files:
+        if file.size < bound:
+            runs[-1].append(file)
+        else:
+            runs.append([])
+    for run in runs:
+        if sum(file.size >= least for file in run) >= MERGED_FILES_MIN:
+            return run
+    return []
+
+
+def _bounded(run: list[LogFile]) -> list[LogFile]:
+    """Return the first files of a run, as many as one file may hold; two at least."""
+    ends = accumulate(file.size for file in run)
+    return run[: max(sum(end <= MERGED_RECORDS_MAX for end in ends), 2)]
 
 
 def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddFile:

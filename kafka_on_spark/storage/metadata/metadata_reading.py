@@ -30,9 +30,8 @@ def read_batches(
         if file.end_offset <= from_offset or file.base_offset >= end_offset:
             continue
         path = f"{uri}/{file.path}"
-        for batch in decode_file(root_files.read(path, METADATA_FILE_BYTES_MAX), path):
-            if batch.base_offset < from_offset or batch.end_offset > end_offset:
-                continue
+        content = root_files.read(path, METADATA_FILE_BYTES_MAX)
+        for batch in decode_file(content, path, from_offset=from_offset, end_offset=end_offset):
             if batch.base_offset != expected:
                 raise CorruptLogError(
                     "a gap in the metadata log", expected=expected, found=batch.base_offset

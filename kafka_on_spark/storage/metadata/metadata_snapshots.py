@@ -41,6 +41,12 @@ def newest_snapshot(
     return None
 
 
+def newest_snapshot_end(files: RootFiles, metadata_root: str) -> int:
+    """Return where the newest snapshot ends by its name, 0 without any; none of them is read."""
+    found = map(_NAME.fullmatch, files.names(f"{metadata_root}/snapshots"))
+    return max((int(each[1]) for each in found if each is not None), default=0)
+
+
 def _read(files: RootFiles, path: str, cluster_id: str, end: int) -> MetadataBatch:
     batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
     if len(batches) != 1 or batches[0].end_offset != end:

@@ -181,3 +181,30 @@ def test_files_of_a_size_that_lie_side_by_side_become_one(counts, merged):
     files = log_files(*counts)
 
     assert files_to_merge(files) == files[merged]
+
+
+# fmt: off
+LARGE = [
+    pytest.param([2000] * 32, 64_000, slice(32), id="below the snapshot they become one"),
+    pytest.param([2000] * 40, 64_000, slice(32), id="not those above the snapshot"),
+    pytest.param([2000] * 32, 63_999, slice(0),  id="too few of them lie below the snapshot"),
+    pytest.param([30_000] * 32, 960_000, slice(4), id="no more than a process may hold"),
+    pytest.param([40_000] * 64, 2_560_000, slice(0), id="the largest stay"),
+    pytest.param([2000] * 32 + [1] * 32, 64_000, slice(32, 64), id="small ones come first"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("counts, snapshot_end, merged", LARGE)
+def test_large_files_become_one_below_the_newest_snapshot(counts, snapshot_end, merged):
+    files = log_files(*counts)
+
+    assert files_to_merge(files, lambda: snapshot_end) == files[merged]
+
+
+def test_merge_of_small_files_asks_for_no_snapshot():
+    def fail():
+        raise AssertionError("a listing for nothing")
+
+    assert len(files_to_merge(log_files(*[1] * 32), fail)) == 32
+    assert files_to_merge(log_files(*[40] * 31), fail) == []

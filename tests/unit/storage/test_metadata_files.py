@@ -68,6 +68,27 @@ def test_merged_file_keeps_decisions_stamps_and_order():
     assert decode_file(merged.to_pybytes(), "path") == BATCHES
 
 
+# fmt: off
+PARTS = [
+    pytest.param(0,  None, slice(0, 3), id="all"),
+    pytest.param(8,  None, slice(1, 3), id="from a border"),
+    pytest.param(9,  None, slice(2, 3), id="from within a batch, which is left out"),
+    pytest.param(7,  20,   slice(0, 2), id="up to a border"),
+    pytest.param(7,  22,   slice(0, 2), id="up to within a batch, which is left out"),
+    pytest.param(23, None, slice(0, 0), id="nothing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end, batches", PARTS)
+def test_merged_file_gives_the_batches_between_two_offsets(start, end, batches):
+    merged, _ = merge_files([(content(each), "path") for each in BATCHES])
+
+    found = decode_file(merged.to_pybytes(), "path", from_offset=start, end_offset=end)
+
+    assert found == BATCHES[batches]
+
+
 def test_merged_files_can_be_merged_again():
     first, _ = merge_files([(content(each), "path") for each in BATCHES[:2]])
     again, count = merge_files([(first.to_pybytes(), "path"), (content(BATCHES[2]), "path")])

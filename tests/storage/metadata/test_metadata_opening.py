@@ -1,0 +1,102 @@
+"""Opening a cluster takes what its image takes, however long its metadata log has grown."""
+
+import os
+
+import pytest
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
+from kafka_on_spark.service.metadata import metadata_service
+from kafka_on_spark.spark.run.opening import open_metadata
+from kafka_on_spark.storage.metadata import metadata_files, metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+OPTIONS = StorageOptions()
+LARGEST = 64
+SNAPSHOT_RECORDS = 40
+YOUNG, OLD, LOOKS = 160, 640, 40
+
+
+class Counts:
+    """What was read of a root: files of the log's rows, snapshots, and rows that were decoded."""
+
+    def __init__(self, monkeypatch):
+        self.files = self.snapshots = self.rows = 0
+        read, batch = RootFiles.read, metadata_files._batch
+
+        def note_read(files, path, *limits):
+            is_rows = path.endswith(".parquet") and "/_delta_log/" not in path
+            self.snapshots += "/snapshots/" in path
+            self.files += is_rows and "/snapshots/" not in path
+            return read(files, path, *limits)
+
+        def note_batch(table):
+            self.rows += table.num_rows
+            return batch(table)
+
+        monkeypatch.setattr(RootFiles, "read", note_read)
+        monkeypatch.setattr(metadata_files, "_batch", note_batch)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
+    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return str(tmp_path)
+
+
+def counted(root, monkeypatch, service):
+    """Decide a few times more, and open the cluster each time; return the most that was read."""
+    most = [0, 0, 0]
+    for number in range(LOOKS):
+        decide(service, number)
+        with monkeypatch.context() as patched:
+            counts = Counts(patched)
+            opened = open_metadata(root, OPTIONS)
+        assert opened.image.configs == service.image.configs
+        assert opened.image.offset == service.image.offset
+        most = list(map(max, most, [counts.files, counts.snapshots, counts.rows]))
+    return most
+
+
+def decide(service, number):
+    record = ConfigRecord(topic_id=None, config_name="num.partitions", config_value=str(number))
+    service.submit(lambda image: ControllerResult([record], None), timeout_ms=60_000)
+    service.maintain()
+
+
+def test_opening_reads_no_more_of_a_long_log_than_of_a_short_one(root, monkeypatch):
+    create_metadata_log(root, OPTIONS, "cluster")
+    service = open_metadata(root, OPTIONS)
+    first = ClusterRecord(cluster_id="cluster")
+    service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
+    for number in range(YOUNG):
+        decide(service, number)
+    young = counted(root, monkeypatch, service)
+    for number in range(OLD - YOUNG):
+        decide(service, number)
+
+    old = counted(root, monkeypatch, service)
+
+    # The newest snapshot, and what came after it: nothing was decoded to be thrown away. In how many
+    # files that lies depends on the moment, and only on that.
+    for files, snapshots, rows in (young, old):
+        assert files <= 3 * 4
+        assert snapshots == 1
+        assert rows <= SNAPSHOT_RECORDS + 4
+
+
+def test_table_of_a_long_log_names_few_files(root):
+    create_metadata_log(root, OPTIONS, "cluster")
+    service = open_metadata(root, OPTIONS)
+    first = ClusterRecord(cluster_id="cluster")
+    service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
+    for number in range(10 * LARGEST):
+        decide(service, number)
+
+    # All but the newest are of the largest class; each of them has that many records at least.
+    assert len(list(service._log._delta.active_files())) <= 10 + 3 * 4 + SNAPSHOT_RECORDS // 4
