@@ -191,6 +191,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: in what time rounds inspect every replica, and the part of a core that this may take.
     "replica.sweep.interval.ms": Setting("600000", _integer(1)),
     "replica.sweep.share": Setting("0.1", _ratio),
+    # Ours: in what time rounds and passes come to every replica for its upkeep, and the part of a
+    # core that this may take; 0: none, all is left to `maintain`.
+    "log.cleaner.interval.ms": Setting("60000", _integer(1)),
+    "log.cleaner.share": Setting("0.1", _ratio),
+    # Bytes a second that upkeep reads and rewrites, of all tasks of a job together.
+    "log.cleaner.io.max.bytes.per.second": Setting(str(_LONG_MAX), _integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.
     "metadata.away.timeout.ms": Setting("300000", _integer(0)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.

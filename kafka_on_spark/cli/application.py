@@ -1,9 +1,9 @@
 """The verbs of the command line in one application, with its errors and exit codes.
 
 Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
-`replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`); 2 the call
-failed, and one sentence on standard error says why; 130 the call was interrupted; 141 the reader of
-the answer went away.
+`replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`, `maintain`); 2
+the call failed, and one sentence on standard error says why; 130 the call was interrupted; 141 the
+reader of the answer went away.
 """
 
 import os
@@ -21,6 +21,7 @@ from kafka_on_spark.cli.cluster.clusters import cluster
 from kafka_on_spark.cli.cluster.controller import controller
 from kafka_on_spark.cli.cluster.leaders import leader_election
 from kafka_on_spark.cli.cluster.lost_replicas import replicas
+from kafka_on_spark.cli.cluster.maintenance import maintain
 from kafka_on_spark.cli.cluster.metadata import metadata
 from kafka_on_spark.cli.groups.groups import consumer_groups
 from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
@@ -159,6 +160,7 @@ VERBS: Final = (
     brokers,
     controller,
     replicate,
+    maintain,
     metadata,
     fsck,
 )

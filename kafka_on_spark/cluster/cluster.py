@@ -4,7 +4,7 @@ The file is long because users read its docstrings, by help() and on the API pag
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -33,6 +33,7 @@ from kafka_on_spark.service.control.controller_loop import ControllerReport
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
@@ -631,6 +632,26 @@ class Cluster:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
         return self._upkeep.replicate(topics, is_sweep, configs)
+
+    def maintain(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_dry_run: bool = False,
+        after_part: Callable[[int, int], None] | None = None,
+    ) -> UpkeepReport:
+        """Do all upkeep of replicas that is due now, and return what was done, a row a kind of
+        work and replica.
+
+        Rounds of replication and passes of the controller do a share of it by themselves
+        (log.cleaner.share). `is_dry_run`: say what is due, and change nothing. `after_part` is told
+        how many partitions of how many are done.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        return self._upkeep.maintain(topics, is_dry_run, after_part)
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.

@@ -1,9 +1,10 @@
 """What keeps a cluster going: passes of the controller, rounds of replication, checks of tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.service.control.controller_loop import ControllerReport, duration_ms
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
 from kafka_on_spark.spark.wiring.services import Services
@@ -25,7 +26,20 @@ class Upkeep:
         is_sweep: bool,
         configs: Mapping[str, object] | None,
     ) -> ReplicationReport:
-        return self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+        report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+        self._services.upkeep.run_share(topics)
+        return report
+
+    def maintain(
+        self,
+        topics: str | Iterable[str] | None,
+        is_dry_run: bool,
+        after_part: Callable[[int, int], None] | None,
+    ) -> UpkeepReport:
+        self._services.metadata.check_open()
+        return self._services.upkeep.run_all(
+            topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
+        )
 
     def fsck(self, deep: bool) -> FsckReport:
         services = self._services

@@ -29,6 +29,7 @@ CALLS = {
     "image":                 lambda cluster, folder: cluster.image,
     "list_groups":           lambda cluster, folder: cluster.list_groups(),
     "lose_replica":          lambda cluster, folder: cluster.lose_replica("orders", 0, 1),
+    "maintain":              lambda cluster, folder: cluster.maintain(),
     "offsets":               lambda cluster, folder: cluster.offsets("orders"),
     "plan_reassignment":     lambda cluster, folder: cluster.plan_reassignment(),
     "producer":              lambda cluster, folder: cluster.producer(),

@@ -43,6 +43,7 @@ CHANGES = {
     "elect_leaders": lambda past: past.elect_leaders(),
     "fsck": lambda past: past.fsck(),
     "register_broker": lambda past: past.register_broker(9, past.root + "/../broker-9"),
+    "maintain": lambda past: past.maintain(),
     "replicate": lambda past: past.replicate(),
     "run_controller": lambda past: past.run_controller(),
 }

@@ -205,6 +205,10 @@ class Steps:
         """Show that `count` more are done."""
         self._progress.advance(self._task_id, count)
 
+    def show(self, done: int, total: int) -> None:
+        """Show that so many of so many are done."""
+        self._progress.update(self._task_id, completed=done, total=total)
+
 
 @contextmanager
 def progress(words: str, total: int | None = None) -> Iterator[Steps]:

@@ -251,9 +251,9 @@ def _places(ring: Ring, inspected: Iterable[InspectedRange]) -> Iterable[tuple[i
         yield ring.place(each.start), ring.count if each.end is None else ring.place(each.end)
 
 
-def slice_ms(*, elapsed_ms: int, share: float) -> float:
+def slice_ms(*, elapsed_ms: int, share: float, ms_min: float = SLICE_MS_MIN) -> float:
     """Return how long a round may inspect its slice, `elapsed_ms` after the last round."""
-    return max(float(SLICE_MS_MIN), share * elapsed_ms)
+    return max(float(ms_min), share * elapsed_ms)
 
 
 def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> float:
@@ -263,7 +263,13 @@ def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> fl
 
 
 def once_round_ms(
-    ring: Ring, position: SweepPosition, *, elapsed_ms: int | None, interval_ms: int, share: float
+    ring: Ring,
+    position: SweepPosition,
+    *,
+    elapsed_ms: int | None,
+    interval_ms: int,
+    share: float,
+    ms_min: float = SLICE_MS_MIN,
 ) -> float | None:
     """Return how long rounds like this one take to inspect everything once.
 
@@ -273,7 +279,7 @@ def once_round_ms(
     work_ms = ring.count * (position.inspection_ms or 0.0)
     pace = share
     if elapsed_ms:
-        pace = slice_ms(elapsed_ms=elapsed_ms, share=share) / elapsed_ms
+        pace = slice_ms(elapsed_ms=elapsed_ms, share=share, ms_min=ms_min) / elapsed_ms
     if work_ms == 0:
         return float(interval_ms)
     return None if pace == 0 else max(float(interval_ms), work_ms / pace)

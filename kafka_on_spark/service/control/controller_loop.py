@@ -53,6 +53,7 @@ STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replica
 
 
 Clean = Callable[[CheckControls], int]
+Maintain = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ class ControllerLoop:
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
+        maintain: Maintain = lambda: None,
         run_commands: RunFetches = lambda orders: [],
     ) -> None:
         self._metadata = metadata
@@ -125,6 +127,7 @@ class ControllerLoop:
         self._claimed: Term | None = None
         self._lost_inspector = lost_inspector
         self._clean = clean
+        self._maintain = maintain
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
         self._tally = _Tally()
@@ -230,6 +233,7 @@ class ControllerLoop:
         self._commands.send(self._metadata.image)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
+        self._maintain()
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""

@@ -13,7 +13,7 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
-from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -39,7 +39,12 @@ from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_report
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
-from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
+from kafka_on_spark.service.replicate.sweep_progress import (
+    Scope,
+    SweepProgress,
+    SweepRound,
+    scope_of,
+)
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
@@ -152,7 +157,7 @@ class ReplicationRound:
         deadline_ms = self._second_inspections.now_ms() + self._timeout_ms
         as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
-        scope = None if topics is None else frozenset(_topic_ids(image, topics))
+        scope = scope_of(image, topics)
         if is_sweep and self._lost_inspector is not None:
             whole = self._lost_inspector.inspect(image)
             self._metadata.submit(
@@ -333,11 +338,6 @@ def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
         for key, partition in image.partitions_needing_work()
         if (scope is None or key.topic_id in scope) and has_work(partition)
     ]
-
-
-def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId]:
-    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
-    return {image.topic(name).topic_id for name in names}
 
 
 def _failures(

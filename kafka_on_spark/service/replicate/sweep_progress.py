@@ -7,12 +7,14 @@ to those with work, and remembers how far rounds have come. `controller/pace/swe
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.pace.sweep import (
+    FIRST,
+    SLICE_MS_MIN,
     NotInspected,
     Ring,
     SweepPosition,
@@ -24,7 +26,7 @@ from kafka_on_spark.controller.pace.sweep import (
     slice_ms,
 )
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.ids import PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock, SweepHints
 
@@ -39,6 +41,40 @@ FIRST_INSPECTIONS: Final = 16
 _HINTS_AN_INTERVAL: Final = 64
 
 Scope = frozenset[TopicId] | None
+"""The topics of a round; None: all."""
+
+
+def scope_of(image: MetadataImage, topics: str | Iterable[str] | None) -> Scope:
+    """Return the scope of a round over `topics`, one topic, or all.
+
+    Raises:
+        InvalidRequestError: `topics` is no name and no list of them.
+        UnknownTopicOrPartitionError: A topic does not exist.
+    """
+    if topics is None:
+        return None
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
+    return frozenset(image.topic(name).topic_id for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPace:
+    """How fast rounds go along the ring, and what they may spend.
+
+    Attributes:
+        interval: The setting that says in what time they visit all.
+        share: The setting that says which part of a core they may take.
+        ms_min: What each round may spend, however little time its share is.
+        begins_idle: Without a hint nothing is owed yet; else all is.
+    """
+
+    interval: str
+    share: str
+    ms_min: float = SLICE_MS_MIN
+    begins_idle: bool = False
+
+
+INSPECTIONS: Final = SweepPace(interval="replica.sweep.interval.ms", share="replica.sweep.share")
 
 
 class SweepProgress:
@@ -55,7 +91,9 @@ class SweepProgress:
         *,
         random_below: Callable[[int], int],
         is_dry_run: bool = False,
+        pace: SweepPace = INSPECTIONS,
     ) -> None:
+        self._pace = pace
         self._clock = clock
         self._hints = hints
         self._random_below = random_below
@@ -92,6 +130,7 @@ class SweepProgress:
             as_of_ms=as_of_ms,
             random_below=self._random_below,
             is_all=is_all,
+            pace=self._pace,
         )
 
     def _hint(self, image: MetadataImage) -> SweepPosition | None:
@@ -100,6 +139,8 @@ class SweepProgress:
         except KafkaOnSparkError as error:
             log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
             return None
+        if found is None and self._pace.begins_idle:
+            return SweepPosition(at_ms=self._clock.monotonic_ms(), begins_at=FIRST, owed=0.0)
         return None if found is None else found.shifted(-self._wall_ms())
 
     def _wall_ms(self) -> int:
@@ -133,9 +174,10 @@ class SweepRound:
     """One round's slice, in parts, so that the round learns how much fits into its time.
 
     Attributes:
-        interval_ms: replica.sweep.interval.ms.
+        interval_ms: In what time rounds inspect everything.
         is_all: Everything is inspected, however long it takes.
         position: Where the next part begins, and what was inspected.
+        budget_ms: How long this round may still inspect.
     """
 
     def __init__(
@@ -148,8 +190,9 @@ class SweepRound:
         as_of_ms: int,
         random_below: Callable[[int], int],
         is_all: bool,
+        pace: SweepPace,
     ) -> None:
-        self.interval_ms = settings.integer("replica.sweep.interval.ms")
+        self.interval_ms = settings.integer(pace.interval)
         self.is_all = is_all
         self.position = begin_round(
             ring,
@@ -163,8 +206,11 @@ class SweepRound:
         self._elapsed_ms: int | None = None
         if known is not None and known.at_ms < now_ms:
             self._elapsed_ms = min(now_ms - known.at_ms, self.interval_ms)
-        self._share = settings.number("replica.sweep.share")
-        self._budget_ms = slice_ms(elapsed_ms=self._elapsed_ms or 0, share=self._share)
+        self._share = settings.number(pace.share)
+        self._ms_min = pace.ms_min
+        self.budget_ms = slice_ms(
+            elapsed_ms=self._elapsed_ms or 0, share=self._share, ms_min=pace.ms_min
+        )
         self._failed_before = () if is_all else self.position.again
         self._is_first = True
         if is_all:
@@ -181,11 +227,11 @@ class SweepRound:
         inspection_ms = self.position.inspection_ms
         if self.is_all or inspection_ms == 0:
             return self._ring.count
-        if self._budget_ms <= 0:
+        if self.budget_ms <= 0:
             return 0
         if inspection_ms is None:
             return FIRST_INSPECTIONS
-        return max(int(self._budget_ms / inspection_ms), int(self._is_first))
+        return max(int(self.budget_ms / inspection_ms), int(self._is_first))
 
     def record_inspected(
         self,
@@ -211,7 +257,7 @@ class SweepRound:
             at_ms=self._as_of_ms,
             interval_ms=self.interval_ms,
         )
-        self._budget_ms -= took_ms
+        self.budget_ms -= took_ms
         if count and not self.is_all:  # a full sweep copies, too
             inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
             self.position = replace(self.position, inspection_ms=inspection_ms)
@@ -232,4 +278,5 @@ class SweepRound:
             elapsed_ms=self._elapsed_ms,
             interval_ms=self.interval_ms,
             share=self._share,
+            ms_min=self._ms_min,
         )

@@ -15,6 +15,8 @@ from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
+from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import (
@@ -68,6 +70,19 @@ def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) ->
     for order, result in zip(orders, results, strict=True):
         _after_fetch(order, result, replicas)
     return results
+
+
+def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
+    """Do the upkeep of one replica that is due."""
+    ports = UpkeepPorts(
+        replicas=replica_store(options),
+        segments=FileSegmentStore(options),
+        clock=SystemClock(),
+    )
+    result = run_upkeep(order, ports)
+    if any(work.count for _, work in result.done):
+        ports.replicas.open(order.address).maintain()
+    return result
 
 
 def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:

@@ -33,6 +33,7 @@ from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
+from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
@@ -49,6 +50,7 @@ from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunn
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.spark.wiring.upkeep import replica_upkeep
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -105,6 +107,7 @@ class Services:
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
         cleaner: Removes tables of replicas that are assigned to no broker any more.
+        upkeep: Keeps replicas small.
         lost_inspector: Inspects lost replicas, so that a complete one is taken back.
         runner: Where tasks run.
         tasks: Runs each kind of task there.
@@ -129,6 +132,7 @@ class Services:
     sweep_hints: FileSweepHints
     tasks: TaskCalls
     cleaner: Cleaner
+    upkeep: ReplicaUpkeep
     lost_inspector: LostReplicaInspector
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
@@ -208,6 +212,7 @@ class Services:
             cleaner=Cleaner(
                 metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
             ),
+            upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
@@ -279,6 +284,7 @@ class Services:
             timeout_ms=self.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
             clean=self.cleaner.clean if dry_run is None else None,
+            maintain=self.upkeep.run_share if dry_run is None else lambda: None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
         )
 

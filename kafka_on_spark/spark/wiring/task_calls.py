@@ -7,9 +7,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.ports import TaskRunner
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
@@ -28,6 +30,7 @@ from kafka_on_spark.spark.run.tasks import (
     probe_task,
     remove_task,
     size_task,
+    upkeep_task,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -90,6 +93,19 @@ class TaskCalls:
     def inspect_lost(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
         """Inspect replicas that are taken for lost."""
         return self.runner.run(partial(inspect_lost_task, options=self.options), orders)
+
+    def maintain(self, orders: Sequence[UpkeepOrder]) -> list[UpkeepResult]:
+        """Do the upkeep of replicas.
+
+        Raises:
+            KafkaStorageError: Spark has given the job up. What is left is found again.
+        """
+        try:
+            return self.runner.run(partial(upkeep_task, options=self.options), orders)
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do it: {error}") from error
 
     def measure(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
         """Return the bytes of replicas."""

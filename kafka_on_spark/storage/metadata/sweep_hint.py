@@ -1,4 +1,5 @@
-"""Reads and writes `sweep.json` on the metadata root: how far the sweep over all partitions is.
+"""Reads and writes `sweep.json` on the metadata root: how far the sweep over all partitions is; and
+`upkeep.json`, the same of upkeep.
 
 A process that runs one round and ends leaves this hint for the next process. Any process replaces
 the last hint, and its content is never trusted: bytes that can't be a hint count as none.
@@ -21,6 +22,7 @@ from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 NAME: Final = "sweep.json"
+UPKEEP_NAME: Final = "upkeep.json"
 _VERSION: Final = 1
 _ID_LENGTH_MAX: Final = 64
 _NUMBER_MAX: Final = 2**53
@@ -29,8 +31,8 @@ _NUMBER_MAX: Final = 2**53
 class FileSweepHints:
     """SweepHints in a file of the metadata root."""
 
-    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
-        self._path = f"{metadata_root}/{NAME}"
+    def __init__(self, metadata_root: str, options: StorageOptions, name: str = NAME) -> None:
+        self._path = f"{metadata_root}/{name}"
         self._files = RootFiles(metadata_root, options)
 
     def read(self, cluster_id: str) -> SweepPosition | None:

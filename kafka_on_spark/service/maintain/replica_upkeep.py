@@ -1,0 +1,68 @@
+"""What a task does to keep one replica small: every kind of work, in its order.
+
+The order of the kinds is part of the design: what the log start has dropped is not merged, what is
+merged is compacted with fewer reads, and what all of them have removed is cleaned last.
+"""
+
+import logging
+from typing import Final
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.service.maintain.upkeep_work import (
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    UpkeepResult,
+    Work,
+    WorkDone,
+)
+from kafka_on_spark.service.replica.log_starts import advance_to
+
+log = logging.getLogger(__name__)
+
+
+def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Drop the records below the log start that was decided in the metadata log (I16)."""
+    replica = ports.replicas.open(order.address)
+    state = replica.load()
+    start = order.partition.log_start_offset
+    if not state.log_start_offset < start <= state.log_end_offset:
+        return NOTHING_DONE
+    ends = [batch.end_offset for batch in state.batches if batch.end_offset <= start]
+    below = state.batches[: len(ends)]
+    if not order.is_dry_run:
+        after = advance_to(replica, state, start)
+        if after is state:  # another process was faster
+            return NOTHING_DONE
+    return WorkDone(
+        count=len(below),
+        what="batches dropped below the log start",
+        size_bytes=sum(batch.size_bytes for batch in below),
+    )
+
+
+WORKS: Final[tuple[tuple[str, Work], ...]] = (("log start", apply_log_start),)
+"""Each kind of work under its name, in the order in which they run."""
+
+
+def run_upkeep(order: UpkeepOrder, ports: UpkeepPorts) -> UpkeepResult:
+    """Do all upkeep of one replica that is due, as far as the order allows."""
+    allowance = Allowance(order, ports.clock)
+    done: list[tuple[str, WorkDone]] = []
+    for name, work in WORKS:
+        if done and allowance.is_time_over:
+            done.append((name, WorkDone(is_left=True)))
+            continue
+        try:
+            done.append((name, work(order, ports, allowance)))
+        except KafkaOnSparkError as error:
+            done.append((name, NOTHING_DONE.failed(error)))
+            break  # what follows rests on the same table and the same root
+    return UpkeepResult(
+        key=order.key,
+        broker_id=order.address.broker_id,
+        done=tuple(done),
+        took_ms=allowance.took_ms,
+        moved_bytes=allowance.moved_bytes,
+    )

@@ -1,0 +1,184 @@
+"""Which replicas are visited for upkeep, with what allowance, and what a visit's results tell.
+
+It holds the state of one process: what it has found done, and the debts of bytes and time that a
+piece of work has left. If the process ends, that costs some visits that find nothing to do.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.pace.throttle import (
+    UNLIMITED,
+    Demand,
+    Quota,
+    accrue,
+    deal,
+    wait_ms,
+)
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
+
+BYTES_A_MS: Final = 64 * 1024
+"""What a core reads and rewrites in a ms, about: a bound in time is one in bytes, too."""
+
+PIECE_BYTES: Final = 2**20
+"""What each replica may rewrite at least, if a throttle lets anything through."""
+
+PIECE_MS: Final = 50.0
+"""What each replica may take at least."""
+
+
+def plan_upkeep(
+    image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
+) -> list[UpkeepOrder]:
+    """Return an order for each replica of `keys` that was created and whose broker is online."""
+    return [
+        UpkeepOrder(
+            key=key,
+            partition=partition,
+            address=address,
+            leader=leader,
+            image_offset=image.offset,
+            settings=image.settings(key.topic_id),
+            is_dry_run=is_dry_run,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for leader in [_address(image, key, partition, partition.leader)]
+        for broker_id in partition.replicas
+        if (address := _address(image, key, partition, broker_id)) is not None
+    ]
+
+
+def _address(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId | None,
+) -> ReplicaAddress | None:
+    if broker_id is None or not partition.is_created(broker_id):
+        return None
+    broker = image.brokers.get(broker_id)
+    if broker is None or not broker.is_online:
+        return None
+    return address_of(image, key, partition, broker_id)
+
+
+def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrder]:
+    """Return `orders` with equal parts of a round's time, and of the bytes that take as long."""
+    if not orders:
+        return []
+    each_ms = max(PIECE_MS, budget_ms / len(orders))
+    bytes_max = int(each_ms * BYTES_A_MS)
+    return [replace(order, work_ms_max=each_ms, bytes_max=bytes_max) for order in orders]
+
+
+class UpkeepThrottle:
+    """The quota of bytes that upkeep may read and rewrite.
+
+    Source: log.cleaner.io.max.bytes.per.second; shared out as the quotas of replication are.
+    """
+
+    def __init__(self) -> None:
+        self._quota: Quota | None = None
+
+    def dealt(
+        self, orders: Sequence[UpkeepOrder], settings: Settings, now_ms: int
+    ) -> list[UpkeepOrder]:
+        """Return `orders` with the bytes that the quota lets each have."""
+        rate = _rate(settings)
+        if rate is None:
+            self._quota = None
+            return list(orders)
+        self._quota = accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
+        granted = deal(
+            [Demand((0,))] * len(orders),
+            [self._quota.credit_bytes],
+            share_bytes_min=PIECE_BYTES,
+        )
+        return [
+            replace(order, bytes_max=_smaller(order.bytes_max, size))
+            for order, size in zip(orders, granted, strict=True)
+        ]
+
+    def charge(self, results: Iterable[UpkeepResult]) -> None:
+        """Count what was read and rewritten; a piece is finished, so there may be a debt."""
+        if self._quota is not None:
+            self._quota = self._quota.less(sum(each.moved_bytes for each in results))
+
+    def wait_ms(self, settings: Settings, now_ms: int) -> int:
+        """Return how long until a byte may be rewritten."""
+        rate = _rate(settings)
+        if rate is None:
+            return 0
+        return wait_ms(accrue(self._quota, bytes_per_s=rate, now_ms=now_ms), bytes_per_s=rate)
+
+
+def _rate(settings: Settings) -> int | None:
+    rate = settings.integer("log.cleaner.io.max.bytes.per.second")
+    return None if rate == UNLIMITED else rate
+
+
+def _smaller(bound: int | None, granted: int | None) -> int | None:
+    return bound if granted is None else granted if bound is None else min(bound, granted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    partition: PartitionRegistration
+    configs: tuple[Mapping[str, str], ...]
+    due_at_ms: int
+
+
+class Visits:
+    """Which partitions need no visit: nothing was due, and nothing has changed since.
+
+    Files of appends that failed change nothing that the metadata knows, so each partition is
+    visited once in file.delete.delay.ms at least.
+    """
+
+    def __init__(self) -> None:
+        self._visits: dict[PartitionKey, _Visit] = {}
+
+    def are_due(
+        self, image: MetadataImage, keys: Iterable[PartitionKey], now_ms: int
+    ) -> list[PartitionKey]:
+        """Return those of `keys` that are to be visited."""
+        due = []
+        for key in keys:
+            visit = self._visits.get(key)
+            partition = image.partition(key)
+            if partition is None:
+                self._visits.pop(key, None)
+            elif (
+                visit is None
+                or visit.due_at_ms <= now_ms
+                or visit.partition != partition
+                or visit.configs != image.settings(key.topic_id).layers
+            ):
+                due.append(key)
+        return due
+
+    def record(
+        self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult], now_ms: int
+    ) -> set[PartitionKey]:
+        """Record what visits have found; return the partitions in which more is due now."""
+        left = {result.key for result in results if result.is_left}
+        due_in_ms: dict[PartitionKey, int] = {}
+        for order, result in zip(orders, results, strict=True):
+            again_ms = order.settings.integer("file.delete.delay.ms")
+            times = (result.due_in_ms, due_in_ms.get(order.key), again_ms)
+            due_in_ms[order.key] = min(each for each in times if each is not None)
+        failed = {each.key for each in results if any(work.error for _, work in each.done)}
+        for order in orders:
+            if order.key in left | failed:
+                self._visits.pop(order.key, None)
+                continue
+            due_at_ms = now_ms + due_in_ms[order.key]
+            self._visits[order.key] = _Visit(order.partition, order.settings.layers, due_at_ms)
+        return left

@@ -1,0 +1,116 @@
+"""What upkeep did, as rows for people: one a kind of work and replica."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepRow:
+    """What one kind of work has done on one replica, or why it could not.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        broker_id: The replica.
+        kind: The kind of work.
+        count: Pieces of work that were done; in a dry run, that are due.
+        what: What the pieces are.
+        size_bytes: Bytes that they were about.
+        is_left: More is due.
+        error: What went wrong; empty: nothing.
+    """
+
+    topic: str
+    partition: int
+    broker_id: BrokerId
+    kind: str
+    count: int = 0
+    what: str = ""
+    size_bytes: int = 0
+    is_left: bool = False
+    error: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.topic}-{self.partition} on broker {self.broker_id}"
+        if self.error:
+            return f"{place}: {self.kind}: {self.error}"
+        return f"{place}: {self.kind}: {self.count} {self.what} ({self.size_bytes} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepReport:
+    """What a round of upkeep did.
+
+    Attributes:
+        visited: Replicas that were visited.
+        rows: Where something was done, is left or went wrong.
+        took_ms: How long the tasks worked in all.
+    """
+
+    visited: int = 0
+    rows: tuple[UpkeepRow, ...] = ()
+    took_ms: float = 0.0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether more is due, or could not be done."""
+        return any(row.is_left or row.error for row in self.rows)
+
+    def plus(self, other: "UpkeepReport") -> "UpkeepReport":
+        """Return both together; of one kind of work on one replica, the sum."""
+        return UpkeepReport(
+            visited=self.visited + other.visited,
+            rows=tuple(_summed((*self.rows, *other.rows))),
+            took_ms=self.took_ms + other.took_ms,
+        )
+
+
+def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
+    found: dict[tuple[str, int, BrokerId, str], UpkeepRow] = {}
+    for row in rows:
+        name = (row.topic, row.partition, row.broker_id, row.kind)
+        before = found.get(name)
+        if before is not None:
+            row = replace(
+                row,
+                count=row.count + before.count,
+                what=row.what or before.what,
+                size_bytes=row.size_bytes + before.size_bytes,
+            )
+        found[name] = row
+    return [row for row in found.values() if row.count or row.is_left or row.error]
+
+
+def report_of(
+    image: MetadataImage, results: Sequence[UpkeepResult], took_ms: float
+) -> UpkeepReport:
+    """Return results as rows, and log them."""
+    rows = []
+    for result in results:
+        topic = image.topics.get(result.key.topic_id)
+        for kind, work in result.done:
+            if not (work.count or work.is_left or work.error):
+                continue
+            name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
+            row = UpkeepRow(
+                topic="deleted" if topic is None else topic.name,
+                partition=result.key.partition,
+                broker_id=result.broker_id,
+                kind=kind,
+                count=work.count,
+                what=work.what,
+                size_bytes=work.size_bytes,
+                is_left=work.is_left,
+                error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
+            )
+            log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
+            rows.append(row)
+    return UpkeepReport(visited=len(results), rows=tuple(rows), took_ms=took_ms)

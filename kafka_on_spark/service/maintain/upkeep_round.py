@@ -1,0 +1,161 @@
+"""Rounds of upkeep: a bounded share of it after each round of replication and in each pass of the
+controller, or all that is due at once.
+
+`controller/pace/sweep.py` says which partitions a round comes to, as it does for inspections. What
+a round does not finish, the next one begins with.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.maintain.upkeep_plan import (
+    UpkeepThrottle,
+    Visits,
+    plan_upkeep,
+    with_time,
+)
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
+from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
+from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
+from kafka_on_spark.service.replicate.sweep_progress import (
+    SweepPace,
+    SweepProgress,
+    SweepRound,
+    scope_of,
+)
+
+log = logging.getLogger(__name__)
+
+UPKEEP: Final = SweepPace(
+    interval="log.cleaner.interval.ms", share="log.cleaner.share", ms_min=0.0, begins_idle=True
+)
+
+PARTITIONS_AT_ONCE: Final = 64
+"""Partitions that `run_all` gives to tasks together, between two steps of its progress."""
+
+VISITS_MAX: Final = 10_000
+"""How often `run_all` comes back to a partition in which more is due."""
+
+
+class ReplicaUpkeep:
+    """The upkeep of one process. Threads may share it: one of them does a round at a time."""
+
+    def __init__(
+        self,
+        metadata: MetadataReader,
+        clock: Clock,
+        *,
+        progress: SweepProgress,
+        run_upkeep: RunUpkeep,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._progress = progress
+        self._run_upkeep = run_upkeep
+        self._lock = threading.Lock()
+        self._debt_ms = 0.0
+        self._throttle = UpkeepThrottle()
+        self._visits = Visits()
+
+    def run_share(self, topics: str | Iterable[str] | None = None) -> UpkeepReport:
+        """Do the share of upkeep that is due since the last round. It never fails its caller."""
+        if not self._lock.acquire(blocking=False):
+            return UpkeepReport()  # another thread does it
+        try:
+            return self._run_share(self._metadata.image, topics)
+        except KafkaOnSparkError as error:
+            log.warning("upkeep is left to the next round: %s", error)
+            return UpkeepReport()
+        finally:
+            self._lock.release()
+
+    def _run_share(self, image: MetadataImage, topics: str | Iterable[str] | None) -> UpkeepReport:
+        scope = scope_of(image, topics)
+        as_of_ms = self._clock.monotonic_ms()
+        sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
+        sweep_round.budget_ms -= self._debt_ms
+        report = UpkeepReport()
+        while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
+            report = report.plus(self._visit(image, sweep_round, keys))
+        self._debt_ms = max(0.0, -sweep_round.budget_ms)
+        self._progress.keep(image, scope, sweep_round)
+        return report
+
+    def _visit(
+        self, image: MetadataImage, sweep_round: SweepRound, keys: Sequence[PartitionKey]
+    ) -> UpkeepReport:
+        now_ms = self._clock.monotonic_ms()
+        due = self._visits.are_due(image, keys, now_ms)
+        orders = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
+        results = self._run(image, orders, now_ms)
+        left = self._visits.record(orders, results, now_ms)
+        took_ms = sum(each.took_ms for each in results)
+        sweep_round.record_inspected(keys, failed=left, took_ms=took_ms, count=len(due))
+        return report_of(image, results, took_ms)
+
+    def _run(
+        self, image: MetadataImage, orders: Sequence[UpkeepOrder], now_ms: int
+    ) -> list[UpkeepResult]:
+        if not orders:
+            return []
+        orders = self._throttle.dealt(orders, image.settings(), now_ms)
+        results = self._run_upkeep(orders)
+        self._throttle.charge(results)
+        return results
+
+    def run_all(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_dry_run: bool = False,
+        after_part: Callable[[int, int], None] = lambda done, total: None,
+    ) -> UpkeepReport:
+        """Do all upkeep that is due now, as fast as the throttle lets it; or say what is due.
+
+        `after_part` is told how many partitions of how many are done.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        image = self._metadata.catch_up()
+        scope = scope_of(image, topics)
+        keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
+        report, done = UpkeepReport(), 0
+        after_part(0, len(keys))
+        for start in range(0, len(keys), PARTITIONS_AT_ONCE):
+            part = keys[start : start + PARTITIONS_AT_ONCE]
+            with self._lock:
+                report = report.plus(self._run_until_done(part, is_dry_run=is_dry_run))
+            done += len(part)
+            after_part(done, len(keys))
+        return report
+
+    def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
+        report = UpkeepReport()
+        for _ in range(VISITS_MAX):
+            image = self._metadata.catch_up()
+            orders = plan_upkeep(image, keys, is_dry_run=is_dry_run)
+            wait_ms = self._throttle.wait_ms(image.settings(), self._clock.monotonic_ms())
+            if wait_ms and not is_dry_run:
+                self._clock.sleep_ms(wait_ms)
+            now_ms = self._clock.monotonic_ms()
+            results = self._run(image, orders, now_ms)
+            self._visits.record(orders, results, now_ms)
+            took_ms = sum(each.took_ms for each in results)
+            report = report.plus(report_of(image, results, took_ms))
+            more = {each.key for each in results if each.is_left and _has_progressed(each)}
+            keys = [key for key in keys if key in more]
+            if not keys or is_dry_run:
+                break
+        return report
+
+
+def _has_progressed(result: UpkeepResult) -> bool:
+    return any(work.count for _, work in result.done)

@@ -1,0 +1,175 @@
+"""The orders and results of upkeep, and the signature that each kind of work has.
+
+An order is one replica of one partition; a task runs all kinds of work on it, one after the other
+(`replica_upkeep`). A kind of work is restartable at any moment: it does one piece after the other,
+each a commit or a deletion of its own, and leaves the rest to the next order when the allowance is
+spent. Orders may run twice, also at the same time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepOrder:
+    """Upkeep of one replica, planned on an image. Picklable.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration in that image, which was taken before the table is read.
+        address: The replica.
+        leader: The leader's replica, which may be this one; None: the partition has no leader, or
+            its replica can't be reached.
+        image_offset: End offset of the image.
+        settings: The topic's.
+        bytes_max: Bytes that may be read and rewritten; one piece of work at least, unless 0. None:
+            no bound.
+        work_ms_max: How long the task may work; it ends the piece that it is at. None: no bound.
+        is_dry_run: Say what is due, and change nothing.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    address: ReplicaAddress
+    leader: ReplicaAddress | None
+    image_offset: Offset
+    settings: Settings
+    bytes_max: int | None = None
+    work_ms_max: float | None = None
+    is_dry_run: bool = False
+
+    @property
+    def is_of_leader(self) -> bool:
+        """Whether the replica leads its partition."""
+        return self.leader == self.address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkDone:
+    """What one kind of work has done on one replica. In a dry run: what is due.
+
+    Attributes:
+        count: Pieces of work: files deleted, merges committed, and so on. 0: nothing was done.
+        what: The pieces in a word or two, in the plural ("files deleted").
+        size_bytes: Bytes that these pieces were about.
+        is_left: More is due now than was done.
+        due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
+        orphan_bytes: Bytes of files of the current leader epoch that no commit names.
+        error_code: Why it ended early; NO_ERROR: it did not.
+        error: The same in words.
+    """
+
+    count: int = 0
+    what: str = ""
+    size_bytes: int = 0
+    is_left: bool = False
+    due_in_ms: int | None = None
+    orphan_bytes: int = 0
+    error_code: int = NO_ERROR
+    error: str = ""
+
+    def failed(self, error: KafkaOnSparkError) -> Self:
+        """Return the same work, which `error` has ended."""
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        return replace(self, error_code=code, error=error.message)
+
+
+NOTHING_DONE = WorkDone()
+"""Nothing was due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepResult:
+    """What a task has done on one replica: one row back to the driver.
+
+    Attributes:
+        key: The partition.
+        broker_id: The replica.
+        done: What each kind of work has done, by its name, in the order in which they ran.
+        took_ms: How long the task worked.
+        moved_bytes: Bytes that it read and rewrote.
+    """
+
+    key: PartitionKey
+    broker_id: BrokerId
+    done: tuple[tuple[str, WorkDone], ...]
+    took_ms: float = 0.0
+    moved_bytes: int = 0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether more is due now."""
+        return any(work.is_left for _, work in self.done)
+
+    @property
+    def due_in_ms(self) -> int | None:
+        """In how long more becomes due; None: never, if nothing is written."""
+        times = [work.due_in_ms for _, work in self.done if work.due_in_ms is not None]
+        return min(times, default=None)
+
+
+class Allowance:
+    """The bytes and the time that a task has left. `clock`: of the machine that works."""
+
+    def __init__(self, order: UpkeepOrder, clock: Clock) -> None:
+        self._clock = clock
+        self._started_ms = clock.monotonic_ms()
+        self._order = order
+        self.moved_bytes = 0
+
+    @property
+    def took_ms(self) -> int:
+        """How long the task has worked."""
+        return self._clock.monotonic_ms() - self._started_ms
+
+    @property
+    def is_time_over(self) -> bool:
+        """Whether no further piece of work may begin."""
+        work_ms_max = self._order.work_ms_max
+        return work_ms_max is not None and self.took_ms >= work_ms_max
+
+    @property
+    def bytes_left(self) -> int | None:
+        """Bytes that may still be rewritten; a first piece may have more. None: no bound."""
+        bytes_max = self._order.bytes_max
+        return None if bytes_max is None else max(0, bytes_max - self.moved_bytes)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further piece may begin that reads or rewrites records."""
+        return self.is_time_over or self.bytes_left == 0
+
+    def charge(self, size_bytes: int) -> None:
+        """Count bytes that were read and rewritten."""
+        self.moved_bytes += size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepPorts:
+    """What kinds of work may ask for.
+
+    Attributes:
+        replicas: Opens replicas' tables.
+        segments: Moves segments.
+        clock: The clock of the machine that works.
+    """
+
+    replicas: ReplicaStore
+    segments: SegmentStore
+    clock: Clock
+
+
+Work = Callable[[UpkeepOrder, UpkeepPorts, Allowance], WorkDone]
+"""One kind of work. It does what is due, as far as the allowance goes; KafkaOnSparkErrors that it
+raises become its row. In a dry run it says what is due."""
+
+RunUpkeep = Callable[[Sequence[UpkeepOrder]], list[UpkeepResult]]
+"""Runs upkeep on replicas, and returns a result for each, in order."""

@@ -1,0 +1,24 @@
+"""Wires the upkeep of replicas to its tasks, and to the hint at how far it has come."""
+
+import random
+
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
+from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.storage.metadata.sweep_hint import UPKEEP_NAME, FileSweepHints
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+
+def replica_upkeep(
+    metadata: MetadataReader,
+    metadata_root: str,
+    options: StorageOptions,
+    clock: Clock,
+    tasks: TaskCalls,
+) -> ReplicaUpkeep:
+    """Return the upkeep of this process."""
+    hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
+    progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
+    return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain)

@@ -1,0 +1,267 @@
+"""Rounds of upkeep: the share of a round, what is left of it, throttles, and all at once."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.metadata.records import ConfigRecord
+from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
+from kafka_on_spark.service.maintain.upkeep_work import (
+    UpkeepPorts,
+    UpkeepResult,
+    WorkDone,
+)
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from tests.fakes import MemorySweepHints
+from tests.unit.service.rounds import Rounds
+
+INTERVAL_MS = 60_000
+
+
+class Worked(Rounds):
+    """Rounds of upkeep on replicas in memory; `work` says what each order does, and for how long."""
+
+    def __init__(self, partition_count=1, **options):
+        super().__init__(partition_count, **options)
+        self.done = []
+        self.work = lambda order: WorkDone()
+        self.took_ms = 1.0
+        self.moved_bytes = 0
+        self.upkeep_hints = MemorySweepHints()
+        self.upkeep = self.new_upkeep()
+
+    def new_upkeep(self):
+        progress = SweepProgress(
+            self.clock, self.upkeep_hints, random_below=lambda below: 0, pace=UPKEEP
+        )
+        return ReplicaUpkeep(
+            self.metadata, self.clock, progress=progress, run_upkeep=self.run_orders
+        )
+
+    def run_orders(self, orders):
+        self.done += orders
+        return [
+            UpkeepResult(
+                key=order.key,
+                broker_id=order.address.broker_id,
+                done=(("work", self.work(order)),),
+                took_ms=self.took_ms,
+                moved_bytes=self.moved_bytes,
+            )
+            for order in orders
+        ]
+
+    def share(self, after_ms=INTERVAL_MS):
+        """Do a round `after_ms` after the last one; return the visited partitions."""
+        self.clock.advance(after_ms)
+        self.done = []
+        self.report = self.upkeep.run_share()
+        return sorted({order.key.partition for order in self.done})
+
+    def configure(self, **configs):
+        records = [
+            ConfigRecord(topic=None, name=name.replace("_", "."), value=str(value))
+            for name, value in configs.items()
+        ]
+        self.submit(records)
+
+
+def begun(partition_count=1, **options):
+    worked = Worked(partition_count, **options)
+    worked.share(0)
+    return worked
+
+
+def test_the_first_round_of_a_cluster_owes_nothing():
+    worked = Worked(4)
+
+    assert worked.share() == []
+    assert worked.share() == [0, 1, 2, 3]
+
+
+def test_a_round_visits_as_large_a_part_as_the_time_since_the_last_is_of_the_interval():
+    worked = begun(10)
+
+    visited = [worked.share(INTERVAL_MS // 4) for _ in range(4)]
+
+    assert sorted(each for part in visited for each in part) == list(range(10))
+    assert max(map(len, visited)) <= 3
+
+
+def test_each_created_replica_on_a_broker_that_is_online_has_an_order():
+    worked = begun()
+    worked.share()
+
+    assert [order.address.broker_id for order in worked.done] == [1, 2, 3]
+    assert [order.is_of_leader for order in worked.done] == [True, False, False]
+    assert all(order.image_offset == worked.metadata.image.offset for order in worked.done)
+    assert pickle.loads(pickle.dumps(worked.done[0])) == worked.done[0]
+
+
+def test_a_process_that_ends_is_followed_by_one_that_goes_on():
+    worked = begun(8)
+    first = worked.share(INTERVAL_MS // 2)
+    worked.upkeep = worked.new_upkeep()
+
+    second = worked.share(INTERVAL_MS // 2)
+
+    assert first
+    assert sorted({*first, *second}) == list(range(8))
+    assert len(first) < 8
+
+
+def test_what_is_left_is_visited_first_in_the_next_round():
+    worked = begun(8)
+    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 3)
+    worked.share()
+    assert worked.report.is_left
+
+    assert worked.share(INTERVAL_MS // 8)[:1] == [3] or worked.done[0].key.partition == 3
+
+
+def test_an_idle_partition_is_not_visited_again_before_something_may_be_due():
+    worked = begun(configs={"file.delete.delay.ms": "600000"})
+    assert worked.share() == [0]
+
+    assert [worked.share() for _ in range(3)] == [[], [], []]
+
+    worked.append(0, "a")
+    assert worked.share() == [0]
+    assert worked.share() == []
+    assert worked.share(600_000) == [0]
+
+
+def test_a_partition_is_visited_again_when_a_result_says_so():
+    worked = begun(configs={"file.delete.delay.ms": "6000000"})
+    worked.work = lambda order: WorkDone(due_in_ms=3 * INTERVAL_MS)
+    assert worked.share() == [0]
+
+    assert [worked.share() for _ in range(3)] == [[], [], [0]]
+
+
+def test_a_failed_replica_is_visited_again():
+    worked = begun()
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("away"))
+    worked.share()
+    assert [str(row) for row in worked.report.rows] == [
+        f"orders-0 on broker {each}: work: KAFKA_STORAGE_ERROR: away" for each in (1, 2, 3)
+    ]
+
+    assert worked.share() == [0]
+
+
+def test_a_share_of_0_leaves_all_to_maintain():
+    worked = begun(configs={"log.cleaner.share": "0"})
+
+    assert worked.share() == []
+    assert worked.upkeep.run_all().visited == 3
+
+
+def test_a_round_takes_no_more_than_its_share_of_the_time():
+    worked = begun(2000, configs={"log.cleaner.share": "0.01"})
+    worked.took_ms = 10.0
+
+    worked.share(INTERVAL_MS)
+
+    # 600 ms; the first part is small, to learn how long a visit takes
+    assert sum(worked.took_ms for _ in worked.done) <= 2 * 600
+    assert all(order.work_ms_max <= 600 for order in worked.done)
+
+
+def test_a_piece_of_work_that_took_too_long_is_made_up_for():
+    worked = begun(100)
+    worked.took_ms = 10_000.0
+    assert worked.share(1000)
+
+    assert worked.share(1000) == []
+    assert worked.share(1000) == []
+
+
+def test_bytes_keep_to_the_throttle():
+    worked = begun(configs={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked.moved_bytes = 1000
+    worked.share()
+    assert [order.bytes_max for order in worked.done] == [1000, 0, 0]
+
+    worked.work = lambda order: WorkDone(is_left=True)
+    worked.append(0, "a")
+    worked.share(1000)
+
+    assert [order.bytes_max for order in worked.done] == [0, 0, 0]
+
+
+def test_maintain_waits_for_the_throttle_and_does_all_that_is_left():
+    worked = Worked(3, configs={"log.cleaner.io.max.bytes.per.second": "1000"})
+    left = {0: 2, 1: 0, 2: 1}
+
+    def work(order):
+        if order.address.broker_id != 1 or not order.bytes_max:
+            return WorkDone()
+        number = order.key.partition
+        left[number] -= left[number] > 0
+        return WorkDone(count=1, what="pieces", size_bytes=5, is_left=left[number] > 0)
+
+    worked.work, worked.moved_bytes = work, 1000
+    steps = []
+
+    report = worked.upkeep.run_all(after_part=lambda done, total: steps.append((done, total)))
+
+    assert steps == [(0, 3), (3, 3)]
+    assert report.visited >= 9
+    assert worked.clock.slept_ms
+
+
+def test_a_dry_run_visits_each_replica_once_and_says_what_is_due():
+    worked = Worked(2)
+    worked.work = lambda order: WorkDone(count=2, what="pieces", size_bytes=5, is_left=True)
+
+    report = worked.upkeep.run_all(is_dry_run=True)
+
+    assert report.visited == len(worked.done) == 6
+    assert all(order.is_dry_run for order in worked.done)
+    assert str(report.rows[0]) == "orders-0 on broker 1: work: 2 pieces (5 bytes)"
+
+
+def test_a_runner_that_fails_fails_no_round():
+    worked = begun()
+
+    def fail(orders):
+        raise KafkaStorageError("the executors did not do it")
+
+    worked.upkeep._run_upkeep = fail
+
+    assert worked.share() == []
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
+    worked = begun()
+    worked.append(0, "a", count=3)
+    worked.share()
+    order = worked.done[0]
+    order = replace(
+        order, is_dry_run=is_dry_run, partition=replace(order.partition, log_start_offset=2)
+    )
+    ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
+
+    result = run_upkeep(order, ports)
+
+    [(kind, work)] = result.done[:1]
+    assert (kind, work.count) == ("log start", 2)
+    state = worked.replicas.open(order.address).load()
+    assert state.log_start_offset == (0 if is_dry_run else 2)
+
+
+def test_a_replica_whose_root_does_not_answer_is_a_row():
+    worked = begun()
+    worked.share()
+    worked.roots["memory://1"].is_online = False
+    ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
+
+    result = run_upkeep(worked.done[0], ports)
+
+    assert len(result.done) == 1
+    assert result.done[0][1].error
