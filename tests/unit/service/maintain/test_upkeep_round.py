@@ -61,16 +61,19 @@ class Worked(Rounds):
         self.report = self.upkeep.run_share()
         return sorted({order.key.partition for order in self.done})
 
-    def configure(self, **configs):
-        records = [
-            ConfigRecord(topic=None, name=name.replace("_", "."), value=str(value))
-            for name, value in configs.items()
-        ]
-        self.submit(records)
+    def configure(self, configs):
+        self.submit(
+            [
+                ConfigRecord(topic_id=None, config_name=name, config_value=value)
+                for name, value in configs.items()
+            ]
+        )
 
 
-def begun(partition_count=1, **options):
+def begun(partition_count=1, *, cluster=None, **options):
+    """Return a cluster whose first round was a moment ago; `cluster`: its settings."""
     worked = Worked(partition_count, **options)
+    worked.configure(cluster or {})
     worked.share(0)
     return worked
 
@@ -147,21 +150,21 @@ def test_a_failed_replica_is_visited_again():
     worked.work = lambda order: WorkDone().failed(KafkaStorageError("away"))
     worked.share()
     assert [str(row) for row in worked.report.rows] == [
-        f"orders-0 on broker {each}: work: KAFKA_STORAGE_ERROR: away" for each in (1, 2, 3)
+        f"orders-0 on broker {each}: work: KafkaStorage: away" for each in (1, 2, 3)
     ]
 
     assert worked.share() == [0]
 
 
 def test_a_share_of_0_leaves_all_to_maintain():
-    worked = begun(configs={"log.cleaner.share": "0"})
+    worked = begun(cluster={"log.cleaner.share": "0"})
 
     assert worked.share() == []
     assert worked.upkeep.run_all().visited == 3
 
 
 def test_a_round_takes_no_more_than_its_share_of_the_time():
-    worked = begun(2000, configs={"log.cleaner.share": "0.01"})
+    worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
     worked.took_ms = 10.0
 
     worked.share(INTERVAL_MS)
@@ -181,20 +184,19 @@ def test_a_piece_of_work_that_took_too_long_is_made_up_for():
 
 
 def test_bytes_keep_to_the_throttle():
-    worked = begun(configs={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked = begun(cluster={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked.work = lambda order: WorkDone(is_left=True)
     worked.moved_bytes = 1000
     worked.share()
     assert [order.bytes_max for order in worked.done] == [1000, 0, 0]
 
-    worked.work = lambda order: WorkDone(is_left=True)
-    worked.append(0, "a")
     worked.share(1000)
 
     assert [order.bytes_max for order in worked.done] == [0, 0, 0]
 
 
 def test_maintain_waits_for_the_throttle_and_does_all_that_is_left():
-    worked = Worked(3, configs={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked = begun(3, cluster={"log.cleaner.io.max.bytes.per.second": "1000"})
     left = {0: 2, 1: 0, 2: 1}
 
     def work(order):
@@ -243,7 +245,7 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
     worked.share()
     order = worked.done[0]
     order = replace(
-        order, is_dry_run=is_dry_run, partition=replace(order.partition, log_start_offset=2)
+        order, is_dry_run=is_dry_run, partition=replace(order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2)
     )
     ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
 
@@ -258,7 +260,7 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
 def test_a_replica_whose_root_does_not_answer_is_a_row():
     worked = begun()
     worked.share()
-    worked.roots["memory://1"].is_online = False
+    worked.roots["memory://1"].is_offline = True
     ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
 
     result = run_upkeep(worked.done[0], ports)
