@@ -245,7 +245,11 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
     worked.share()
     order = worked.done[0]
     order = replace(
-        order, is_dry_run=is_dry_run, partition=replace(order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2)
+        order,
+        is_dry_run=is_dry_run,
+        partition=replace(
+            order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2
+        ),
     )
     ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
 
