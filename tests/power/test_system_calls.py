@@ -157,7 +157,6 @@ CHANGING |= {
 NOT_ON_ROOTS_FOR_GOOD = {
     "roots/local_changes.py": "the one place",
     "lock/queued_files.py": "nobody reads reports in a queue after a crash",
-    "replicas/view_table.py": "a view's log is of one session, and nobody else's",
 }
 
 

@@ -22,6 +22,7 @@ from kafka_on_spark.storage.calls.deadlines import (
     short_call_seconds,
     within,
 )
+from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
@@ -95,19 +96,48 @@ def write_checkpoint(
         if not _rename_all_unreadable(files, uri):
             raise
         within(uri, write, long_call_seconds(uri))
-    if not _is_of(files, path, state):
-        _set_aside(files, uri, path)
+    content = _whole(files, path)
+    if content is None:
+        raise KafkaStorageError(f"can't read the checkpoint {path} back")
+    if not _is_of(content, path, state):
+        _set_aside(files, uri, path, content)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
     if is_local(uri):
-        # Our own code needs no hint; not every engine passes over one that has lost its bytes.
-        flush([path, hint_path(uri), log_folder(uri)])
+        flush([path])
+        _flush_hint(uri)
+        flush([log_folder(uri)])
 
 
-def _is_of(files: RootFiles, path: str, state: TableState) -> bool:
-    """Return whether a checkpoint names the files and counters of a state."""
-    content = files.read(path, CHECKPOINT_BYTES_MAX)
+def _flush_hint(uri: str) -> None:
+    """Flush the hint, which our own code does not need: not every engine passes over one that has
+    lost its bytes."""
     try:
-        table = read_parquet(content or b"", path, columns=["add.path", "txn"])
+        flush([hint_path(uri)])
+    except KafkaStorageError as error:
+        if not isinstance(error.__cause__, ABSENT):  # a process that opens a table may delete it
+            raise
+
+
+def _whole(files: RootFiles, path: str) -> bytes | None:
+    """Return a checkpoint's bytes; None if it is not there, or not known to be all of it.
+
+    A store's answer may be cut off, or be of an object that was replaced meanwhile.
+
+    Raises:
+        UnsafeFileError: It is no regular file, or larger than a checkpoint can be.
+    """
+    if is_local(path):
+        return files.read(path, CHECKPOINT_BYTES_MAX)
+    stamp = files.stamp(path)
+    content = files.read(path, CHECKPOINT_BYTES_MAX)
+    is_whole = content is not None and len(content) == files.size(path)
+    return content if is_whole and files.stamp(path) == stamp else None
+
+
+def _is_of(content: bytes, path: str, state: TableState) -> bool:
+    """Return whether a checkpoint names the files and counters of a state."""
+    try:
+        table = read_parquet(content, path, columns=["add.path", "txn"])
     except CorruptLogError:
         return False
     added = [each["path"] for each in table.column("add").drop_null().to_pylist()]
@@ -141,23 +171,27 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
     path = checkpoint_path(uri, version)
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):
-        if _is_unreadable(files, path):
+        try:
+            content = _whole(files, path)
+        except UnsafeFileError:
+            if not is_local(uri):
+                return False  # larger than can be copied
+            content = b""
+        if content is not None and not _is_readable(content, path):
             log.warning("the checkpoint %s can't be read, and is passed over", path)
-            _set_aside(files, uri, path)
+            _set_aside(files, uri, path, content)
             return True
     return False
 
 
-def _set_aside(files: RootFiles, uri: str, path: str) -> None:
-    """Give a checkpoint another name. A store can't rename: its object is copied first."""
+def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:
+    """Give a checkpoint another name. A store can't rename: its object's `content` is copied."""
     aside = path + UNREADABLE_SUFFIX
     if is_local(uri):
         within(uri, partial(rename, path, aside), short_call_seconds(uri))
     else:
-        content = files.read(path, CHECKPOINT_BYTES_MAX)
-        if content is not None:
-            files.write(aside, content)
-            files.delete(path)
+        files.write(aside, content)
+        files.delete(path)
     delete_misleading_hint(files, uri)
 
 
@@ -170,14 +204,12 @@ def delete_misleading_hint(files: RootFiles, uri: str) -> None:
         files.delete(hint_path(uri))
 
 
-def _is_unreadable(files: RootFiles, path: str) -> bool:
-    """Return whether a checkpoint is there, and has no bytes or others than a checkpoint's."""
+def _is_readable(content: bytes, path: str) -> bool:
+    """Return whether bytes are a checkpoint's, as far as can be told."""
     try:
-        content = files.read(path, CHECKPOINT_BYTES_MAX)
-        if content is not None:
-            read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
-    except (CorruptLogError, UnsafeFileError):
-        return True
-    except KafkaStorageError:  # too little memory to tell
+        read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
+    except CorruptLogError:
         return False
-    return False
+    except KafkaStorageError:  # too little memory to tell
+        return True
+    return True

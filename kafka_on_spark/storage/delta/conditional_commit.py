@@ -12,11 +12,9 @@ it has not seen flushed. A table whose flush failed is never trusted again, even
 succeeds.
 """
 
-import errno
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,7 +23,6 @@ from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -38,6 +35,7 @@ from kafka_on_spark.storage.delta.checkpoints import (
     write_checkpoint,
 )
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.storage.delta.durability import Durability
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
     RemoveFile,
@@ -59,12 +57,9 @@ from kafka_on_spark.storage.delta.opening import open_table, read_step
 from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
-
-# After one of these the system may drop unflushed bytes and report success for the next flush.
-_UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
 class DeltaLog:
@@ -86,7 +81,7 @@ class DeltaLog:
         self._files = RootFiles(uri, options)
         self._commits = CommitFiles(uri, self._files)
         self._needs_flush = is_flushed and self.is_local
-        self._flush_failure: str | None = None
+        self._durability = Durability(uri)
         self._outcomes = CommitOutcomes(self._commits, options, is_flushed=self._needs_flush)
         self._void = VoidCommits(self._files, uri)
         self._state: TableState | None = None
@@ -128,10 +123,10 @@ class DeltaLog:
         if self._needs_flush:
             # Before there is a table: whoever finds one then knows that they are durable, also if
             # its maker died.
-            self._flush(folders)
+            self._durability.flush(folders)
         self._commit("create", counters, settings=settings)
-        if holds_more(self._files, self.uri):
-            raise CommitConflictError(f"there is a table at {self.uri}", version=0)
+        if holds_more(self._files, self.uri):  # perhaps those of another process, after ours
+            raise CommitOutcomeUnknownError(f"there is a table at {self.uri}", version=0)
 
     # What the table holds
 
@@ -175,7 +170,7 @@ class DeltaLog:
 
         Raises: as `refresh`.
         """
-        self._check_durable()
+        self._durability.check()
         try:
             if self._state is not None:
                 commits = self._read_following(self._state)
@@ -203,13 +198,20 @@ class DeltaLog:
             void += [state.version] if found.is_empty else []
             newest = found.stamp
         self._void.check(void)
-        self._count(range(known + 1, state.version + 1), newest)
+        try:
+            self._count(range(known + 1, state.version + 1), newest)
+        except KafkaStorageError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            return None  # cleaned since they were read
         return commits
 
     def _count(self, versions: range, newest: FileStamp | None) -> None:
         """Flush commits, which their writers may not have flushed, and count them."""
         if versions and self._needs_flush:
-            self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
+            self._durability.flush(
+                [*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)]
+            )
         self._newest = newest
         self.version = self._content().version
         self._newest_is_void = self._void.knows(self.version)
@@ -229,13 +231,9 @@ class DeltaLog:
         # Not below one that failed: that is tried again when the next one is due.
         self._checkpoint_version = max(self._checkpoint_version, opened.checkpoint)
         if self._needs_flush and opened.checkpoint >= 0:
-            self._flush([checkpoint_path(self.uri, opened.checkpoint)])
+            self._durability.flush([checkpoint_path(self.uri, opened.checkpoint)])
         first = max(opened.checkpoint, 0)
         self._count(range(first, opened.state.version + 1), opened.newest)
-
-    def _check_durable(self) -> None:
-        if self._flush_failure is not None:
-            raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
 
     def is_still_at(self, version: int) -> bool:
         """Return whether `version`, the newest that was seen, is there and has no successor.
@@ -246,7 +244,7 @@ class DeltaLog:
             KafkaStorageError: The root does not answer.
         """
         newest = self._newest
-        if self._flush_failure is not None or self._state is None or self.version != version:
+        if self._durability.failure is not None or self._state is None or self.version != version:
             return False
         try:
             following, own = self._commits.stamps((version + 1, version))
@@ -323,7 +321,7 @@ class DeltaLog:
             return
         own = [] if is_put else [commit_path(self.uri, version)]
         try:
-            self._flush([*own, log_folder(self.uri)])
+            self._durability.flush([*own, log_folder(self.uri)])
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(
                 f"a commit may be lost: {error.message}", version=version
@@ -349,20 +347,16 @@ class DeltaLog:
             )
         return own
 
-    def _flush(self, paths: Sequence[str]) -> None:
-        try:
-            flush(paths)
-        except KafkaStorageError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
-                self._flush_failure = error.message
-            raise
-
     # Upkeep
 
     def may_need_checkpoint(self) -> bool:
         """Return whether a checkpoint may be due that this process writes. It needs no lock."""
         due = self.version - self.version % CHECKPOINT_INTERVAL
-        if self._state is None or self._flush_failure or due <= max(self._checkpoint_version, 0):
+        if (
+            self._state is None
+            or self._durability.failure
+            or due <= max(self._checkpoint_version, 0)
+        ):
             return False
         return due <= self._turn or is_overdue(self.version, CHECKPOINT_INTERVAL)
 
@@ -378,7 +372,7 @@ class DeltaLog:
                 return
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                self._flush(commit_paths(self._files, self.uri, newest, state.version))
+                self._durability.flush(commit_paths(self._files, self.uri, newest, state.version))
             write_checkpoint(self._files, self.uri, state, self._options)
         except BaseException as error:
             if not is_failure(error):

@@ -1,7 +1,7 @@
 """Opens a Delta table: the newest checkpoint that can be read, and all commits after it.
 
-A checkpoint that can't be read is passed over for an older one: it holds nothing that the commits
-lack. A gap in the commits, or a commit that can't be read, is damage.
+A checkpoint that can't be read is passed over for an older one: the commits after the third newest
+are kept. A gap in the commits, or a commit that can't be read, is damage.
 """
 
 from collections.abc import Sequence

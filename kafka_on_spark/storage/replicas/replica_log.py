@@ -115,10 +115,11 @@ class DeltaReplicaLog:
                 is_flushed=address.is_flushed,
             )
             log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
-        except CommitConflictError:
-            log.load()
-        except CommitOutcomeUnknownError as error:
-            raise KafkaStorageError(f"can't create a table on {address.root}") from error
+        except (CommitConflictError, CommitOutcomeUnknownError) as error:
+            try:
+                log.load()  # whoever created it: an earlier try, or this one
+            except ReplicaLostError:
+                raise KafkaStorageError(f"can't create a table on {address.root}") from error
         # If the disk went away meanwhile, the table is below its mount point, and would look sound
         # until the disk is back.
         check_directory(address.root, address.directory_id, options)

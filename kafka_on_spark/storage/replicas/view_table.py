@@ -9,7 +9,6 @@ other process writes, so the rule that only delta-rs commits to our tables still
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -21,6 +20,7 @@ from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import iso
+from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.roots import (
     RootFiles,
     StorageOptions,
@@ -87,10 +87,10 @@ def write_view_table(
 def _create_folders(folder: str, log: str) -> None:
     # Never the metadata root: one that was removed must not be created again. A local session's
     # temporary folder is there already; no other process uses this view's log.
-    for each in (os.path.dirname(folder), folder):
-        with suppress(FileExistsError):
-            os.mkdir(each)
-    os.mkdir(log)
+    make_folder(os.path.dirname(folder))
+    make_folder(folder)
+    if not make_folder(log):
+        raise FileExistsError(f"there is {log}")
 
 
 def _metadata(now_ms: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Changes local roots: the only code that writes, names, deletes, makes and flushes files there.
 
 Delta-rs writes checkpoints besides, and a process that waits for a lock queues reports in files
-that nobody reads after a crash. It is one place so that tests can record what was done, in order,
-and build from the record every state in which a power cut may leave a disk.
+whose loss in a crash costs time only. It is one place so that tests can record what was done, in
+order, and build from the record every state in which a power cut may leave a disk.
 """
 
 import os

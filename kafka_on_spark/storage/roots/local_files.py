@@ -6,7 +6,7 @@ read: a pipe in its place would hang, a sparse file of a terabyte would exhaust 
 
 import os
 from collections.abc import Iterator
-from errno import EACCES, EROFS
+from errno import EACCES, ELOOP, ENXIO, EROFS
 from stat import S_ISREG
 from typing import Final
 
@@ -71,6 +71,26 @@ def stamp_of(found: os.stat_result, path: str) -> tuple[int, int, int]:
         UnsafeFileError: It is no regular file.
     """
     return found.st_ino, found.st_mtime_ns, _size(found, path)
+
+
+def stamp_opened(path: str) -> tuple[int, int, int]:
+    """Return which file stands at a path, as `stamp_of`.
+
+    It is opened: a name that is only looked up may be the answer of a cache, as on NFS.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
+    """
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError as error:
+        if error.errno in (ELOOP, ENXIO):  # a link; a socket
+            raise UnsafeFileError(f"{path} is no regular file") from error
+        raise
+    try:
+        return stamp_of(os.fstat(descriptor), path)
+    finally:
+        os.close(descriptor)
 
 
 def read_stamped(path: str, bytes_max: int) -> tuple[bytes, tuple[int, int, int]]:

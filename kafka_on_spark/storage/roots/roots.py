@@ -214,7 +214,7 @@ class RootFiles:
         """Write several such files, whose contents come in pieces.
 
         Local files are flushed when all are written: the first flush then does most of the work of
-        the others. If one fails, none of the local files is there.
+        the others. If one fails, some may be there; those that are have all their bytes.
         """
         within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
 

@@ -108,6 +108,7 @@ class Stager:
         self._bytes: dict[int, int] = {}
         self._staged: list[StagedSegment] = []
         self._folders: dict[ReplicaAddress, None] = {}
+        self._failed: dict[tuple[int, BrokerId], KafkaOnSparkError] = {}
 
     def add(self, batch: pa.RecordBatch, sticky: int) -> None:
         """Take a batch, whose keyless records go to partition `sticky` (modulo their number)."""
@@ -184,10 +185,11 @@ class Stager:
     def finish(self) -> list[StagedSegment]:
         """Write the rest; return all that was staged, durable.
 
-        A replica whose folder can't be flushed does not count as a holder.
+        A replica that a segment could not be put to, or whose folder can't be flushed, does not
+        count as a holder of the partition's segments.
         """
         self.write_all(is_last=True)
-        failures = {
+        failures = self._failed | {
             (address.key.partition, address.broker_id): failure
             for address, failure in zip(
                 self._folders, _folder_threads().map(_flush, self._folders), strict=True
@@ -199,7 +201,8 @@ class Stager:
     def _write(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
         """Encode one partition after the other, while threads write those before.
 
-        A partition's last put flushes its folders, too, and its earlier ones are in them.
+        A partition's last put flushes its folders, which makes the names of all its segments
+        durable.
         """
         under_way: list[tuple[StagedSegment, Future[Any], bool]] = []
         for number in sorted(numbers):
@@ -221,6 +224,9 @@ class Stager:
             failures = put.result()
             target = self._order.targets[staged.partition]
             for each in (*target.replicas, *target.others):
+                failure = failures.get(each.broker_id)
+                if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
+                    self._failed[staged.partition, each.broker_id] = failure
                 if failures.get(each.broker_id, 1) is None:
                     if has_flushed_folders:
                         self._folders.pop(each, None)

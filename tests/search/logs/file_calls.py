@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta import (
     checkpoints,
     commit_outcomes,
     conditional_commit,
+    durability,
     log_cleaning,
     table_creation,
 )
@@ -157,7 +159,7 @@ class _Local:
     def flush(self, paths: Iterable[str]) -> None:
         wanted = [path for path in paths if path not in (LOCAL, log_folder(LOCAL))]
         if wanted and not self._ask("flush", wanted):
-            raise KafkaStorageError("can't flush: no such file")
+            raise KafkaStorageError("can't flush") from FileNotFoundError(wanted[0])
 
 
 class _Store:
@@ -270,11 +272,13 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (roots, "delete", local.unlink),
         (roots, "filesystem", lambda path, options: store),
         (log_cleaning, "delete_file", local.unlink),
+        # No store of a search cuts an answer off, or replaces a checkpoint.
+        (checkpoints, "_whole", lambda files, path: files.read(path, CHECKPOINT_BYTES_MAX)),
         (checkpoints, "rename", local.rename),
         (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
-        (conditional_commit, "flush", local.flush),
+        (durability, "flush", local.flush),
         (conditional_commit, "make_folders", lambda uri: []),
         (conditional_commit, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
         (table_creation, "uuid4", lambda: "a-table"),

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.storage.delta import checkpoints, conditional_commit
+from kafka_on_spark.storage.delta.files.delta_files import hint_path
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
@@ -262,3 +263,35 @@ def test_a_checkpoint_that_is_larger_than_one_can_be_is_not_read(log, uri, monke
 
     assert opened(uri).counters_of("count") == [log.version]
     assert path.exists() is not is_local
+
+
+def test_a_checkpoint_of_a_store_whose_bytes_were_cut_off_on_the_way_stays(log, uri, monkeypatch):
+    def cut_off(files, path, bytes_max):
+        content = read(files, path, bytes_max)
+        return content[:-9] if path.endswith(".parquet") else content
+
+    with_checkpoint(log)
+    before = names_in_log(uri)
+    read = RootFiles.read
+    with monkeypatch.context() as failing:
+        failing.setattr(checkpoints, "is_local", lambda url: False)
+        failing.setattr(RootFiles, "read", cut_off)
+        assert opened(uri).counters_of("count") == [log.version]
+
+    assert names_in_log(uri) == before
+
+
+def test_a_checkpoint_counts_though_another_process_deletes_its_hint(log, uri, monkeypatch, caplog):
+    def flush(paths):
+        hint = hint_path(uri)
+        if hint in paths:
+            os.unlink(hint)
+        really(paths)
+
+    really = checkpoints.flush
+    monkeypatch.setattr(checkpoints, "flush", flush)
+
+    path = with_checkpoint(log)
+
+    assert path.exists()
+    assert not caplog.records

@@ -13,11 +13,12 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.storage.delta import conditional_commit, opening
+from kafka_on_spark.storage.delta import opening
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.storage.committers import POINTS
 from tests.storage.tables import (
     OPTIONS,
     asleep,
@@ -54,18 +55,6 @@ def check_whole(uri, late, rival):
     live(rival, 10)
     assert min(write_ids_by_version(uri)) > SEEN + 1
     assert "stray" not in write_ids_by_version(uri).values()
-
-
-POINTS = {
-    "before the temporary file": (commit_files, "write_temporary", False, 0),
-    "before the link": (os, "link", False, 0),
-    "after the link": (os, "link", True, 0),
-    "before the temporary file is unlinked": (os, "unlink", False, 0),
-    "before the folder's flush": (conditional_commit, "flush", False, 0),
-    "after the folder's flush": (conditional_commit, "flush", True, 0),
-    "after the put": (CommitFiles, "put", True, 0),
-    "before the put is vouched for": (CommitFiles, "stamps", False, 1),
-}
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -220,7 +209,7 @@ def test_a_creator_that_sleeps_before_it_links_makes_no_second_table(uri, monkey
 
     with monkeypatch.context() as sleeping:
         asleep(sleeping, os, "link", meanwhile, is_after=False)
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitOutcomeUnknownError):
             create(uri)
 
     assert commit_file(uri, 0).exists()

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit
-from kafka_on_spark.errors import CommitConflictError, CorruptLogError
+from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_version
 from kafka_on_spark.storage.delta.log_cleaning import clean_log, first_kept
@@ -267,7 +267,7 @@ def test_a_stray_commit_right_below_the_kept_ones_hinders_nobody(cleaned, uri):
 
 
 def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(cleaned, uri):
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(CommitOutcomeUnknownError):
         create(uri)
 
     check_whole(uri, 65)

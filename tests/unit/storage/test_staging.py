@@ -7,7 +7,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import InvalidRecordError, MessageTooLargeError, RootAccessDeniedError
+from kafka_on_spark.errors import (
+    InvalidRecordError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StageOrder
 from kafka_on_spark.storage.identity.root_identity import prepare_root
@@ -314,3 +319,22 @@ def test_a_producer_that_may_write_to_no_root_is_told_so_and_not_to_wait(order, 
 
     assert staged.error_code == RootAccessDeniedError.code
     assert "append as a user who may write there, or with other credentials" in staged.error
+
+
+def test_a_replica_that_failed_to_flush_the_last_segment_holds_none_of_those_before(
+    order, monkeypatch
+):
+    """A flush that succeeds after one that failed may have written nothing."""
+
+    def fail_to_flush(addresses, *, flushes_folder, **rest):
+        failures = really(addresses, flushes_folder=flushes_folder, **rest)
+        return failures | ({2: KafkaStorageError("can't flush")} if flushes_folder else {})
+
+    really = staging.put_segment
+    monkeypatch.setattr(staging, "put_segment", fail_to_flush)
+    stager = staging.Stager(order(partition_count=1), OPTIONS)
+    stager.add(batch({}), 0)
+    stager.write_all()
+    stager.add(batch({}), 0)
+
+    assert [each.holders for each in stager.finish()] == [(1,), (1,)]

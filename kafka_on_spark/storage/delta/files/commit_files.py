@@ -5,7 +5,6 @@ name and flushed, linked to its own name, and the other name is unlinked; the ca
 folder. On a store it is a conditional put.
 """
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, s
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.roots.local_changes import delete_file, link, write_temporary
-from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_of
+from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_opened
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 FileStamp = tuple[object, ...]
@@ -104,7 +103,7 @@ def _local_stamps(paths: list[str]) -> list[FileStamp | None]:
 
 def _local_stamp(path: str) -> FileStamp | None:
     try:
-        return stamp_of(os.stat(path, follow_symlinks=False), path)
+        return stamp_opened(path)
     except ABSENT:
         return None
 
