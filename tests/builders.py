@@ -32,8 +32,10 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
+from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ProducerCounter, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -324,6 +326,44 @@ def log(
         producers=producers or {},
         chain_before=chain_before,
     )
+
+
+def merged(
+    state: ReplicaState, base: int, end: int, *, name: str = "m", records: int | None = None
+) -> MergedSegment:
+    """Return the segment that the batches of a log between two borders are merged into.
+
+    `records`: how many are left of them; None: all.
+    """
+    inputs = state.batches_between(Offset(base), Offset(end))
+    first, last = inputs[0], inputs[-1]
+    count = sum(each.record_count for each in inputs) if records is None else records
+    fence = state.leader_epoch or 0
+    return MergedSegment(
+        base_offset=first.base_offset,
+        end_offset=last.end_offset,
+        leader_epoch=first.leader_epoch,
+        appended_at_ms=max(each.appended_at_ms for each in inputs),
+        segment=replace(segment(f"{name}{fence}x{base}", 1, epoch=fence), record_count=count),
+        content_digest=7,
+        chain_digest=last.chain_digest,
+        has_append_time=first.has_append_time,
+    )
+
+
+def with_merged(state: ReplicaState, base: int, end: int, **given: Any) -> ReplicaState:
+    """Return a log after its batches between two borders were merged."""
+    made = merged(state, base, end, **given)
+    change = operations.replace_neighbours(
+        state,
+        state.batches_between(Offset(base), Offset(end)),
+        made,
+        operation="merge",
+        leader_epoch=LeaderEpoch(state.leader_epoch or 0),
+        stable_offset=state.log_end_offset,
+    )
+    assert change is not None
+    return state.apply(change)
 
 
 def text_of(state: ReplicaState) -> str:

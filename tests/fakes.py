@@ -207,8 +207,9 @@ class MemoryReplicaLog:
 
     def _check_files(self, root: MemoryRoot, change: LogChange) -> None:
         present = root.files.get(folder(self._address), {})
+        added = (*change.adds, *(() if change.merged is None else (change.merged,)))
         missing = [
-            s.file_name for each in change.adds for s in each.segments if s.file_name not in present
+            s.file_name for each in added for s in each.segments if s.file_name not in present
         ]
         assert not missing, f"a commit names files that are not there: {missing}"
 

@@ -13,7 +13,7 @@ from typing import Any
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -108,7 +108,8 @@ def compare_partition(
 
 
 def _is_committed(state: ReplicaState, partition: PartitionRegistration) -> bool:
-    return state.chain_at(partition.high_watermark) == partition.high_watermark_chain
+    mark = partition.high_watermark
+    return state.is_merged_over(mark) or state.chain_at(mark) == partition.high_watermark_chain
 
 
 def _difference(
@@ -125,12 +126,12 @@ def _difference(
     return said if where is None else f"{said}: {where}"
 
 
-def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> list[Batch]:
+def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> list[LogPart]:
     """Return the batches of a replica that hold committed records."""
     return list(state.batches_between(partition.log_start_offset, partition.high_watermark))
 
 
-def differs(first: Sequence[Batch], batches: Sequence[Batch]) -> str | None:
+def differs(first: Sequence[LogPart], batches: Sequence[LogPart]) -> str | None:
     """Return in words where `batches` begin to differ from `first`; None if they are equal.
 
     Header, order and files must agree: the digest of a file's bytes is in its name.
@@ -145,12 +146,14 @@ def differs(first: Sequence[Batch], batches: Sequence[Batch]) -> str | None:
     return None
 
 
-def _fingerprint(batch: Batch) -> tuple[object, ...]:
+def _fingerprint(batch: LogPart) -> tuple[object, ...]:
     files = [(each.uuid, each.digest, each.record_count) for each in batch.segments]
     return (batch.base_offset, batch.record_count, batch.leader_epoch, batch.producer, files)
 
 
-def _read_files(address: ReplicaAddress, batches: Sequence[Batch], options: StorageOptions) -> int:
+def _read_files(
+    address: ReplicaAddress, batches: Sequence[LogPart], options: StorageOptions
+) -> int:
     """Read every segment and check it against its name; return the bytes read.
 
     Raises:

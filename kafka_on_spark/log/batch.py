@@ -6,6 +6,7 @@ idempotent across leaders.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -27,9 +28,10 @@ class Segment:
     Attributes:
         file_name: Its name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
         size_bytes: Size of the file.
-        record_count: Records in it, at least 1.
-        timestamp_min_us: Smallest record timestamp, µs since 1970 UTC.
-        timestamp_max_us: Largest record timestamp, µs since 1970 UTC.
+        record_count: Records in it; at least 1, but in a merged segment whose records all went.
+        timestamp_min_us: Smallest record timestamp, µs since 1970 UTC; without records, of those
+            that went.
+        timestamp_max_us: Largest record timestamp, likewise.
     """
 
     file_name: str
@@ -42,7 +44,7 @@ class Segment:
         # A plain name: a commit can only name files in the replica's own folder.
         ensure(
             is_segment_name(self.file_name)
-            and self.record_count > 0
+            and self.record_count >= 0
             and self.size_bytes >= 0
             and self.timestamp_min_us <= self.timestamp_max_us,
             self,
@@ -146,7 +148,8 @@ class StagedBatch:
     renamed_from: LeaderEpoch | None = None
 
     def __post_init__(self) -> None:
-        ensure(bool(self.segments), "an append without records has no batch")
+        has_records = bool(self.segments) and all(each.record_count for each in self.segments)
+        ensure(has_records, "an append without records has no batch")
         uuids = {segment.uuid for segment in self.segments}
         ensure(len(uuids) == len(self.segments), self.segments)
 
@@ -224,6 +227,19 @@ class Batch:
     def chain_digest(self) -> ChainDigest:
         """Chain digest of the log up to the end of this batch."""
         return self.chain_digests[-1]
+
+    @property
+    def common_timestamp_us(self) -> int | None:
+        """The timestamp of all records, µs since 1970 UTC; None: each has its own in the file."""
+        return self.appended_at_ms * 1000 if self.has_append_time else None
+
+    def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
+        """Yield each segment with the offsets that it covers, the end exclusive."""
+        base_offset = self.base_offset
+        for segment in self.segments:
+            end_offset = Offset(base_offset + segment.record_count)
+            yield segment, base_offset, end_offset
+            base_offset = end_offset
 
 
 def with_offsets(

@@ -3,7 +3,8 @@
 The digest of a segment is computed from the digest before it, the segment's header, and the digest
 in its file's name. So two logs whose chains compute and agree at an offset are the same below it. A
 digest in a header is only a claim. Code that proves a log, counts its end, takes from it or audits
-it computes the chain; a digest that does not compute is an error of the table that holds it.
+it computes the chain; a digest that does not compute is an error of the table that holds it. That
+of a merged segment can't be computed and is taken: the chain goes on from it.
 """
 
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from typing import Final
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import NO_CHAIN, ChainDigest, TopicId
 from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 
 DIGEST_BYTES: Final = 16
 _HALF_BITS: Final = 64
@@ -61,7 +63,7 @@ def chained(before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch
 
 
 def check_chain(
-    before: ChainDigest, topic_id: TopicId, partition: int, batches: Iterable[Batch]
+    before: ChainDigest, topic_id: TopicId, partition: int, batches: Iterable[LogPart]
 ) -> ChainDigest:
     """Check that the digests in the headers of `batches` compute; return the one at their end.
 
@@ -69,7 +71,9 @@ def check_chain(
         CorruptLogError: One does not. The table that holds the headers is bad.
     """
     for batch in batches:
-        if batch.chain_digests != batch_digests(before, topic_id, partition, batch):
+        if isinstance(batch, Batch) and batch.chain_digests != batch_digests(
+            before, topic_id, partition, batch
+        ):
             raise CorruptLogError(
                 "the chain digest of a batch does not compute",
                 base_offset=batch.base_offset,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -111,7 +111,7 @@ def epoch_history(state: ReplicaState) -> EpochHistory:
     return EpochHistory(tuple(entries))
 
 
-def _leader_epoch(batch: Batch) -> LeaderEpoch:
+def _leader_epoch(batch: LogPart) -> LeaderEpoch:
     return batch.leader_epoch
 
 

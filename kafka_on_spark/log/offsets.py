@@ -5,8 +5,9 @@ segments that may hold the answer are read, and only their timestamps.
 Source: UnifiedLog.fetchOffsetByTimestamp.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
@@ -28,8 +29,8 @@ class FoundOffset:
     leader_epoch: LeaderEpoch | None
 
 
-ReadTimestamps = Callable[[Segment], Sequence[int]]
-"""Reads a segment's timestamps, µs, in offset order."""
+ReadTimestamps = Callable[[Segment], Iterable[tuple[int, int]]]
+"""Reads the `offset_delta` and the timestamp, µs, of a segment's records, in offset order."""
 
 
 def offset_for_time(
@@ -39,12 +40,12 @@ def offset_for_time(
 
     First by offset: timestamps of producers need not rise.
     """
-    for base_offset, epoch, segment in _segments(state):
-        if segment.timestamp_max_us < timestamp_us:
+    for each in _segments(state):
+        if each.segment.timestamp_max_us < timestamp_us:
             continue
-        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
+        for offset, found_us in each.retained_records(state.log_start_offset, read_timestamps):
             if found_us >= timestamp_us:
-                return FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
+                return each.found(offset, found_us)
     return None
 
 
@@ -56,32 +57,45 @@ def offset_of_latest_time(
     Not the last record: timestamps of producers need not rise (KIP-734).
     """
     best: FoundOffset | None = None
-    for base_offset, epoch, segment in _segments(state):
-        if best is not None and segment.timestamp_max_us <= (best.timestamp_us or 0):
+    for each in _segments(state):
+        if best is not None and each.segment.timestamp_max_us <= (best.timestamp_us or 0):
             continue
-        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
+        for offset, found_us in each.retained_records(state.log_start_offset, read_timestamps):
             if best is None or found_us > (best.timestamp_us or 0):
-                best = FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
+                best = each.found(offset, found_us)
     return best
 
 
-def _segments(state: ReplicaState) -> Iterable[tuple[Offset, LeaderEpoch, Segment]]:
+class _Range(NamedTuple):
+    """A segment with the offsets that it covers."""
+
+    leader_epoch: LeaderEpoch
+    segment: Segment
+    base_offset: Offset
+    end_offset: Offset
+
+    def found(self, offset: Offset, timestamp_us: int) -> FoundOffset:
+        return FoundOffset(offset=offset, timestamp_us=timestamp_us, leader_epoch=self.leader_epoch)
+
+    def retained_records(
+        self, log_start_offset: Offset, read_timestamps: ReadTimestamps
+    ) -> Iterable[tuple[Offset, int]]:
+        """Yield offset and timestamp of the records from the log start on."""
+        segment, base_offset = self.segment, self.base_offset
+        is_dense = segment.record_count == self.end_offset - base_offset
+        if is_dense and segment.timestamp_min_us == segment.timestamp_max_us:
+            found: Iterable[tuple[int, int]] = enumerate(
+                (segment.timestamp_min_us,) * segment.record_count
+            )
+        else:
+            found = read_timestamps(segment) if segment.record_count else ()
+        for offset_delta, timestamp_us in found:
+            offset = Offset(base_offset + offset_delta)
+            if offset >= log_start_offset:
+                yield offset, timestamp_us
+
+
+def _segments(state: ReplicaState) -> Iterable[_Range]:
     for batch in state.batches:
-        base_offset = batch.base_offset
-        for segment in batch.segments:
-            yield base_offset, batch.leader_epoch, segment
-            base_offset = Offset(base_offset + segment.record_count)
-
-
-def _retained_records(
-    state: ReplicaState, base_offset: Offset, segment: Segment, read_timestamps: ReadTimestamps
-) -> Iterable[tuple[Offset, int]]:
-    """Yield offset and timestamp of a segment's records from the log start on."""
-    if segment.timestamp_min_us == segment.timestamp_max_us:
-        timestamps: Sequence[int] = (segment.timestamp_min_us,) * segment.record_count
-    else:
-        timestamps = read_timestamps(segment)
-    for place, timestamp_us in enumerate(timestamps):
-        offset = Offset(base_offset + place)
-        if offset >= state.log_start_offset:
-            yield offset, timestamp_us
+        for segment, base_offset, end_offset in batch.ranges():
+            yield _Range(batch.leader_epoch, segment, base_offset, end_offset)

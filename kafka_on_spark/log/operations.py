@@ -13,11 +13,13 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     ReplicaLostError,
     UnexpectedOffsetError,
+    ensure,
 )
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence, with_offsets
+from kafka_on_spark.log.batch import Segment, StagedBatch, WriterFence, with_offsets
 from kafka_on_spark.log.chain import check_chain
 from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     check_writer,
@@ -69,7 +71,7 @@ def append(
 
 
 def append_fetched(
-    state: ReplicaState, batches: Sequence[Batch], *, leader_epoch: LeaderEpoch
+    state: ReplicaState, batches: Sequence[LogPart], *, leader_epoch: LeaderEpoch
 ) -> LogChange:
     """Decide a follower's append of whole `batches` taken from its leader.
 
@@ -213,6 +215,84 @@ def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
     if place is None:
         return state.chain_digest
     return state.batches[place - 1].chain_digest if place else state.chain_before
+
+
+def merge(
+    state: ReplicaState,
+    inputs: Sequence[LogPart],
+    merged: MergedSegment,
+    *,
+    leader_epoch: LeaderEpoch,
+    stable_offset: Offset,
+) -> LogChange | None:
+    """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
+
+    Return and raise as `replace_neighbours`.
+    """
+    in_inputs = sum(each.record_count for each in inputs)
+    ensure(merged.record_count == in_inputs, "a merge keeps all records")
+    return replace_neighbours(
+        state,
+        inputs,
+        merged,
+        operation="merge",
+        leader_epoch=leader_epoch,
+        stable_offset=stable_offset,
+    )
+
+
+def replace_neighbours(
+    state: ReplicaState,
+    inputs: Sequence[LogPart],
+    merged: MergedSegment,
+    *,
+    operation: str,
+    leader_epoch: LeaderEpoch,
+    stable_offset: Offset,
+) -> LogChange | None:
+    """Decide to put `merged` in the place of `inputs`, of one leadership and kind of timestamps.
+
+    None if the log no longer has the inputs as they were read: then the file stays an orphan.
+    `stable_offset` is the last stable offset, in an image that was taken before the table was read
+    and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
+    replicas may have other files for it.
+
+    Raises:
+        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
+    """
+    check_fence(state, leader_epoch)
+    if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
+        return None
+    first, last = inputs[0], inputs[-1]
+    span = (merged.base_offset, merged.end_offset, merged.chain_digest, merged.appended_at_ms)
+    newest_ms = max(each.appended_at_ms for each in inputs)
+    ensure(span == (first.base_offset, last.end_offset, last.chain_digest, newest_ms), merged)
+    kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
+    ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
+    ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
+    ensure(all(each.producer is None for each in inputs), "a producer's header is kept")
+    check_new_names(state, merged.segments, leader_epoch=leader_epoch)
+    return LogChange(
+        operation=operation,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        merged=merged,
+    )
+
+
+def check_new_names(
+    state: ReplicaState, segments: Sequence[Segment], *, leader_epoch: LeaderEpoch
+) -> None:
+    """Check that a change may add files: named under the fence, and not in the log.
+
+    A path is added only while the table is fenced at the epoch in its name, and never again after
+    the table removed it: a cleaner that is late then takes nothing that was added since (I26).
+    """
+    names = {segment.file_name for batch in state.batches for segment in batch.segments}
+    for segment in segments:
+        ensure(segment.epoch_in_name == leader_epoch, segment)
+        ensure(segment.file_name not in names, segment)
 
 
 def fence_producer(

@@ -23,6 +23,7 @@ from kafka_on_spark.log.batch import (
     WriterFence,
     uuid_in_name,
 )
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ProducerCounter, ReplicaState
 
 
@@ -60,6 +61,8 @@ def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
     for batch in reversed(state.batches):
         if batch.leader_epoch < first_epoch:
             return None
+        if not isinstance(batch, Batch):
+            continue  # its file's name is of the merge
         for segment in batch.segments:  # written out: a log has thousands of batches
             if uuid_in_name(segment.file_name) in wanted:
                 return _whole(batch, wanted)
@@ -102,11 +105,12 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
 
 
 def _appends_of(
-    batches: tuple[Batch, ...], producer_id: str
+    batches: tuple[LogPart, ...], producer_id: str
 ) -> Iterable[tuple[Batch, ProducerStamp]]:
     for batch in reversed(batches):
-        if batch.producer is not None and batch.producer.producer_id == producer_id:
-            yield batch, batch.producer
+        stamp = batch.producer
+        if stamp is not None and stamp.producer_id == producer_id and isinstance(batch, Batch):
+            yield batch, stamp
 
 
 def _same_payload(batch: Batch, stamp: ProducerStamp, retry: ProducerStamp) -> AppendedBefore:
@@ -167,7 +171,7 @@ def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None
     return None
 
 
-def counters_of(batches: Iterable[Batch]) -> dict[str, ProducerCounter]:
+def counters_of(batches: Iterable[LogPart]) -> dict[str, ProducerCounter]:
     """Return the counters to keep of the producers of `batches` once those are removed."""
     counters: dict[str, ProducerCounter] = {}
     for batch in batches:

@@ -5,7 +5,7 @@ change at the next version, or not at all. Only `apply` makes a new state, in th
 real table alike, so the effect of a commit is written down once.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -23,6 +23,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained, check_chain
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class ReplicaState:
         log_end_offset: Offset of the next record.
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
-        batches: In offset order, dense.
+        batches: Batches and merged segments in offset order; what they cover is dense.
         producers: Counters of producers whose batches retention removed, by producer id.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
@@ -85,7 +86,7 @@ class ReplicaState:
     log_start_offset: Offset = Offset(0)
     log_end_offset: Offset = Offset(0)
     leader_epoch: LeaderEpoch | None = None
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[LogPart, ...] = ()
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
     chain_before: ChainDigest = NO_CHAIN
 
@@ -98,24 +99,24 @@ class ReplicaState:
         return self.leader_epoch == leader_epoch
 
     def batch_index_at(self, offset: Offset) -> int | None:
-        """Return the place of the batch that holds `offset`, or None if none does."""
+        """Return the place of the batch that covers `offset`, or None if none does."""
         place = bisect_right(self.batches, offset, key=lambda batch: batch.base_offset) - 1
         if place < 0 or offset >= self.batches[place].end_offset:
             return None
         return place
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
-        """Return the epoch of the record at `offset`, or None if it is not here."""
+        """Return the epoch that covers `offset`, or None if none does."""
         place = self.batch_index_at(offset)
         return None if place is None else self.batches[place].leader_epoch
 
-    def batches_between(self, start_offset: Offset, end_offset: Offset) -> tuple[Batch, ...]:
-        """Return the batches that hold any of ``[start_offset, end_offset)``."""
+    def batches_between(self, start_offset: Offset, end_offset: Offset) -> tuple[LogPart, ...]:
+        """Return the batches that cover any of ``[start_offset, end_offset)``."""
         first = bisect_right(self.batches, start_offset, key=lambda batch: batch.end_offset)
         last = bisect_right(self.batches, end_offset - 1, key=lambda batch: batch.base_offset)
         return self.batches[first:last]
 
-    def has_batches_from(self, offset: Offset) -> tuple[Batch, ...]:
+    def has_batches_from(self, offset: Offset) -> tuple[LogPart, ...]:
         """Return the batches from `offset` on, which must be the base of one or the log end."""
         if offset >= self.log_end_offset:
             return ()
@@ -130,7 +131,10 @@ class ReplicaState:
         return self.batches[-1].chain_digest if self.batches else self.chain_before
 
     def chain_at(self, offset: Offset) -> ChainDigest | None:
-        """Return the chain digest at `offset`, or None where no batch begins or ends."""
+        """Return the chain digest at `offset`, or None where no batch begins or ends.
+
+        Inside a merged segment None says nothing: see `is_merged_over`.
+        """
         if not self.batches:
             return self.chain_before if offset == self.log_end_offset else None
         place = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset) - 1
@@ -138,6 +142,14 @@ class ReplicaState:
             return self.chain_before if offset == self.batches[0].base_offset else None
         found = self.batches[place]
         return found.chain_digest if found.end_offset == offset else None
+
+    def is_merged_over(self, offset: Offset) -> bool:
+        """Return whether `offset` lies inside a merged segment, where a border may have been."""
+        place = self.batch_index_at(offset)
+        if place is None:
+            return False
+        found = self.batches[place]
+        return isinstance(found, MergedSegment) and found.base_offset < offset
 
     def chain_at_batch_of(self, offset: Offset) -> ChainDigest | None:
         """Return the chain digest where the batch that holds `offset` begins, or as `chain_at`.
@@ -172,6 +184,9 @@ class ReplicaState:
         if change.drop_below is not None:
             place = bisect_right(kept, change.drop_below, key=lambda batch: batch.end_offset)
             kept = kept[place:]
+        if change.merged is not None:
+            first, end = self._places_of(change.merged)
+            kept = (*kept[:first], change.merged, *kept[end:])
         return replace(
             self,
             version=self.version + 1,
@@ -183,12 +198,21 @@ class ReplicaState:
             chain_before=self.chain_before if change.chain_before is None else change.chain_before,
         )
 
-    def removed_by(self, change: "LogChange") -> tuple[Batch, ...]:
+    def removed_by(self, change: "LogChange") -> tuple[LogPart, ...]:
         """Return the batches that `change` takes out of the log."""
+        if change.merged is not None:
+            first, end = self._places_of(change.merged)
+            return self.batches[first:end]
         if change.cut_from is None and change.drop_below is None:
             return ()
         after = {batch.base_offset for batch in self.apply(replace(change, adds=())).batches}
         return tuple(batch for batch in self.batches if batch.base_offset not in after)
+
+    def _places_of(self, merged: MergedSegment) -> tuple[int, int]:
+        """Return the place of the first batch that `merged` covers, and that after the last."""
+        first = bisect_left(self.batches, merged.base_offset, key=lambda each: each.base_offset)
+        end = bisect_left(self.batches, merged.end_offset, key=lambda each: each.base_offset)
+        return first, end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +225,8 @@ class LogChange:
         log_end_offset: Log end after the commit.
         leader_epoch: The fence after the commit.
         adds: Batches appended.
+        merged: Takes the place of the batches that it covers, whole neighbours; None: no merge.
+            Such a change neither cuts nor drops.
         cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
         drop_below: Batches that end at or below it are removed (retention); None: no drop.
         producers: Producer counters written in the same commit.
@@ -212,7 +238,8 @@ class LogChange:
     log_start_offset: Offset
     log_end_offset: Offset
     leader_epoch: LeaderEpoch | None
-    adds: tuple[Batch, ...] = ()
+    adds: tuple[LogPart, ...] = ()
+    merged: MergedSegment | None = None
     cut_from: Offset | None = None
     drop_below: Offset | None = None
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
@@ -268,7 +295,7 @@ def check_dense(state: ReplicaState) -> None:
             )
         last_epoch = batch.leader_epoch
         in_segments = sum(segment.record_count for segment in batch.segments)
-        if in_segments != batch.record_count:
+        if isinstance(batch, Batch) and in_segments != batch.record_count:
             raise CorruptLogError(
                 "a batch's segments do not add up",
                 base_offset=batch.base_offset,

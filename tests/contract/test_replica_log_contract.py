@@ -9,7 +9,7 @@ from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producer_state import AppendedBefore
 from kafka_on_spark.log.state import ProducerCounter
-from tests.builders import NOW_MS, batch, disk, log, staged, stamp, text_of, uuid_on
+from tests.builders import NOW_MS, batch, disk, log, merged, staged, stamp, text_of, uuid_on
 
 CHAIN = log("0:xyz").chain_digest
 
@@ -99,6 +99,35 @@ def test_every_operation_is_read_back_as_it_was_committed(disks, replica, addres
         assert_reopens_as(disks, address, after)
     assert after.version == len(steps)
     assert after.producers == {"p": ProducerCounter(4, 1), "q": ProducerCounter(-1, 5)}
+
+
+def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, address):
+    def merge(base, end, **given):
+        def decide(state):
+            made = merged(state, base, end, **given)
+            return operations.replace_neighbours(
+                state,
+                state.batches_between(base, end),
+                made,
+                operation="merge",
+                leader_epoch=state.leader_epoch,
+                stable_offset=Offset(end),
+            )
+
+        return decide
+
+    run(replica, lead(0), write("a"), write("b", "2 1"), lead(2), write("c"), write("d", "2"))
+
+    after = run(replica, merge(0, 4))
+    assert_reopens_as(disks, address, after)
+    assert [each.end_offset for each in after.batches] == [4, 5, 7]
+
+    after = run(replica, write("e"), merge(4, 8, records=0), write("f"))
+    assert_reopens_as(disks, address, after)
+    assert [each.record_count for each in after.batches] == [4, 0, 1]
+
+    after = run(replica, lambda state: operations.advance_log_start(state, Offset(4)))
+    assert_reopens_as(disks, address, after)
 
 
 def test_new_start_is_one_commit_with_the_leaders_producers(disks, replica, address):

@@ -25,7 +25,7 @@ from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.partition_names import partition_key
@@ -220,7 +220,7 @@ class _Dump:
 class _Log:
     name: dict[str, int]
     address: ReplicaAddress
-    batches: tuple[Batch, ...]
+    batches: tuple[LogPart, ...]
     high_watermark: Offset
 
 
@@ -251,7 +251,7 @@ def _replica_asked_for(partition: PartitionRegistration, broker: int | None, nam
     return BrokerId(broker)
 
 
-def _batch_row(batch: Batch, *, is_committed: bool) -> dict[str, Any]:
+def _batch_row(batch: LogPart, *, is_committed: bool) -> dict[str, Any]:
     producer = batch.producer
     return {
         "base_offset": batch.base_offset,
@@ -270,7 +270,7 @@ def _batch_row(batch: Batch, *, is_committed: bool) -> dict[str, Any]:
     }
 
 
-def _record_row(batch: Batch, record: dict[str, Any], *, is_committed: bool) -> dict[str, Any]:
+def _record_row(batch: LogPart, record: dict[str, Any], *, is_committed: bool) -> dict[str, Any]:
     return {
         "offset": record["offset"],
         "timestamp": time_text(record["timestamp_us"] // 1000),

@@ -11,8 +11,8 @@ from typing import Final
 
 from kafka_on_spark.errors import FencedLeaderEpochError, OffsetOutOfRangeError
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -93,12 +93,12 @@ def after_refusal(
     return FetchAction.RETRY
 
 
-def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
+def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
     """Return whole batches from the first on, at most `bytes_max` in all but one at least.
 
     Source: replica.fetch.max.bytes (KIP-74).
     """
-    taken: list[Batch] = []
+    taken: list[LogPart] = []
     size = 0
     for batch in batches:
         if taken and size + batch.size_bytes > bytes_max:

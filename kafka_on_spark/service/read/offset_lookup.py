@@ -4,7 +4,7 @@ The replica's table is the time index (see `log/offsets`). This module chooses t
 the answer below the high watermark, since it is for a reader.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -18,10 +18,10 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.reads.read_order import readers_choice
-from kafka_on_spark.service.replica.replica_operations import check_complete
+from kafka_on_spark.service.replica.replica_operations import check_readable
 
-ReadTimestamps = Callable[[ReplicaAddress, Segment], Sequence[int]]
-"""Reads a segment's timestamps, µs since 1970 UTC, in offset order."""
+ReadTimestamps = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
+"""Reads the `offset_delta` and the timestamp, µs, of a segment's records, in offset order."""
 
 
 def look_up_offset(
@@ -68,7 +68,7 @@ def _ask(
     read_timestamps: ReadTimestamps,
 ) -> Offset | None:
     state = replicas.open(address).load()
-    check_complete(state, partition)
+    check_readable(state, partition)
     # A replica applies a log start after it was decided; readers never see records below it.
     first = max(state.log_start_offset, partition.log_start_offset)
     found = offset_for_time(

@@ -11,10 +11,11 @@ from typing import TypeVar
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.service.replica.replica_operations import check_complete
+from kafka_on_spark.service.replica.replica_operations import check_readable
 
 Rows = TypeVar("Rows")
 
@@ -28,20 +29,17 @@ class Piece:
 
     Attributes:
         address: The replica.
-        batch: The batch that the segment belongs to.
+        batch: What the segment belongs to.
         segment: The file.
-        base_offset: Offset of its first record, which may lie before the range.
+        base_offset: First offset that it covers, which may lie before the range.
+        end_offset: Offset after the last one, which may lie behind the range.
     """
 
     address: ReplicaAddress
-    batch: Batch
+    batch: LogPart
     segment: Segment
     base_offset: Offset
-
-    @property
-    def end_offset(self) -> Offset:
-        """Offset after its last record, which may lie behind the range."""
-        return Offset(self.base_offset + self.segment.record_count)
+    end_offset: Offset
 
 
 def read_pieces(
@@ -91,14 +89,17 @@ def _pieces(
         ReplicaLostError: The replica does not prove that it has all committed records.
     """
     state = replicas.open(address).load()
-    check_complete(state, order.partition)
+    check_readable(state, order.partition)
     for batch in state.batches_between(position, order.end_offset):
-        base_offset = batch.base_offset
-        for segment in batch.segments:
-            piece = Piece(address=address, batch=batch, segment=segment, base_offset=base_offset)
-            if piece.base_offset < order.end_offset and piece.end_offset > position:
-                yield piece
-            base_offset = piece.end_offset
+        for segment, base_offset, end_offset in batch.ranges():
+            if base_offset < order.end_offset and end_offset > position:
+                yield Piece(
+                    address=address,
+                    batch=batch,
+                    segment=segment,
+                    base_offset=base_offset,
+                    end_offset=end_offset,
+                )
 
 
 def no_replica_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:

@@ -30,29 +30,33 @@ class ViewFile:
         address: The replica.
         segment: The file.
         partition: Number of the partition.
-        base_offset: Offset of the file's first record, which may lie before the view.
-        first_delta: First record of the file that is in the view, counted from 0.
-        end_delta: First record behind the view.
+        base_offset: First offset that the file covers, which may lie before the view.
+        covered: How many offsets the file covers; it may have fewer records.
+        first_delta: First offset of the file that is in the view, counted from 0.
+        end_delta: First offset behind the view, likewise.
         appended_at_ms: Time of the leader's commit.
-        has_append_time: The records have that time (LogAppendTime), not the file's timestamps.
+        has_append_time: The records' timestamp is the time of their append (LogAppendTime).
+        common_timestamp_us: That time, where it is not in the file.
     """
 
     address: ReplicaAddress
     segment: Segment
     partition: int
     base_offset: Offset
+    covered: int
     first_delta: int
     end_delta: int
     appended_at_ms: int
     has_append_time: bool
+    common_timestamp_us: int | None
 
     def __post_init__(self) -> None:
-        assert 0 <= self.first_delta < self.end_delta <= self.segment.record_count, self
+        assert 0 <= self.first_delta < self.end_delta <= self.covered, self
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of the file's records are not in the view."""
-        return self.end_delta - self.first_delta < self.segment.record_count
+        """Whether some of the file's offsets are not in the view."""
+        return self.end_delta - self.first_delta < self.covered
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def files_of(
     """
 
     def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
-        if not times.has_any_of(piece.segment):
+        if not piece.segment.record_count or not times.has_any_of(piece.segment):
             return
         size = find_size(piece.address, piece.segment.file_name)
         if size != piece.segment.size_bytes:
@@ -109,10 +113,12 @@ def files_of(
             segment=piece.segment,
             partition=order.name.partition,
             base_offset=piece.base_offset,
+            covered=piece.end_offset - piece.base_offset,
             first_delta=max(position - piece.base_offset, 0),
             end_delta=min(order.end_offset, piece.end_offset) - piece.base_offset,
             appended_at_ms=piece.batch.appended_at_ms,
             has_append_time=piece.batch.has_append_time,
+            common_timestamp_us=piece.batch.common_timestamp_us,
         )
 
     return list(read_pieces(order, replicas, file_of))

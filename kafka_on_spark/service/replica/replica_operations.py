@@ -119,8 +119,9 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
     """Check that the log proves to have every record that `partition` has committed.
 
     Raises:
-        NotLeaderOrFollowerError: The log start has moved on: the image is old; or the replica is
-            in neither ISR nor ELR, and may be behind.
+        NotLeaderOrFollowerError: The log start has moved on, or the log is merged past the high
+            watermark: the image is old; or the replica is in neither ISR nor ELR, and may be
+            behind.
         ReplicaLostError: The log lacks committed records; the replica is bad.
     """
     if state.log_start_offset > partition.log_start_offset:
@@ -132,6 +133,11 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
         )
     if proves_complete(state, partition):
         return
+    if state.is_merged_over(partition.high_watermark):
+        raise NotLeaderOrFollowerError(
+            "the log is merged past the high watermark of this image: refresh",
+            high_watermark=partition.high_watermark,
+        )
     # Of a replica that only catches up, this is no fault.
     is_member = state.identity.broker_id in partition.isr | partition.elr
     kind = ReplicaLostError if is_member else NotLeaderOrFollowerError
@@ -141,6 +147,24 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
         end=state.log_end_offset,
         high_watermark=partition.high_watermark,
     )
+
+
+def check_readable(state: ReplicaState, partition: PartitionRegistration) -> None:
+    """Check that the log can be read up to the high watermark of `partition`.
+
+    The image may be older than the log. What is merged was committed: a log that is merged past
+    that high watermark has all below it, if it has the registered epoch there.
+
+    Raises: as `check_complete`.
+    """
+    mark = partition.high_watermark
+    if (
+        state.is_merged_over(mark)
+        and state.log_start_offset <= partition.log_start_offset
+        and state.epoch_at(Offset(mark - 1)) == partition.high_watermark_epoch
+    ):
+        return
+    check_complete(state, partition)
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:
@@ -181,7 +205,11 @@ def append(
         if not isinstance(decided, LogChange):
             return Appended(state, decided.batch, is_duplicate=True)
         try:
-            return Appended(replica.commit(state, decided), decided.adds[0], is_duplicate=False)
+            state = replica.commit(state, decided)
         except CommitConflictError:
             state = replica.load()
+        else:
+            [batch] = decided.adds
+            assert isinstance(batch, Batch), "an append makes a batch"
+            return Appended(state, batch, is_duplicate=False)
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)

@@ -5,7 +5,7 @@ It decodes a segment batch by batch, after a check of all its bytes; service/rea
 which replica serves it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from kafka_on_spark.service.read.reading import NoteFailure, Piece, read_pieces
 from kafka_on_spark.storage.replicas.segments import (
     HEADERS,
     TIMESTAMP,
+    between_deltas,
     read_segment,
     segment_batches,
 )
@@ -72,16 +73,13 @@ def read_rows(
     def rows_of(piece: Piece, position: Offset) -> Iterator[pa.RecordBatch]:
         first = max(position - piece.base_offset, 0)
         end = min(order.end_offset, piece.end_offset) - piece.base_offset
-        start = 0
         for records in segment_batches(
             piece.address, piece.segment, options, _columns(has_headers), BATCH_ROWS_MAX
         ):
-            skipped = max(first - start, 0)
-            wanted = records.slice(skipped, max(min(end - start, records.num_rows) - skipped, 0))
+            wanted = between_deltas(records, first, end)
             if wanted.num_rows:
                 yield _rows(constants, piece, wanted, has_headers=has_headers)
-            start += records.num_rows
-            if start >= end:
+            if records.column("offset_delta")[-1].as_py() >= end - 1:
                 return
 
     yield from read_pieces(order, replicas, rows_of, note, end_of=_end_of)
@@ -113,13 +111,12 @@ def _rows(
 ) -> pa.RecordBatch:
     """Return records of a segment as rows."""
     count = records.num_rows
-    is_append_time = piece.batch.has_append_time
-    if is_append_time:
-        moment = pa.scalar(piece.batch.appended_at_ms * 1000, pa.int64()).cast(TIMESTAMP)
-        timestamps = pa.repeat(moment, count)
+    timestamp_us = piece.batch.common_timestamp_us
+    if timestamp_us is not None:
+        timestamps = pa.repeat(pa.scalar(timestamp_us, pa.int64()).cast(TIMESTAMP), count)
     else:
         timestamps = records.column("timestamp").cast(TIMESTAMP)
-    kind = LOG_APPEND_TIME if is_append_time else CREATE_TIME
+    kind = LOG_APPEND_TIME if piece.batch.has_append_time else CREATE_TIME
     columns = [
         records.column("key"),
         records.column("value"),
@@ -136,13 +133,13 @@ def _rows(
 
 def read_timestamps(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
-) -> Sequence[int]:
-    """Return a segment's timestamps, µs since 1970 UTC, in offset order.
+) -> Iterable[tuple[int, int]]:
+    """Return `offset_delta` and timestamp, µs since 1970 UTC, of a segment's records, in order.
 
     Raises:
         CorruptLogError: The file is missing or damaged.
         KafkaStorageError: The root does not answer.
     """
-    column = read_segment(address, segment, options, ("timestamp",)).column("timestamp")
-    timestamps: Sequence[int] = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
-    return timestamps
+    records = read_segment(address, segment, options, ("offset_delta", "timestamp"))
+    times = records.column("timestamp").cast(TIMESTAMP).cast(pa.int64()).to_pylist()
+    return zip(records.column("offset_delta").to_pylist(), times, strict=True)

@@ -17,6 +17,7 @@ from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 
@@ -41,40 +42,60 @@ HEADER_SCHEMA: Final = pa.schema(
         ("content_digest", pa.int64()),
     ]
 )
+_OF_ONE_BATCH: Final = (
+    *("batch_base_offset", "batch_record_count", "partition_count"),
+    *("producer_id", "producer_epoch", "sequence", "payload_digest"),
+)
+"""The columns that are null for a merged segment."""
+
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 
-def _header(batch: Batch, base_offset: int, place: int) -> dict[str, str | None]:
+def _with_headers(batch: LogPart) -> Iterable[tuple[Segment, dict[str, str | None]]]:
+    """Yield each segment with its header."""
+    shared = _header_of_batch(batch) if isinstance(batch, Batch) else _header_of_merged(batch)
+    ranges = zip(batch.ranges(), batch.chain_digests, strict=True)
+    for (segment, base_offset, end_offset), chain_digest in ranges:
+        yield (
+            segment,
+            {
+                "base_offset": str(base_offset),
+                **shared,
+                "leader_epoch": str(batch.leader_epoch),
+                "transaction": None,
+                "chain_digest": chain_digest,
+                "end_offset": str(end_offset),
+                "timestamp_type": str(APPEND_TIME if batch.has_append_time else CREATE_TIME),
+            },
+        )
+
+
+def _header_of_batch(batch: Batch) -> dict[str, str | None]:
     stamp = batch.producer
-    end_offset = base_offset + batch.segments[place].record_count
     return {
-        "base_offset": str(base_offset),
         "batch_base_offset": str(batch.base_offset),
         "batch_record_count": str(batch.record_count),
         "partition_count": str(batch.partition_count),
-        "leader_epoch": str(batch.leader_epoch),
         "producer_id": None if stamp is None else stamp.producer_id,
         "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
         "sequence": None if stamp is None else str(stamp.sequence),
         "payload_digest": None if stamp is None else str(stamp.payload_digest),
-        "transaction": None,
-        "chain_digest": batch.chain_digests[place],
-        "end_offset": str(end_offset),
-        "timestamp_type": str(APPEND_TIME if batch.has_append_time else CREATE_TIME),
         "content_digest": None,
     }
 
 
-def _with_headers(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]]]:
-    """Yield each segment with its header."""
-    base_offset = int(batch.base_offset)
-    for place, segment in enumerate(batch.segments):
-        yield segment, _header(batch, base_offset, place)
-        base_offset += segment.record_count
+def _header_of_merged(merged: MergedSegment) -> dict[str, str | None]:
+    return {
+        **dict.fromkeys(_OF_ONE_BATCH),
+        "content_digest": str(merged.content_digest),
+    }
 
 
-def added_files(batch: Batch) -> Iterable[AddFile]:
-    """Yield the actions that add a batch's segments to a table."""
+def added_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[AddFile]:
+    """Yield the actions that add a batch's segments to a table.
+
+    `changes_data`: the table did not have all of its records.
+    """
     for segment, header in _with_headers(batch):
         yield AddFile(
             path=segment.file_name,
@@ -82,13 +103,22 @@ def added_files(batch: Batch) -> Iterable[AddFile]:
             values=header,
             time_ms=batch.appended_at_ms,
             stats=_stats(segment),
+            changes_data=changes_data,
         )
 
 
-def removed_files(batch: Batch) -> Iterable[RemoveFile]:
-    """Yield the actions that remove a batch's segments from a table."""
+def removed_files(batch: LogPart, *, changes_data: bool = True) -> Iterable[RemoveFile]:
+    """Yield the actions that remove a batch's segments from a table.
+
+    `changes_data`: the table does not keep all of its records.
+    """
     for segment, header in _with_headers(batch):
-        yield RemoveFile(path=segment.file_name, size_bytes=segment.size_bytes, values=header)
+        yield RemoveFile(
+            path=segment.file_name,
+            size_bytes=segment.size_bytes,
+            values=header,
+            changes_data=changes_data,
+        )
 
 
 def _stats(segment: Segment) -> str:
@@ -122,7 +152,7 @@ class Row(NamedTuple):
     chain_digest: ChainDigest
     content_digest: int | None
     modification_time: int
-    batch_base_offset: Offset
+    batch_base_offset: Offset | None
     batch_record_count: int
     partition_count: int
     leader_epoch: LeaderEpoch
@@ -187,29 +217,51 @@ def _there(value: Any) -> Any:
     return value
 
 
-def batches_of(rows: Sequence[Row]) -> Iterable[Batch]:
-    """Yield the batches of a table's files, in offset order.
+def batches_of(rows: Sequence[Row]) -> Iterable[LogPart]:
+    """Yield the batches and merged segments of a table's files, in offset order.
 
     Raises:
         CorruptLogError: A header is incomplete, or a batch's files disagree.
     """
-    for _, run in groupby(rows, key=attrgetter("batch_base_offset")):
-        yield _batch(list(run))
+    for batch_base_offset, run in groupby(rows, key=attrgetter("batch_base_offset")):
+        if batch_base_offset is None:
+            yield from map(_merged, run)
+        else:
+            yield _batch(batch_base_offset, list(run))
 
 
-def _batch(rows: Sequence[Row]) -> Batch:
+def _merged(row: Row) -> MergedSegment:
+    if any(getattr(row, name) is not None for name in _OF_ONE_BATCH) or row.content_digest is None:
+        raise CorruptLogError(
+            "a header of neither a batch nor a merged segment", base_offset=row.base_offset
+        )
+    _check_kind(row)
+    try:
+        return MergedSegment(
+            base_offset=row.base_offset,
+            end_offset=row.end_offset,
+            leader_epoch=row.leader_epoch,
+            appended_at_ms=row.modification_time,
+            segment=_segment(row),
+            content_digest=row.content_digest,
+            chain_digest=row.chain_digest,
+            has_append_time=row.timestamp_type == APPEND_TIME,
+        )
+    except (AssertionError, TypeError) as error:
+        raise CorruptLogError("not a merged segment", base_offset=row.base_offset) from error
+
+
+def _batch(batch_base_offset: Offset, rows: Sequence[Row]) -> Batch:
     first = rows[0]
     if any(row[_BATCH_FIELDS] != first[_BATCH_FIELDS] for row in rows):
         raise CorruptLogError("the segments of a batch disagree", base_offset=first.base_offset)
-    if first.base_offset != first.batch_base_offset:
-        raise CorruptLogError(
-            "a batch has lost its first segment", base_offset=first.batch_base_offset
-        )
+    if first.base_offset != batch_base_offset:
+        raise CorruptLogError("a batch has lost its first segment", base_offset=batch_base_offset)
     try:
         for row in rows:
             _check_header(row)
         return Batch(
-            base_offset=first.batch_base_offset,
+            base_offset=batch_base_offset,
             record_count=first.batch_record_count,
             leader_epoch=first.leader_epoch,
             partition_count=first.partition_count,
@@ -232,8 +284,15 @@ def _check_header(row: Row) -> None:
             end_offset=row.end_offset,
             records=row.num_records,
         )
-    is_known = row.timestamp_type in (CREATE_TIME, APPEND_TIME)
-    if not is_known or row.transaction is not None or row.content_digest is not None:
+    if row.content_digest is not None:
+        raise CorruptLogError(
+            "a batch with the content digest of a merged segment", base_offset=row.base_offset
+        )
+    _check_kind(row)
+
+
+def _check_kind(row: Row) -> None:
+    if row.timestamp_type not in (CREATE_TIME, APPEND_TIME) or row.transaction is not None:
         raise CorruptLogError(
             "a header of a kind that this version does not write", base_offset=row.base_offset
         )

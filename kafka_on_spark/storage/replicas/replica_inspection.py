@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.reads.read_order import readers_choice
@@ -23,6 +23,7 @@ from kafka_on_spark.service.describe.log_dirs import Found
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.replicas.reader import read_timestamps
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.replicas.segments import read_segment, segment_pieces
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -48,7 +49,7 @@ def load_replicas(
         yield from zip(addresses, found, strict=True)
 
 
-def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -> str | None:
+def batch_flaw(address: ReplicaAddress, batch: LogPart, options: StorageOptions) -> str | None:
     """Return what is wrong with a batch's files, by size and digest, or None.
 
     Raises:
@@ -64,7 +65,7 @@ def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -
 
 
 def batch_records(
-    address: ReplicaAddress, batch: Batch, options: StorageOptions
+    address: ReplicaAddress, batch: LogPart, options: StorageOptions
 ) -> Iterator[dict[str, Any]]:
     """Yield a batch's records: offset, timestamp_us, key, value, headers.
 
@@ -72,28 +73,17 @@ def batch_records(
         CorruptLogError: A file is missing or damaged.
         KafkaStorageError: The root does not answer.
     """
-    base_offset = int(batch.base_offset)
-    is_append_time = batch.has_append_time
-    for segment in batch.segments:
+    common_us = batch.common_timestamp_us
+    for segment, base_offset, _ in batch.ranges():
         table = read_segment(address, segment, options)
-        timestamps = _timestamps_of(table)
-        columns = [table.column(name).to_pylist() for name in ("key", "value", "headers")]
-        for place, (key, value, headers) in enumerate(zip(*columns, strict=True)):
+        timestamps = table.column("timestamp").cast(pa.int64())
+        table = table.set_column(1, "timestamp_us", timestamps)
+        for record in table.to_pylist():
             yield {
-                "offset": base_offset + place,
-                "timestamp_us": batch.appended_at_ms * 1000
-                if is_append_time
-                else timestamps[place],
-                "key": key,
-                "value": value,
-                "headers": headers,
+                "offset": base_offset + record.pop("offset_delta"),
+                **record,
+                **({} if common_us is None else {"timestamp_us": common_us}),
             }
-        base_offset += segment.record_count
-
-
-def _timestamps_of(table: pa.Table) -> list[int]:
-    found: list[int] = table.column("timestamp").cast(pa.int64()).to_pylist()
-    return found
 
 
 def find_offset(
@@ -120,7 +110,7 @@ def find_offset(
             start = max(state.log_start_offset, partition.log_start_offset)
             batches = _below(state.batches, partition.high_watermark)
             committed = replace(state, log_start_offset=start, batches=batches)
-            read = partial(_read_timestamps, address, options)
+            read = partial(read_timestamps, address, options=options)
             if timestamp_us is None:
                 return offset_of_latest_time(committed, read)
             return offset_for_time(committed, timestamp_us, read)
@@ -131,11 +121,5 @@ def find_offset(
     )
 
 
-def _below(batches: Iterable[Batch], high_watermark: Offset) -> tuple[Batch, ...]:
+def _below(batches: Iterable[LogPart], high_watermark: Offset) -> tuple[LogPart, ...]:
     return tuple(batch for batch in batches if batch.end_offset <= high_watermark)
-
-
-def _read_timestamps(
-    address: ReplicaAddress, options: StorageOptions, segment: Segment
-) -> Sequence[int]:
-    return _timestamps_of(read_segment(address, segment, options, ("timestamp",)))

@@ -6,7 +6,7 @@ producer state. So a commit is atomic over data and counters, and any Delta read
 table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import (
@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import chain
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import (
     LogChange,
     ProducerCounter,
@@ -31,6 +31,7 @@ from kafka_on_spark.log.state import (
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
@@ -64,7 +65,7 @@ class _Checked(NamedTuple):
 
     rows: Sequence[Row]
     chain_before: ChainDigest
-    batches: tuple[Batch, ...]
+    batches: tuple[LogPart, ...]
 
 
 class DeltaReplicaLog:
@@ -232,7 +233,9 @@ class DeltaReplicaLog:
         self._checked = _Checked(rows, before, state.batches)
         return state
 
-    def _unchanged(self, rows: Sequence[Row], before: ChainDigest) -> tuple[int, tuple[Batch, ...]]:
+    def _unchanged(
+        self, rows: Sequence[Row], before: ChainDigest
+    ) -> tuple[int, tuple[LogPart, ...]]:
         """Return how many of the first rows are those of the last read, and their batches.
 
         Those were checked then, so a log that has grown costs only its new rows.
@@ -273,10 +276,7 @@ class DeltaReplicaLog:
             self._delta.commit(
                 state.version,
                 operation=change.operation,
-                files=[
-                    *(file for batch in state.removed_by(change) for file in removed_files(batch)),
-                    *(file for batch in change.adds for file in added_files(batch)),
-                ],
+                files=list(_files_of(state, change)),
                 counters=_counters(after, change),
             )
             self._state = after
@@ -302,6 +302,20 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
         "kos.replica.uuid": identity.replica_uuid,
         "kos.format.version": FORMAT_VERSION,
     }
+
+
+def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | RemoveFile]:
+    """Yield the files that a change takes from the table, then those that it adds.
+
+    A merge moves records and changes none: Delta's streams skip it.
+    """
+    removed, merged = state.removed_by(change), change.merged
+    removed_records = sum(batch.record_count for batch in removed)
+    changes_data = merged is None or merged.record_count != removed_records
+    for batch in removed:
+        yield from removed_files(batch, changes_data=changes_data)
+    for batch in change.adds if merged is None else (merged,):
+        yield from added_files(batch, changes_data=changes_data)
 
 
 def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:

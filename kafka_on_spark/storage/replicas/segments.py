@@ -237,6 +237,16 @@ def segment_batches(
         raise _segment_error(address, segment, options) from claim
 
 
+def between_deltas(records: pa.RecordBatch, first: int, end: int) -> pa.RecordBatch:
+    """Return the records of a segment whose `offset_delta` is in ``[first, end)``.
+
+    Their place in the file says nothing: records of a merged segment may be gone.
+    """
+    deltas = records.column("offset_delta").to_numpy(zero_copy_only=False)
+    start, stop = np.searchsorted(deltas, (first, end))
+    return records.slice(start, stop - start)
+
+
 def _checked_content(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> tuple[str, bytes]:

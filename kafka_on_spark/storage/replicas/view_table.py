@@ -114,8 +114,7 @@ def _add(file: ViewFile) -> dict[str, Any]:
     # For each column in a view's own conditions: Delta does not prune a file that lacks the
     # statistics of a column in the condition.
     stats: dict[str, Any] = {"numRecords": segment.record_count, "nullCount": {"offset_delta": 0}}
-    if not file.has_append_time:
-        # With append time, the log's timestamps are not those of the file's column.
+    if file.common_timestamp_us is None:  # else the log's are not those of the file's column
         stats["minValues"] = {"timestamp": iso(segment.timestamp_min_us)}
         stats["maxValues"] = {"timestamp": iso(segment.timestamp_max_us)}
         stats["nullCount"]["timestamp"] = 0
@@ -124,7 +123,7 @@ def _add(file: ViewFile) -> dict[str, Any]:
         "base_offset": str(file.base_offset),
         "first_delta": str(file.first_delta),
         "end_delta": str(file.end_delta),
-        "append_time": iso(file.appended_at_ms * 1000) if file.has_append_time else None,
+        "append_time": None if file.common_timestamp_us is None else iso(file.common_timestamp_us),
         "has_append_time": str(file.has_append_time).lower(),
         "is_cut": str(file.is_cut).lower(),
     }

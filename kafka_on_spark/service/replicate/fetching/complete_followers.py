@@ -26,7 +26,8 @@ def loss_of(
     """Return what a replica that must be complete lacks of the committed records; None: nothing.
 
     Its log ends at the high watermark or above it and has its chain digest; both hold of a later
-    registration, too. Nothing is known of what lies below the log start.
+    registration, too. Nothing is known of what lies below the log start, nor of a border in a
+    merged segment: what was merged is committed by a later registration.
     """
     end, high_watermark = log.log_end_offset, partition.high_watermark
     if not must_be_complete(partition, broker_id):
@@ -35,7 +36,7 @@ def loss_of(
         return ReplicaLostError(
             "the replica is shorter than what is committed", end=end, high_watermark=high_watermark
         )
-    if log.log_start_offset > high_watermark:
+    if log.log_start_offset > high_watermark or log.is_merged_over(high_watermark):
         return None
     if log.chain_at(high_watermark) != partition.high_watermark_chain:
         return ReplicaLostError(

@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
     OffsetPlace,
@@ -31,6 +31,7 @@ from kafka_on_spark.log.follower.fetch_checks import (
 )
 from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
@@ -293,7 +294,7 @@ class _Fetcher:
 
     def _missing(
         self, follower: ReplicaState, leader: ReplicaState
-    ) -> tuple[Batch, ...] | FollowerRefused | Diverged:
+    ) -> tuple[LogPart, ...] | FollowerRefused | Diverged:
         """Return the leader's batches that the follower lacks, if the leader's log continues it.
 
         Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
@@ -310,7 +311,7 @@ class _Fetcher:
         return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
 
     def _copy_and_commit(
-        self, follower: ReplicaState, batches: Sequence[Batch]
+        self, follower: ReplicaState, batches: Sequence[LogPart]
     ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
         refused = self._copy([segment for batch in batches for segment in batch.segments])

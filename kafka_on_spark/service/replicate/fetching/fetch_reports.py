@@ -20,8 +20,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import epoch_entries
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -85,7 +85,7 @@ def state_report(
     *,
     is_matched: bool,
     is_diverged: bool = False,
-    missing: Sequence[Batch],
+    missing: Sequence[LogPart],
 ) -> ReplicaReport:
     """Return the report of a replica whose table was read."""
     error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
@@ -185,7 +185,7 @@ def _merged(reports: list[PartitionReport]) -> PartitionReport:
     )
 
 
-def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[Batch, ...]:
+def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
     """Return the leader's batches that the follower lacks.
 
     An empty follower may begin inside a batch, which is fetched as a whole.

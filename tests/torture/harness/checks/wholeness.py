@@ -13,7 +13,7 @@ from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import committed_batches, differs
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -57,7 +57,7 @@ def _missing_of(
     if partition.isr != frozenset(partition.replicas):
         yield f"{name} has {sorted(partition.isr)} in sync"
         return
-    first: list[Batch] | None = None
+    first: list[LogPart] | None = None
     for broker_id in partition.replicas:
         try:
             state = _load(image, key, partition, broker_id)

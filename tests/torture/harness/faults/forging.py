@@ -21,6 +21,7 @@ from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.chain import batch_digests
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -114,6 +115,7 @@ def forge(place: Place) -> bool:
         return False
     path, actions, number = found
     batch = state.batches[number]
+    assert isinstance(batch, Batch), "one that an append made"
     before = state.batches[number - 1].chain_digest if number else state.chain_before
     segment, content = _forged(place, batch)
     digest = _digest(place, before, replace(batch, segments=(segment,)))
@@ -138,7 +140,7 @@ FORGERIES: Final[dict[str, Callable[[Place], bool]]] = {
 }
 
 
-def _committed(place: Place, state: ReplicaState) -> list[Batch]:
+def _committed(place: Place, state: ReplicaState) -> list[LogPart]:
     high_watermark = place.partition.high_watermark
     return [each for each in state.batches if each.end_offset <= high_watermark]
 
@@ -157,7 +159,8 @@ def _newest_commit(place: Place, state: ReplicaState) -> tuple[Path, Actions, in
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         adds = [each["add"] for each in actions if "add" in each]
         number = ends.get(int(adds[0]["partitionValues"]["end_offset"])) if len(adds) == 1 else None
-        if number is not None and len(state.batches[number].segments) == 1:
+        batch = None if number is None else state.batches[number]
+        if number is not None and isinstance(batch, Batch) and len(batch.segments) == 1:
             return path, actions, number
     return None
 

@@ -279,7 +279,7 @@ def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
 
     def read(place, segment):
         asked.append(place.broker_id)
-        return [10, 20, 15, 30]
+        return enumerate([10, 20, 15, 30])
 
     state = log("0:aaaa")
     segment = replace(state.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=30_000)
