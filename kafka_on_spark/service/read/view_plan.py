@@ -130,10 +130,12 @@ class Branch:
 
     Attributes:
         has_append_time: Their records' timestamp is that of the append.
+        has_common_time: It is not in the file.
         is_cut: Not all of their records are in the view.
     """
 
     has_append_time: bool = False
+    has_common_time: bool = False
     is_cut: bool = False
 
 
@@ -142,5 +144,8 @@ def branches_of(files: Sequence[ViewFile]) -> list[Branch]:
 
     So only the few files that need a condition on each row, and a column for it, pay for that.
     """
-    found = {Branch(each.has_append_time, each.is_cut) for each in files}
+    found = {
+        Branch(each.has_append_time, each.common_timestamp_us is not None, each.is_cut)
+        for each in files
+    }
     return sorted(found) or [Branch()]

@@ -18,7 +18,7 @@ from typing import Final
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import coalesce, col, lit, timestamp_micros
+from pyspark.sql.functions import col, lit, timestamp_micros
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.query.reads.read_order import ReadOrder
@@ -159,21 +159,21 @@ def _rows(
     """Return the records of one kind of files."""
     if not is_alone:
         table = table.where(
-            (col("has_append_time") == branch.has_append_time) & (col("is_cut") == branch.is_cut)
+            (col("has_append_time") == branch.has_append_time)
+            & (col("append_time").isNotNull() == branch.has_common_time)
+            & (col("is_cut") == branch.is_cut)
         )
     if branch.is_cut:
         delta = col("offset_delta")
         table = table.where((delta >= col("first_delta")) & (delta < col("end_delta")))
-    kind, timestamp = CREATE_TIME, col("timestamp")
-    if branch.has_append_time:  # a merged file has it in it
-        kind, timestamp = LOG_APPEND_TIME, coalesce(col("append_time"), timestamp)
+    kind = LOG_APPEND_TIME if branch.has_append_time else CREATE_TIME
     columns = [
         col("key"),
         col("value"),
         lit(topic).alias("topic"),
         col("partition"),
         (col("base_offset") + col("offset_delta")).alias("offset"),
-        timestamp.alias("timestamp"),
+        col("append_time" if branch.has_common_time else "timestamp").alias("timestamp"),
         lit(kind).alias("timestampType"),
     ]
     return table.select(*columns, *([col("headers")] if has_headers else []))
