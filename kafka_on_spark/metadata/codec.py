@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import KEEP
+from kafka_on_spark.ids import KEEP, Keep
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -66,6 +67,11 @@ COLUMNS: Final[Mapping[str, str]] = {
     "high_watermark_chain": "string",
     "log_end_offset": "long",
     "log_start_offset": "long",
+    "compacted_below": "long",
+    "cleaned_below": "long",
+    "expiring_below": "long",
+    "tombstones_below": "long",
+    "expiring_since_ms": "long",
     "broker_id": "integer",
     "broker_epoch": "long",
     "root": "string",
@@ -87,8 +93,11 @@ COLUMNS: Final[Mapping[str, str]] = {
 Row = Mapping[str, Any]
 NONE: Final = -1
 RESIGNED: Final = "resigned"
-PARTITION_FIELDS: Final = PartitionRegistration.__slots__
-CHANGE_FIELDS: Final = PartitionChange.__slots__
+COMPACTION_FIELDS: Final = Compaction.__slots__
+PARTITION_FIELDS: Final = tuple(
+    name for name in PartitionRegistration.__slots__ if name != "compaction"
+)
+CHANGE_FIELDS: Final = tuple(name for name in PartitionChange.__slots__ if name != "compaction")
 # In a change null is "unchanged", so "none" has a number.
 NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
 SETS: Final = frozenset({"isr", "elr"})
@@ -160,6 +169,24 @@ def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any
         wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
         if any(wire is not None for wire in wires.values()):
             yield name, [wires[id(change)] for change in changes]
+    if any(change.compaction is not KEEP for change in places.values()):
+        for name in COMPACTION_FIELDS:
+            yield name, [_offset_in(change.compaction, name) for change in changes]
+
+
+def _offset_in(compaction: Compaction | Keep, name: str) -> int | None:
+    return None if compaction is KEEP else getattr(compaction, name)
+
+
+def _registered_offset(name: str) -> Callable[[Any], Any]:
+    """Return the getter of a field of a registration's compaction; null where there is none."""
+    get = attrgetter(name)
+
+    def of(record: PartitionRecord) -> Any:
+        compaction = record.registration.compaction
+        return None if compaction == NOT_COMPACTED else get(compaction)
+
+    return of
 
 
 def _set_column(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
@@ -230,6 +257,7 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
             (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
             for name in PARTITION_FIELDS
         ),
+        *((name, _registered_offset(name), None) for name in COMPACTION_FIELDS),
     ],
     PartitionChangeRecord: [
         # And those of its change, see `_changes`.
@@ -292,22 +320,30 @@ def _decode_partition(row: Row) -> PartitionRecord:
         topic=row["topic"],
         topic_id=row["topic_id"],
         partition=row["partition"],
-        registration=PartitionRegistration(**fields),
+        registration=PartitionRegistration(**fields, compaction=compaction_of(row)),
         cause=row["cause"],
     )
 
 
 def _decode_change(row: Row) -> PartitionChangeRecord:
     named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
+    is_kept = row["compacted_below"] is None
     return PartitionChangeRecord(
         topic=row["topic"],
         topic_id=row["topic_id"],
         partition=row["partition"],
-        change=PartitionChange(**named),
+        change=PartitionChange(**named, compaction=KEEP if is_kept else compaction_of(row)),
         leader_epoch=row["leader_epoch"],
         partition_epoch=row["partition_epoch"],
         cause=row["cause"],
     )
+
+
+def compaction_of(row: Row) -> Compaction:
+    """Return the compaction that a row names; one without such offsets has none."""
+    if row["compacted_below"] is None:
+        return NOT_COMPACTED
+    return Compaction(**{name: row[name] for name in COMPACTION_FIELDS})
 
 
 def from_wire(name: str, wire: Any) -> Any:

@@ -5,24 +5,27 @@ high watermarks) are constructed field by field, and equal values are shared. Al
 damaged ones, are decoded row by row: `codec.decode` defines the result.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, Final
 
 from kafka_on_spark.ids import KEEP
 from kafka_on_spark.metadata.codec import (
     CHANGE_FIELDS,
+    COMPACTION_FIELDS,
     NONES,
     PARTITION_FIELDS,
     SEQUENCES,
     SETS,
     Row,
+    compaction_of,
     decode,
     from_wire,
 )
 from kafka_on_spark.metadata.columns import Memo, construct_many
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
@@ -93,6 +96,7 @@ class _Values:
             name: Memo(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
         }
         self.changes: Memo[tuple[Any, ...], PartitionChange] = Memo(_change)
+        self.compactions: Memo[tuple[Any, ...], Compaction] = Memo(_compaction)
 
     def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
         """Return the values of a column."""
@@ -103,12 +107,25 @@ class _Values:
 
 
 def _change(wires: tuple[Any, ...]) -> PartitionChange:
+    own, others = wires[: len(CHANGE_FIELDS)], wires[len(CHANGE_FIELDS) :]
     return PartitionChange(
         **{
             name: KEEP if wire is None else from_wire(name, wire)
-            for name, wire in zip(CHANGE_FIELDS, wires, strict=True)
-        }
+            for name, wire in zip(CHANGE_FIELDS, own, strict=True)
+        },
+        compaction=KEEP if others[0] is None else _compaction(others),
     )
+
+
+def _compaction(wires: tuple[Any, ...]) -> Compaction:
+    return compaction_of(dict(zip(COMPACTION_FIELDS, wires, strict=True)))
+
+
+def _compactions(run: Columns, size: int, shared: _Values) -> Iterable[Compaction]:
+    if run["compacted_below"] is None:
+        return repeat(NOT_COMPACTED, size)
+    wires = zip(*(_given(run, name, size) for name in COMPACTION_FIELDS), strict=True)
+    return list(map(shared.compactions.__getitem__, wires))
 
 
 def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
@@ -117,6 +134,7 @@ def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
 
 def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     fields = {name: shared.of(name, _given(run, name, size)) for name in PARTITION_FIELDS}
+    fields["compaction"] = list(_compactions(run, size, shared))
     return construct_many(
         PartitionRecord,
         {
@@ -129,10 +147,11 @@ def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
 
 
 def _changes(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
-    wires = zip(*(_given(run, name, size) for name in CHANGE_FIELDS), strict=True)
+    names = (*CHANGE_FIELDS, *COMPACTION_FIELDS)
+    wires = zip(*(_given(run, name, size) for name in names), strict=True)
     changes = list(map(shared.changes.__getitem__, wires))
-    names = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
-    fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in names}
+    named = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
+    fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in named}
     return construct_many(PartitionChangeRecord, {**fields, "change": changes}, size)
 
 

@@ -20,6 +20,7 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
 )
 from kafka_on_spark.metadata.columns import construct_many
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,8 @@ class PartitionChange:
 
     Source: Kafka's PartitionChangeRecord, where -2 stands for KEEP and -1 for None.
     `high_watermark`, `high_watermark_epoch` and `high_watermark_chain` change here only by an
-    unclean election, and together.
+    unclean election, and together. `compaction` changes alone, by a decision that takes no new
+    partition epoch, or is lowered by an unclean election.
     """
 
     isr: frozenset[BrokerId] | Keep = KEEP
@@ -45,6 +47,16 @@ class PartitionChange:
     high_watermark_epoch: LeaderEpoch | Keep | None = KEEP
     high_watermark_chain: ChainDigest | Keep = KEEP
     unclean_generation: int | Keep = KEEP
+    compaction: Compaction | Keep = KEEP
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it is a compaction decision, which changes nothing else."""
+        return self.compaction is not KEEP and self.high_watermark is KEEP
+
+
+def _is_below(compaction: Compaction, high_watermark: Offset) -> bool:
+    return compaction is NOT_COMPACTED or compaction.compacted_below <= high_watermark
 
 
 _FOLLOWS: Final = {"log_end_offset": "high_watermark"}
@@ -86,6 +98,7 @@ class PartitionRegistration:
             leader's log.
         log_start_offset: First offset kept, as decided.
         unclean_generation: Unclean elections so far: within one, the HW never falls (I8).
+        compaction: How far the log is compacted.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -106,6 +119,7 @@ class PartitionRegistration:
     log_end_offset: Offset = Offset(0)
     log_start_offset: Offset = Offset(0)
     unclean_generation: int = 0
+    compaction: Compaction = NOT_COMPACTED
 
     def __post_init__(self) -> None:
         everyone = set(self.replicas)
@@ -118,7 +132,8 @@ class PartitionRegistration:
             and (self.leader is None or self.leader in self.isr)
             and everyone.issuperset(self.adding_replicas)
             and everyone.issuperset(self.removing_replicas)
-            and self.log_start_offset <= self.high_watermark,
+            and self.log_start_offset <= self.high_watermark
+            and self.compaction.compacted_below <= self.high_watermark,
             self,
         )
 
@@ -134,7 +149,8 @@ class PartitionRegistration:
         ensure(
             sizes == list(map(len, columns["replica_uuids"]))
             and sizes == list(map(len, columns["directories"]))
-            and all(map(le, columns["log_start_offset"], columns["high_watermark"])),
+            and all(map(le, columns["log_start_offset"], columns["high_watermark"]))
+            and all(map(_is_below, columns["compaction"], columns["high_watermark"])),
             "registrations whose columns do not fit together",
         )
         names = ("replicas", "isr", "leader")
@@ -215,11 +231,16 @@ class PartitionRegistration:
         return bool(self.adding_replicas or self.removing_replicas)
 
     def completed(self, change: PartitionChange) -> PartitionChange:
-        """Return `change` with the former uuids that it leads to, decided here and nowhere else.
+        """Return `change` with what follows from it, decided here and nowhere else.
 
         A replica that joins the ISR has no former uuid any more: its former table may be under
-        removal, and is never restored. An unassigned replica loses its former uuid, too.
+        removal, and is never restored. An unassigned replica loses its former uuid, too. An unclean
+        election lowers the offsets of compaction to its high watermark.
         """
+        if isinstance(change.high_watermark, int):
+            lowered = self.compaction.lowered_to(change.high_watermark)
+            if lowered is not self.compaction:
+                change = replace(change, compaction=lowered)
         if not self.former_uuids and change.former_uuids is KEEP:
             return change
         replicas = self.replicas if change.replicas is KEEP else change.replicas
@@ -236,12 +257,13 @@ class PartitionRegistration:
         """Return the two epochs that `change` leads to: they advance here and nowhere else.
 
         A change that names a leader starts a new leadership, even with the same broker: in this way
-        a reassignment fences fetchers that hold the old list of replicas.
+        a reassignment fences fetchers that hold the old list of replicas. A compaction decision
+        leaves both: what others decide meanwhile holds as well after it.
         """
         leadership_starts = change.leader is not KEEP
         return (
             LeaderEpoch(self.leader_epoch + leadership_starts),
-            PartitionEpoch(self.partition_epoch + 1),
+            PartitionEpoch(self.partition_epoch + (not change.is_compaction)),
         )
 
     @classmethod
@@ -274,7 +296,7 @@ class PartitionRegistration:
         mark, mark_epoch = change.high_watermark, change.high_watermark_epoch
         chain = change.high_watermark_chain
         adding, removing = change.adding_replicas, change.removing_replicas
-        throttle = change.throttle_bytes_per_s
+        throttle, compaction = change.throttle_bytes_per_s, change.compaction
         return type(self)(
             replicas=self.replicas if change.replicas is KEEP else change.replicas,
             replica_uuids=self.replica_uuids if uuids is KEEP else uuids,
@@ -294,6 +316,7 @@ class PartitionRegistration:
             log_end_offset=self.log_end_offset if mark is KEEP else mark,
             log_start_offset=self.log_start_offset,
             unclean_generation=self.unclean_generation if generation is KEEP else generation,
+            compaction=self.compaction if compaction is KEEP else compaction,
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -350,3 +351,23 @@ def test_i17_two_brokers_on_one_root(life):
     finding = found(life.fsck(), "I17", metadata_offset=offset)
 
     assert finding.sentence == f"brokers 1 and 7 are on one root, {one.root}"
+
+
+# fmt: off
+COMPACTIONS = [  # a first compaction, and one after it              what is found
+    pytest.param({"compacted_below": 9}, {"compacted_below": 8},     "compacted_below 8 comes after 9",   id="falls"),
+    pytest.param({}, {"compacted_below": 10**6},                     "is above high_watermark",            id="above-the-high-watermark"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("first, second, sentence", COMPACTIONS)
+def test_i27_offsets_of_compaction_that_fall_or_are_too_high(life, first, second, sentence):
+    register = registration(life)
+    changes = [changed(register, life, compaction=Compaction(**each)) for each in (first, second)]
+    offset = commit_records(life, *changes)
+
+    report = life.fsck()
+
+    assert sentence in found(report, "I27", metadata_offset=offset + 1).sentence
+    assert report.invariants == {"I27"}

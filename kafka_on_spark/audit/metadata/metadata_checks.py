@@ -1,11 +1,11 @@
-"""I6, I7, I8, I9, I10, I11, I15, I16, I17, I23: the metadata log, replayed by commit.
+"""I6, I7, I8, I9, I10, I11, I15, I16, I17, I23, I27: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
 watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
 recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
 other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
 the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
-watermark moves with its chain digest.
+watermark moves with its chain digest. I27: the offsets of compaction rise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from kafka_on_spark.audit.metadata.registers import (
     Register,
     Row,
     changed,
+    compaction_flaws,
     membership_flaws,
     register_of,
 )
@@ -231,6 +232,8 @@ class MetadataReplay:
                 )
                 self._add("I7", sentence, offset, key)
             self._check_step(key, before, register, offset)
+        elif before is None:
+            self._check_compaction(key, None, register, offset)
         self._gaps[key] = self._gap_count
         name = TopicPartition(self.topic_names.get(key.topic_id, str(row["topic"])), key.partition)
         timeline = self.timelines.setdefault(key, PartitionTimeline(key=key, name=name))
@@ -281,6 +284,13 @@ class MetadataReplay:
         is_same_generation = after.unclean_generation == before.unclean_generation
         if is_same_generation and after.high_watermark < before.high_watermark:
             self._add("I8", _fell(before, after.high_watermark), offset, key)
+        self._check_compaction(key, before, after, offset)
+
+    def _check_compaction(
+        self, key: PartitionKey, before: Register | None, after: Register, offset: int
+    ) -> None:
+        for sentence in compaction_flaws(before, after):
+            self._add("I27", sentence, offset, key)
 
     def _high_watermark(self, key: PartitionKey, row: Row, offset: int) -> None:
         register = self.register(key)

@@ -1,4 +1,6 @@
-"""I17: the members of a partition's registration, as the metadata log's rows say it.
+"""I17, I27: a partition's registration, as the metadata log's rows say it.
+
+I17: its members. I27: the offsets of compaction are in order, and fall by an unclean election only.
 
 Apart from `metadata.partition`, whose values assert what is checked here: so a log with an invalid
 row can still be replayed, and its findings can be reported.
@@ -6,6 +8,7 @@ row can still be replayed, and its findings can be reported.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, ReplicaUuid
@@ -35,6 +38,10 @@ class Register:
     high_watermark_chain: str
     log_start_offset: int
     unclean_generation: int
+    compacted_below: int = 0
+    cleaned_below: int = 0
+    expiring_below: int = 0
+    tombstones_below: int = 0
 
     def uuid_of(self, broker_id: BrokerId | None) -> ReplicaUuid | None:
         """Return the replica uuid on `broker_id`; None if it has no replica."""
@@ -84,8 +91,12 @@ def register_of(row: Row) -> Register:
         high_watermark_chain=str(row["high_watermark_chain"]),
         log_start_offset=int(row["log_start_offset"]),
         unclean_generation=int(row["unclean_generation"]),
+        **{name: int(row[name] or 0) for name in COMPACTION},
     )
 
+
+COMPACTION: Final = ("tombstones_below", "expiring_below", "cleaned_below", "compacted_below")
+"""Offsets of compaction, none of which is above the next."""
 
 _LISTS: Final = (
     "replicas",
@@ -101,14 +112,15 @@ _VALUES: Final = (
     "high_watermark_epoch",
     "high_watermark_chain",
     "unclean_generation",
+    *COMPACTION,
 )
 
 
 def changed(register: Register, row: Row) -> Register:
     """Return `register` after a PartitionChangeRecord's row; null means unchanged.
 
-    Naming a leader begins a leadership, and each change raises the partition epoch: the epochs in
-    the row are not read.
+    Naming a leader begins a leadership, and each change but a compaction decision raises the
+    partition epoch: the epochs in the row are not read.
     """
     values: dict[str, Any] = {name: tuple(row[name]) for name in _LISTS if row[name] is not None}
     values |= {name: frozenset(row[name]) for name in _SETS if row[name] is not None}
@@ -116,7 +128,9 @@ def changed(register: Register, row: Row) -> Register:
     if row["leader"] is not None:
         values["leader"] = None if row["leader"] == NO_LEADER else row["leader"]
         values["leader_epoch"] = register.leader_epoch + 1
-    return replace(register, partition_epoch=register.partition_epoch + 1, **values)
+    is_compaction = row["compacted_below"] is not None and row["high_watermark"] is None
+    values["partition_epoch"] = register.partition_epoch + (not is_compaction)
+    return replace(register, **values)
 
 
 def membership_flaws(register: Register) -> Iterable[str]:
@@ -144,3 +158,20 @@ def membership_flaws(register: Register) -> Iterable[str]:
     moving = {*register.adding_replicas, *register.removing_replicas}
     if not moving <= replicas:
         yield f"the brokers {sorted(moving - replicas)} are added or removed, and no replicas"
+
+
+def compaction_flaws(before: Register | None, after: Register) -> Iterable[str]:
+    """Yield what is wrong with the offsets of compaction that a registration names (I27)."""
+    names = (*COMPACTION, "high_watermark")
+    for lower, upper in pairwise(names):
+        if getattr(after, lower) > getattr(after, upper):
+            yield f"{_worded(after, lower)} is above {_worded(after, upper)}"
+    if before is None or after.unclean_generation > before.unclean_generation:
+        return
+    for name in COMPACTION:
+        if getattr(after, name) < getattr(before, name):
+            yield f"{_worded(after, name)} comes after {getattr(before, name)}"
+
+
+def _worded(register: Register, name: str) -> str:
+    return f"{name} {getattr(register, name)}"

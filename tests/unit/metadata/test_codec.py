@@ -12,6 +12,7 @@ from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import RUN_MIN, ColumnDecoder, rows_of
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.storage.metadata import metadata_files
@@ -38,6 +39,18 @@ FIVE = brokers("1 2 3 4 5")
 
 
 @st.composite
+def compactions(draw, high_watermark):
+    """Return offsets in order, at most the high watermark; half of all partitions have none."""
+    if draw(st.booleans()):
+        return NOT_COMPACTED
+    below = sorted(draw(st.tuples(*[st.integers(0, high_watermark)] * 4)))
+    return Compaction(**dict(zip(OFFSETS, below, strict=True)), expiring_since_ms=draw(small))
+
+
+OFFSETS = ("tombstones_below", "expiring_below", "cleaned_below", "compacted_below")
+
+
+@st.composite
 def registrations(draw):
     replicas = tuple(draw(st.lists(small, min_size=1, max_size=4, unique=True)))
     isr = draw(st.frozensets(st.sampled_from(replicas)))
@@ -60,6 +73,7 @@ def registrations(draw):
         log_end_offset=draw(numbers),
         log_start_offset=draw(st.integers(0, high_watermark)),
         unclean_generation=draw(small),
+        compaction=draw(compactions(high_watermark)),
     )
 
 
@@ -83,6 +97,7 @@ changes = st.builds(
     high_watermark=keep_or(numbers),
     high_watermark_epoch=keep_or(numbers),
     unclean_generation=keep_or(small),
+    compaction=keep_or(compactions(2**40)),
 )
 place = {"topic_id": texts, "partition": small}
 STRATEGIES = {

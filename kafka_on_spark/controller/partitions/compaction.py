@@ -1,0 +1,165 @@
+"""When a partition is compacted again, and how far: the offsets of `metadata.compaction`.
+
+A decision takes no new partition epoch. It is committed on the image that it is decided on, so the
+ISR that has finished the decision before is the ISR of then. Source: LogCleanerManager, of which
+the clock of a tombstone differs: it runs from when every replica that counts has lost what the
+tombstone deletes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.partitions.partition_change import change_record
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.compaction.dirt import Dirt
+from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """What one replica's table says of compaction.
+
+    Attributes:
+        replica_uuid: The replica.
+        log_end_offset: Where its log ends.
+        progress: How far it is compacted.
+    """
+
+    replica_uuid: ReplicaUuid
+    log_end_offset: Offset
+    progress: CompactionProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionReport:
+    """A look at one partition's tables, for a compaction decision.
+
+    Attributes:
+        key: The partition.
+        leader_epoch: The leadership whose leader was looked at, fenced at it.
+        dirt: The leader's dirty part, by the register's offsets before the look.
+        replicas: What each replica that answered says.
+        now_ms: The time of the look: the smaller of the controller's clock and the root's, since a
+            clock that is ahead must not remove a tombstone.
+    """
+
+    key: PartitionKey
+    leader_epoch: LeaderEpoch
+    dirt: Dirt
+    replicas: Mapping[BrokerId, ReplicaProgress]
+    now_ms: int
+
+
+def is_compacted(settings: Settings) -> bool:
+    """Return whether cleanup.policy says compact."""
+    words = settings.text("cleanup.policy").split(",")
+    return "compact" in (word.strip() for word in words)
+
+
+def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRecord | None:
+    """Decide how far a partition is compacted from now on; None: as far as it is."""
+    partition = image.partition(report.key)
+    if partition is None or partition.leader_epoch != report.leader_epoch:
+        return None
+    settings = image.settings(report.key.topic_id)
+    if not is_compacted(settings) or not _is_finished(partition, report):
+        return None
+    now = partition.compaction
+    due = _dirt_due(settings, partition, report) or _tombstones_due(settings, now, report.now_ms)
+    if due is None:
+        return None
+    decided = _decided(settings, partition, report)
+    if decided == now or not decided.continues(now):
+        return None
+    change = PartitionChange(compaction=decided)
+    cause = (
+        f"compacted below {decided.compacted_below}, without tombstones below"
+        f" {decided.tombstones_below}: {due}"
+    )
+    return change_record(image, report.key, partition, change, cause)
+
+
+def _is_finished(partition: PartitionRegistration, report: CompactionReport) -> bool:
+    """Return whether every member of the ISR has finished the newest decision."""
+    for broker_id in partition.isr:
+        seen = report.replicas.get(broker_id)
+        if seen is None or seen.replica_uuid != partition.uuid_of(broker_id):
+            return False
+        if not seen.progress.has_finished(partition.compaction):
+            return False
+    return True
+
+
+def _cleanable_below(partition: PartitionRegistration, dirt: Dirt) -> Offset:
+    """Return how far the log may be compacted: never above what is committed."""
+    if dirt.cleanable_below > partition.high_watermark:
+        return partition.compaction.compacted_below
+    return max(dirt.cleanable_below, partition.compaction.compacted_below)
+
+
+def _dirt_due(
+    settings: Settings, partition: PartitionRegistration, report: CompactionReport
+) -> str | None:
+    """Return why the dirty part is due, in words; None if it is not."""
+    dirt = report.dirt
+    if _cleanable_below(partition, dirt) == partition.compaction.compacted_below:
+        return None
+    if dirt.oldest_dirty_ms is None:
+        return None
+    least = settings.number("min.cleanable.dirty.ratio")
+    if dirt.ratio >= least:
+        return f"{dirt.ratio:.2f} of its bytes are dirty (min.cleanable.dirty.ratio={least:g})"
+    age_ms, most = report.now_ms - dirt.oldest_dirty_ms, settings.integer("max.compaction.lag.ms")
+    if age_ms > most:
+        return f"its oldest dirty batch is {age_ms / 1000:.1f} s old (max.compaction.lag.ms={most})"
+    return None
+
+
+def _tombstones_due(settings: Settings, now: Compaction, now_ms: int) -> str | None:
+    """Return why tombstones, or the wait for them, are due, in words; None if they are not."""
+    if not now.is_expiring:
+        if now.compacted_below == now.tombstones_below:
+            return None
+        return f"every replica in sync is compacted below {now.compacted_below}"
+    retention_ms = settings.integer("delete.retention.ms")
+    waited_ms = now_ms - now.expiring_since_ms
+    if waited_ms < retention_ms:
+        return None
+    return (
+        f"what tombstones below {now.expiring_below} deleted has been gone for"
+        f" {waited_ms / 1000:.1f} s (delete.retention.ms={retention_ms})"
+    )
+
+
+def _decided(
+    settings: Settings, partition: PartitionRegistration, report: CompactionReport
+) -> Compaction:
+    now = partition.compaction
+    tombstones_below = now.tombstones_below
+    waited_ms = report.now_ms - now.expiring_since_ms
+    if now.is_expiring and waited_ms >= settings.integer("delete.retention.ms"):
+        # A replica that is being made would not see the tombstones, and would be made again.
+        ends = (seen.log_end_offset for seen in report.replicas.values())
+        tombstones_below = max(tombstones_below, min([now.expiring_below, *ends]))
+    compacted_below = now.compacted_below
+    if _dirt_due(settings, partition, report) is not None:
+        compacted_below = _cleanable_below(partition, report.dirt)
+    decided = replace(
+        now,
+        compacted_below=compacted_below,
+        cleaned_below=now.compacted_below,
+        tombstones_below=tombstones_below,
+    )
+    if decided.is_expiring:
+        return decided
+    is_expiring = decided.cleaned_below > tombstones_below
+    return replace(
+        decided,
+        expiring_below=decided.cleaned_below,
+        expiring_since_ms=report.now_ms if is_expiring else 0,
+    )

@@ -1,0 +1,72 @@
+"""What a replica keeps of its log: a function of the log and of a decision's two offsets.
+
+It says what compaction is. The cleaner comes to the same result group by group, with hashes of keys
+in bounded memory; audits, the simulation and the tests compare with this. Source: Cleaner's
+shouldRetainRecord, but for the time of a tombstone: there each batch has a horizon of its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_on_spark.ids import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRecord:
+    """As much of a record as compaction looks at.
+
+    Attributes:
+        offset: Its offset.
+        key: Its key, or a hash of it; None: it has none.
+        is_tombstone: It has no value, so it deletes its key.
+    """
+
+    offset: Offset
+    key: bytes | None
+    is_tombstone: bool = False
+
+
+def kept_records(
+    records: Sequence[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
+) -> list[KeyedRecord]:
+    """Return which of `records`, in offset order, a replica keeps that has finished a decision.
+
+    Below `compacted_below` the last record of each key there, without records of no key and without
+    tombstones below `tombstones_below`; from `compacted_below` on all. Since both only rise, it is
+    the same to apply a decision to a log, or to what an earlier decision has left of it.
+    """
+    last = {each.key: each.offset for each in records if each.offset < compacted_below}
+    return [
+        each
+        for each in records
+        if each.offset >= compacted_below
+        or (
+            each.key is not None
+            and last[each.key] == each.offset
+            and not (each.is_tombstone and each.offset < tombstones_below)
+        )
+    ]
+
+
+def compaction_flaws(
+    records: Iterable[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
+) -> Iterable[str]:
+    """Yield what in a replica's log shows that it has not finished a decision (I27).
+
+    Which records are missing can't be seen in what is left of a log.
+    """
+    seen: dict[bytes, Offset] = {}
+    for each in records:
+        if each.offset >= compacted_below:
+            return
+        if each.key is None:
+            yield f"the record at {each.offset}, below {compacted_below}, has no key"
+            continue
+        if each.key in seen:
+            yield (
+                f"the key of the record at {each.offset} stands at {seen[each.key]} too, below"
+                f" {compacted_below}"
+            )
+        if each.is_tombstone and each.offset < tombstones_below:
+            yield f"a tombstone is kept at {each.offset}, below {tombstones_below}"
+        seen[each.key] = each.offset

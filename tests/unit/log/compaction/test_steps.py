@@ -1,0 +1,139 @@
+"""How dirty a log is, which segments are rewritten together, and how far a replica has come."""
+
+import pytest
+
+from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
+from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, SegmentExtent, next_group
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.metadata.compaction import Compaction
+
+FIVE = [AppendedRange(at, at + 10, 100, 1000 + at) for at in range(0, 50, 10)]
+
+
+# fmt: off
+DIRT = [  # start, C, stable, before             below  clean dirty oldest
+    pytest.param(0,   0, 50, 9999,               50,    0,   500, 1000, id="all-of-it"),
+    pytest.param(0,  20, 50, 9999,               50,  200,   300, 1020, id="after-what-is-compacted"),
+    pytest.param(0,   0, 35, 9999,               30,    0,   300, 1000, id="whole-batches-below-the-stable-end"),
+    pytest.param(0,   0, 50, 1020,               20,    0,   200, 1000, id="nothing-that-is-too-new"),
+    pytest.param(0,   0, 50, 1000,                0,    0,     0, None, id="everything-is-too-new"),
+    pytest.param(0,  50, 50, 9999,               50,  500,     0, None, id="everything-is-compacted"),
+    pytest.param(30, 10, 50, 9999,               50,  300,   200, 1030, id="retention-has-passed-it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, compacted, stable, before, below, clean, dirty, oldest", DIRT)
+def test_dirt(start, compacted, stable, before, below, clean, dirty, oldest):
+    found = dirt_of(
+        FIVE,
+        log_start_offset=start,
+        compacted_below=compacted,
+        stable_below=stable,
+        appended_before_ms=before,
+    )
+
+    assert (found.cleanable_below, found.clean_bytes, found.dirty_bytes) == (below, clean, dirty)
+    assert found.oldest_dirty_ms == oldest
+    assert found.ratio == dirty / max(clean + dirty, 1)
+
+
+def test_a_batch_behind_one_that_is_too_new_is_not_compacted_though_its_time_is_older():
+    ranges = [AppendedRange(0, 10, 1, 500), AppendedRange(10, 20, 1, 100)]
+
+    found = dirt_of(
+        ranges, log_start_offset=0, compacted_below=0, stable_below=20, appended_before_ms=200
+    )
+
+    assert found.cleanable_below == 0
+
+
+def extents(text: str) -> list[SegmentExtent]:
+    """Read "0:5 0:5 1:3" as segments of ten offsets: leader epoch and bytes."""
+    pairs = [word.split(":") for word in text.split()]
+    return [
+        SegmentExtent(at * 10, at * 10 + 10, int(size.rstrip("a")), int(epoch), size.endswith("a"))
+        for at, (epoch, size) in enumerate(pairs)
+    ]
+
+
+# fmt: off
+GROUPS = [  # segments           C   done   places
+    pytest.param("0:5 0:5 0:5",   30,  0,   [0, 1],    id="up-to-the-bytes"),
+    pytest.param("0:5 0:5 0:5",   30, 20,   [2],       id="goes-on-where-it-was"),
+    pytest.param("0:99 0:5",      20,  0,   [0],       id="one-that-is-larger-goes-alone"),
+    pytest.param("0:2 1:2 1:2",   30,  0,   [0],       id="of-one-leadership"),
+    pytest.param("0:2 0:2a",      20,  0,   [0],       id="of-one-kind-of-time"),
+    pytest.param("0:2 0:2 0:2",   15,  0,   [0, 1],    id="with-the-one-that-the-target-is-in"),
+    pytest.param("0:2 0:2",       20, 20,   None,      id="all-done"),
+    pytest.param("",               0,  0,   None,      id="empty"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, target, done, places", GROUPS)
+def test_groups(text, target, done, places):
+    progress = CompactionProgress(compacted_below=target, compacted_to=done)
+
+    found = next_group(extents(text), progress, bytes_max=10)
+
+    assert (None if found is None else list(found)) == places
+
+
+def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
+    long = [SegmentExtent(0, 10, 1, 0, False), SegmentExtent(10, OFFSETS_MAX, 1, 0, False)]
+
+    assert list(next_group(long, CompactionProgress(compacted_below=20), bytes_max=9)) == [0]
+
+
+def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision():
+    first = Compaction(compacted_below=10)
+    second = Compaction(compacted_below=20, cleaned_below=10, expiring_below=10)
+    third = Compaction(compacted_below=20, cleaned_below=20, expiring_below=10, tombstones_below=10)
+
+    begun = NO_PROGRESS.begun(first)
+    assert not begun.has_finished(first)
+    assert begun.advanced(4).compacted_to == 4
+    done = begun.advanced(12)
+    assert done.has_finished(first)
+    assert done.may_count(second)
+    assert not NO_PROGRESS.may_count(second)
+
+    again = done.begun(second)
+    assert (again.compacted_to, again.finished_below) == (0, 10)
+    assert again.may_count(second)
+    assert not again.may_count(third)
+    assert again.advanced(20).may_count(third)
+    assert not again.advanced(20).has_finished(third)
+    assert again.advanced(20).begun(third).compacted_to == 0
+
+
+def test_a_replica_that_goes_on_with_the_same_decision_does_not_begin_anew():
+    begun = NO_PROGRESS.begun(Compaction(compacted_below=10)).advanced(4)
+
+    assert begun.begun(Compaction(compacted_below=10)) is begun
+    assert begun.begun(Compaction(compacted_below=8)) is begun
+
+
+def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_replaced():
+    leader = CompactionProgress(compacted_below=20, tombstones_below=10, compacted_to=20)
+    follower = CompactionProgress(compacted_below=5, compacted_to=5, finished_below=5)
+
+    first = NO_PROGRESS.after_fetch(leader, is_first=True)
+    later = follower.after_fetch(leader, is_first=False)
+
+    assert (first.compacted_below, first.tombstones_below, first.finished_below) == (20, 10, 0)
+    assert (later.compacted_below, later.tombstones_below, later.finished_below) == (20, 0, 5)
+    assert not later.is_finished
+    assert later.after_fetch(leader, is_first=False) is later
+
+
+def test_a_log_that_ends_below_its_target_lowers_it():
+    progress = CompactionProgress(
+        compacted_below=20, tombstones_below=10, compacted_to=20, finished_below=20
+    )
+
+    assert progress.lowered_to(20) is progress
+    assert progress.lowered_to(8) == CompactionProgress(
+        compacted_below=8, tombstones_below=8, finished_below=8
+    )
