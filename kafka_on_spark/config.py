@@ -163,7 +163,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "segment.index.bytes": Setting(
         "10485760", _integer(4, _INT_MAX), True, only=("10485760",), reason=_NO_INDEX
     ),
-    "segment.jitter.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
+    "segment.jitter.ms": Setting(
+        "0",
+        _integer(0),
+        True,
+        only=("0",),
+        reason="upkeep takes partitions one after the other, so their segments don't end together",
+    ),
     "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
     # The cluster (Kafka's broker and controller settings).
     # Ours: whether a waiting append may decide itself if no controller is active.

@@ -1,7 +1,10 @@
 """Settings: unknown names, values, and which layer decides."""
 
+from pathlib import Path
+
 import pytest
 
+from kafka_on_spark import config
 from kafka_on_spark.config import SETTINGS, Settings, check_acks, check_settings
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
 
@@ -133,6 +136,7 @@ CAN_NOT_BE_OBEYED = [
     ("index.interval.bytes",    "4097",  "there are no index files"),
     ("segment.index.bytes",     "4097",  "there are no index files"),
     ("preallocate",             "true",  "segments are written whole"),
+    ("segment.jitter.ms",       "5",     "their segments don't end together"),
 ]
 # fmt: on
 
@@ -152,6 +156,24 @@ def test_only_settings_of_retention_compaction_and_merging_are_taken_and_not_obe
     noted = [name for name, each in SETTINGS.items() if each.note is not None]
 
     assert all(LATER.intersection(name.split(".")) for name in noted), noted
+
+
+THROTTLES = ("leader.replication.throttled", "follower.replication.throttled")
+
+
+def test_each_setting_that_takes_any_value_of_kafkas_is_read_somewhere():
+    """A value that nothing reads is refused, and not recorded."""
+    package = Path(config.__file__).parent
+    files = [each for each in package.rglob("*.py") if each.name != "config.py"]
+    code = "\n".join(each.read_text(encoding="utf-8") for each in files)
+    taken = [name for name, each in SETTINGS.items() if not each.only and each.note is None]
+
+    unread = [name for name in taken if f'"{name}"' not in code and not name.startswith(THROTTLES)]
+
+    assert unread == []
+    assert len(taken) > 25
+    # These names are put together.
+    assert all(f'"{name}"' in code for name in THROTTLES)
 
 
 def test_setting_of_the_cluster_is_refused_for_a_topic():
