@@ -18,6 +18,7 @@ from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.disk import disk
 from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
+from jobs.benchmarks.old_log import old_log
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.processes import processes
 from jobs.benchmarks.producer import producer
@@ -60,6 +61,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "long": long_partition,
     "round": fetch_round,
     "history": history,
+    "old-log": old_log,
     "100k": hundred_thousand,
     "1m": million,
     "memory": memory,

@@ -75,12 +75,16 @@ def _repeat(
 
 
 def _work(work: str, root: Path, *counts: int) -> dict[str, Any]:
-    """Do `work` in a process of its own; return what it says.
+    return work_in_process("jobs.benchmarks.scale_process", work, root, *counts)
+
+
+def work_in_process(module: str, work: str, root: Path, *counts: int) -> dict[str, Any]:
+    """Do the `work` of a module in a process of its own; return what it says.
 
     Raises:
         subprocess.CalledProcessError: It failed; why is on standard error.
     """
-    order = [sys.executable, "-m", "jobs.benchmarks.scale_process", work, str(root)]
+    order = [sys.executable, "-m", module, work, str(root)]
     path = os.pathsep.join([str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*order, *map(str, counts)],

@@ -55,32 +55,32 @@ def make(root: str, partitions: int) -> dict[str, Any]:
     snapshot, and a tail after it as appends leave it."""
     create_metadata_log(root, OPTIONS, "c")
     metadata = open_metadata(root, OPTIONS)
-    _submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
+    submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
     for number in range(1, BROKERS + 1):
-        _submit(metadata, partial(_register, number=number))
+        submit(metadata, partial(register, number=number))
     start = time.perf_counter()
     for topic in range(max(partitions // TOPIC_PARTITIONS, 1)):
         count = min(partitions, TOPIC_PARTITIONS)
-        _submit(metadata, partial(_create, topic=topic, count=count))
+        submit(metadata, partial(create, topic=topic, count=count))
     created = time.perf_counter() - start
-    _submit(metadata, _move_leaders)
+    submit(metadata, _move_leaders)
     metadata.maintain()
     if metadata.image.offset < 2 * partitions:
         raise AssertionError("a topic and its leaders' moves are two records a partition")
     keys = [key for key, _ in metadata.image.partitions()]
     for commit in range(TAIL_COMMITS):
         chosen = keys[commit::TAIL_COMMITS][:TAIL_RECORDS]
-        _submit(metadata, partial(_append, keys=chosen))
+        submit(metadata, partial(append, keys=chosen))
     return {"created_s": created, "offset": metadata.image.offset}
 
 
-def _submit(
+def submit(
     metadata: MetadataService, decide: Callable[[MetadataImage], ControllerResult[Any]]
 ) -> Any:
     return metadata.submit(decide, timeout_ms=TIMEOUT_MS)
 
 
-def _register(image: MetadataImage, number: int) -> ControllerResult[Any]:
+def register(image: MetadataImage, number: int) -> ControllerResult[Any]:
     return register_broker(
         image,
         BrokerId(number),
@@ -91,7 +91,7 @@ def _register(image: MetadataImage, number: int) -> ControllerResult[Any]:
     )
 
 
-def _create(image: MetadataImage, topic: int, count: int) -> ControllerResult[Any]:
+def create(image: MetadataImage, topic: int, count: int) -> ControllerResult[Any]:
     return create_topic(
         image,
         f"topic-{topic}",
@@ -126,7 +126,7 @@ def _move_leaders(image: MetadataImage) -> ControllerResult[None]:
     return ControllerResult(records, None)
 
 
-def _append(image: MetadataImage, keys: list[PartitionKey]) -> ControllerResult[None]:
+def append(image: MetadataImage, keys: list[PartitionKey]) -> ControllerResult[None]:
     records = []
     for key in keys:
         partition = image.partition(key)
@@ -151,7 +151,7 @@ def ready(root: str) -> dict[str, Any]:
     clock = Stopwatch()
     metadata = open_metadata(root, OPTIONS)
     seen = metadata.image.controller
-    epoch = _submit(metadata, lambda image: lease.claim(image, "benchmark", "claimed", seen=seen))
+    epoch = submit(metadata, lambda image: lease.claim(image, "benchmark", "claimed", seen=seen))
     took = clock.read()
     assert epoch is not None
     return took | {"partitions": sum(1 for _ in metadata.image.partitions())}
@@ -162,7 +162,7 @@ def fence(root: str) -> dict[str, Any]:
     metadata = open_metadata(root, OPTIONS)
     before = metadata.image
     clock = Stopwatch()
-    led = _submit(metadata, lambda image: fence_broker(image, DEAD, "broker 1: its disk is gone"))
+    led = submit(metadata, lambda image: fence_broker(image, DEAD, "broker 1: its disk is gone"))
     took = clock.read()
     image = metadata.image
     held = sum(DEAD in each.isr for _, each in before.partitions())
@@ -175,7 +175,7 @@ def elect(root: str) -> dict[str, Any]:
     """Decide and commit that all preferred leaders lead again."""
     metadata = open_metadata(root, OPTIONS)
     clock = Stopwatch()
-    moved = _submit(metadata, lambda image: elect_preferred(image, "preferred leaders lead again"))
+    moved = submit(metadata, lambda image: elect_preferred(image, "preferred leaders lead again"))
     took = clock.read()
     assert all(each.leader == each.replicas[0] for _, each in metadata.image.partitions())
     return took | {"moved": len(moved)}
@@ -188,7 +188,7 @@ def whole_pass(root: str) -> dict[str, Any]:
     took: dict[str, Any] = {}
     for name in ("all leaders", "nothing", "draining", "drained"):
         if name == "draining":
-            _submit(metadata, lambda image: drain_broker(image, DEAD, "for the benchmark"))
+            submit(metadata, lambda image: drain_broker(image, DEAD, "for the benchmark"))
         before = metadata.image.offset
         clock = Stopwatch()
         _controller(metadata).run(None)
