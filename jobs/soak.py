@@ -1,0 +1,85 @@
+"""Leave a cluster running under load: ./spark-submit.sh python jobs/soak.py --minutes 5
+
+Processes append, with and without a producer, read, stream into a sink, open and close the
+cluster, move partitions, replicate and control. What each tenth of the run took and held is
+compared with the second tenth, and nothing may have grown. At the end all that was acknowledged and
+is retained must be there once and in order, and fsck must find nothing. Linux only.
+"""
+
+import argparse
+import json
+import math
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+from jobs.command_line import Parser
+from jobs.soaking.folder import SoakError, SoakFolder
+from jobs.soaking.running import run
+
+COMMAND = "./spark-submit.sh python jobs/soak.py"
+MINUTES_MAX = 7 * 24 * 60
+WARM_UP_S = 150.0
+"""Until retention of a minute, the delay of deletion and the first moves have begun to take effect,
+and Spark has compiled what it runs."""
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options."""
+    parser = Parser(COMMAND, __doc__)
+    parser.add_argument("--minutes", type=_minutes, default=5.0, help="how long (default 5)")
+    parser.add_argument(
+        "--warm-up", type=_seconds, default=WARM_UP_S, help="seconds before that (default 150)"
+    )
+    parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
+    return parser.parse_args(arguments)
+
+
+def _minutes(text: str) -> float:
+    return _number(text, 0.1, MINUTES_MAX, "minutes")
+
+
+def _seconds(text: str) -> float:
+    return _number(text, 0.0, 3600.0, "seconds")
+
+
+def _number(text: str, low: float, high: float, unit: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not allowed: give {low:g} to {high:g} {unit}"
+        )
+    return value
+
+
+def main(arguments: list[str]) -> int:
+    """Run; return 0 if nothing grew and nothing is wrong, 1 if not so, 2 if there was no run."""
+    given = parse(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        folder = SoakFolder.begin(Path(given.dir or tempfile.mkdtemp(prefix="soak-")))
+        report = run(folder, given.minutes, given.warm_up, lambda text: print(text, flush=True))
+    except SoakError as error:
+        print(f"{COMMAND}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{COMMAND}: it was interrupted", file=sys.stderr)
+        return 2
+    folder.report.write_text(json.dumps(report.as_dict(), indent=1) + "\n", encoding="utf-8")
+    print(f"\n{report.text()}\nEverything is kept in {folder.path}")
+    return report.exit_code
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,161 @@
+"""Whether all that was acknowledged is there, once and in order, at the end. Pure, but for reading.
+
+What a topic holds is compared with the notes of those who appended to it, offset by offset.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jobs.soaking.folder import COPIES, EVENTS, TABLE
+from jobs.soaking.notes import TABLE_KEYS, Run, number_of
+from kafka_on_spark import Cluster
+
+FINDINGS_MAX: Final = 20
+"""Of one kind: one broken offset is followed by many."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """What clients have noted of one topic.
+
+    Attributes:
+        runs: What was acknowledged, by client.
+        unknown: Numbers of records whose append failed, by client: they may stand there, or not.
+    """
+
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    unknown: dict[str, set[int]] = field(default_factory=dict)
+
+
+def sent_to(topic: str, notes: Iterable[tuple[str, Mapping[str, Any]]]) -> Sent:
+    """Return what the clients' notes say of a topic."""
+    sent = Sent()
+    for name, line in notes:
+        if line.get("topic") != topic:
+            continue
+        if line["kind"] == "failed":
+            numbers = range(line["first"], line["first"] + line["count"])
+            sent.unknown.setdefault(name, set()).update(numbers)
+        else:
+            sent.runs.setdefault(name, []).extend(Run(*each) for each in line["runs"])
+    return sent
+
+
+Records = Mapping[int, Sequence[tuple[int, str, int]]]
+"""By partition: offset, client and number of each record, in the order of reading."""
+
+
+def findings_of(
+    sent: Sent, records: Records, log_starts: Mapping[int, int], *, is_compacted: bool = False
+) -> Iterator[str]:
+    """Yield what is wrong with a topic, in sentences.
+
+    What stands below a log start is gone, and so may be a record of a compacted topic whose key
+    came again; else each acknowledged record stands at its offset.
+    """
+    yield from _disorder(records)
+    yield from _doubles(records)
+    there = {
+        (partition, offset): (name, number)
+        for partition, each in records.items()
+        for offset, name, number in each
+    }
+    claimed = set()
+    for name, runs in sent.runs.items():
+        newest = max(run.first + run.count for run in runs) - 1
+        for run in runs:
+            for place in range(run.count):
+                at = (run.partition, run.offset + place)
+                claimed.add(at)
+                found = there.get(at)
+                has_successor = run.first + place + TABLE_KEYS <= newest
+                may_be_gone = at[1] < log_starts.get(at[0], 0) or (is_compacted and has_successor)
+                if found != (name, run.first + place) and not (found is None and may_be_gone):
+                    yield (
+                        f"{name}:{run.first + place} was acknowledged at offset {at[1]} of"
+                        f" partition {at[0]}, where {_words(found)} stands"
+                    )
+    for at, (name, number) in there.items():
+        if at not in claimed and number not in sent.unknown.get(name, ()):
+            yield f"{name}:{number} at {at} was never acknowledged, nor did its append fail"
+
+
+def _words(found: tuple[str, int] | None) -> str:
+    return "nothing" if found is None else f"{found[0]}:{found[1]}"
+
+
+def _disorder(records: Records) -> Iterator[str]:
+    """Offsets rise, and so do the numbers of each client in a partition."""
+    for partition, each in records.items():
+        last_offset, newest = -1, dict[str, int]()
+        for offset, name, number in each:
+            if offset <= last_offset:
+                yield f"offset {offset} of partition {partition} comes after {last_offset}"
+            if number <= newest.get(name, -1):
+                yield f"{name}:{number} of partition {partition} comes after {newest[name]}"
+            last_offset, newest[name] = offset, max(number, newest.get(name, -1))
+
+
+def _doubles(records: Records) -> Iterator[str]:
+    seen: dict[tuple[str, int], tuple[int, int]] = {}
+    for partition, each in records.items():
+        for offset, name, number in each:
+            before = seen.setdefault((name, number), (partition, offset))
+            if before != (partition, offset):
+                yield f"{name}:{number} stands at {before} and at {(partition, offset)}"
+
+
+def copy_findings(events: Records, copies: Records, *, is_whole: bool) -> Iterator[str]:
+    """Yield what is wrong with what the sink made of `events`: each record is there once, and all
+    of them if nothing was deleted (`is_whole`)."""
+    yield from _doubles(copies)
+    wanted = {each[1:] for rows in events.values() for each in rows}
+    copied = {each[1:] for rows in copies.values() for each in rows}
+    if is_whole and wanted != copied:
+        yield f"the copy lacks {len(wanted - copied)} records and has {len(copied - wanted)} others"
+
+
+def bounded(findings: Iterable[str]) -> list[str]:
+    """Return the first findings, and how many more there are."""
+    found = list(findings)
+    rest = len(found) - FINDINGS_MAX
+    return found if rest <= 0 else [*found[:FINDINGS_MAX], f"… and {rest} more of this kind"]
+
+
+def read_records(cluster: Cluster, topic: str) -> Records:
+    """Read all of a topic.
+
+    Raises:
+        ValueError: A value is none of the clients'.
+    """
+    table = cluster.read(topic).select(["partition", "offset", "value"])
+    found: dict[int, list[tuple[int, str, int]]] = {}
+    for batch in table.to_batches():
+        columns = (batch.column(each).to_pylist() for each in range(3))
+        for partition, offset, value in zip(*columns, strict=True):
+            name, number = number_of(value)
+            found.setdefault(partition, []).append((offset, name, number))
+    return found
+
+
+def check(
+    cluster: Cluster, notes: Sequence[tuple[str, Mapping[str, Any]]], topics: Iterable[str]
+) -> list[str]:
+    """Return all that is wrong with the topics of a run, in sentences."""
+    found: list[str] = []
+    read: dict[str, Records] = {}
+    is_whole = True
+    for topic in topics:
+        read[topic] = read_records(cluster, topic)
+        starts = {
+            number: int(each.log_start_offset) for number, each in cluster.offsets(topic).items()
+        }
+        is_whole = is_whole and (topic == TABLE or not any(starts.values()))
+        if topic != COPIES:
+            sentences = findings_of(
+                sent_to(topic, notes), read[topic], starts, is_compacted=topic == TABLE
+            )
+            found += [f"{topic}: {each}" for each in bounded(sentences)]
+    copied = copy_findings(read[EVENTS], read[COPIES], is_whole=is_whole)
+    return found + [f"{COPIES}: {each}" for each in bounded(copied)]

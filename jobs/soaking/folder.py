@@ -1,0 +1,132 @@
+"""The folder of one run: what lies where, its cluster, and the names that all processes share."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.config import SETTINGS
+
+HOME: Final = Path(__file__).resolve().parents[2]
+BROKERS: Final = (1, 2, 3, 4)
+PARTITIONS: Final = 4
+EVENTS, COPIES, TABLE = "events", "copies", "table"
+"""Appended to; what a stream's sink makes of it; a compacted topic."""
+
+RETENTION_MS: Final = 60_000
+CLUSTER_CONFIGS: Final = {"min.insync.replicas": 2, "file.delete.delay.ms": 10_000}
+DELETED: Final = {"retention.ms": RETENTION_MS}
+COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": 0.3,
+    "delete.retention.ms": RETENTION_MS,
+}
+
+
+class SoakError(Exception):
+    """The run can't begin; the text says why and what to do, in a sentence."""
+
+
+def is_enforced(setting: str) -> bool:
+    """Return whether a setting has its full effect in this version."""
+    return getattr(SETTINGS[setting], "note", None) is None
+
+
+@dataclass(frozen=True, slots=True)
+class SoakFolder:
+    """Where everything of a run is."""
+
+    path: Path
+
+    @classmethod
+    def begin(cls, path: Path) -> "SoakFolder":
+        """Return a new run's folder.
+
+        Raises:
+            SoakError: There is something in it, or it can't be made.
+        """
+        folder = cls(path.absolute())
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            if any(folder.path.iterdir()):
+                raise SoakError(f"--dir {path} holds something: name a new or an empty folder")
+            for each in (folder.notes, folder.logs, folder.metadata_root, *folder.roots):
+                each.mkdir(parents=True)
+        except OSError as error:
+            raise SoakError(
+                f"--dir {path} can't be used ({error.strerror}): name a folder that can be made"
+            ) from None
+        return folder
+
+    @property
+    def metadata_root(self) -> Path:
+        """The cluster's metadata root."""
+        return self.path / "roots" / "metadata"
+
+    @property
+    def roots(self) -> list[Path]:
+        """The brokers' roots."""
+        return [self.path / "roots" / f"broker-{number}" for number in BROKERS]
+
+    @property
+    def notes(self) -> Path:
+        """What the clients did, a file a client."""
+        return self.path / "notes"
+
+    @property
+    def logs(self) -> Path:
+        """What the processes print."""
+        return self.path / "logs"
+
+    @property
+    def report(self) -> Path:
+        """The run's result."""
+        return self.path / "report.json"
+
+    def make_cluster(self) -> None:
+        """Create the cluster and its topics."""
+        brokers = dict(zip(BROKERS, self.roots, strict=True))
+        with Cluster.create(self.metadata_root, brokers, configs=CLUSTER_CONFIGS) as cluster:
+            for topic, configs in topics().items():
+                cluster.create_topic(
+                    topic, partitions=PARTITIONS, replication_factor=3, configs=configs
+                )
+
+    def sizes(self) -> tuple[int, int]:
+        """Return bytes and files on all roots, but for the files of the metadata log's rows."""
+        size = count = 0
+        for folder, names, files in os.walk(self.path / "roots"):
+            is_rows = Path(folder).name.startswith("__cluster_metadata-")
+            for name in files:
+                if is_rows and name.endswith(".parquet"):
+                    continue
+                try:
+                    size += os.lstat(os.path.join(folder, name)).st_size
+                except FileNotFoundError:  # cleaned meanwhile
+                    continue
+                count += 1
+            names.sort()
+        return size, count
+
+
+def topics() -> dict[str, dict[str, object]]:
+    """Return the topics of a run and their settings: those that this version enforces."""
+    deleted = dict(DELETED) if is_enforced("retention.ms") else {}
+    found: dict[str, dict[str, object]] = {EVENTS: dict(deleted), COPIES: dict(deleted)}
+    if is_enforced("min.cleanable.dirty.ratio"):
+        found[TABLE] = dict(COMPACTED)
+    return found
+
+
+def left_out() -> list[str]:
+    """Return what this version does not do and this run therefore leaves out, in sentences."""
+    words = []
+    if not is_enforced("retention.ms"):
+        words.append(
+            "retention is not enforced in this version: all records stay, so bytes and files are"
+            " printed and not judged"
+        )
+    if not is_enforced("min.cleanable.dirty.ratio"):
+        words.append("compaction is not enforced in this version: there is no compacted table")
+    return words

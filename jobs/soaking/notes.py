@@ -1,0 +1,89 @@
+"""What a client writes down: a line of JSON for each call, flushed, and how it is read again."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+VALUE_BYTES: Final = 100
+TABLE_KEYS: Final = 1000
+"""Keys of one client of the compacted topic: each record's comes again after so many others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbours of one client that stand side by side.
+
+    Attributes:
+        partition: Where they stand.
+        offset: Of the first.
+        first: The first one's number.
+        count: How many.
+    """
+
+    partition: int
+    offset: int
+    first: int
+    count: int
+
+
+class NoteWriter:
+    """Appends to one client's notes."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._file = (folder / f"{name}.jsonl").open("a", encoding="utf-8", buffering=1)
+
+    def write(self, **fields: Any) -> None:
+        """Write a line."""
+        self._file.write(json.dumps(fields, separators=(",", ":")) + "\n")
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+
+
+def read_notes(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the clients' names and lines. A last line may have been cut off by a kill."""
+    for file in sorted(folder.glob("*.jsonl")):
+        with file.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.endswith("\n"):
+                    yield file.stem, json.loads(line)
+
+
+def value_of(name: str, number: int) -> str:
+    """Return the value of a client's record: its name and number, filled up."""
+    return f"{name}:{number}:".ljust(VALUE_BYTES, ".")
+
+
+def key_of(name: str, number: int) -> str:
+    """Return the key of a client's record in the compacted topic."""
+    return f"{name}-{number % TABLE_KEYS}"
+
+
+def number_of(value: bytes) -> tuple[str, int]:
+    """Return the client and the number of a value.
+
+    Raises:
+        ValueError: No client has sent this.
+    """
+    name, number, _ = value.decode().split(":", 2)
+    return name, int(number)
+
+
+def runs_of(places: Sequence[tuple[int, int, int]]) -> list[Run]:
+    """Return (number, partition, offset) of records as runs, by partition and offset."""
+    runs: list[Run] = []
+    for number, partition, offset in sorted(places, key=lambda each: each[1:]):
+        last = runs[-1] if runs else None
+        if (
+            last is not None
+            and last.partition == partition
+            and last.offset + last.count == offset
+            and last.first + last.count == number
+        ):
+            runs[-1] = Run(partition, last.offset, last.first, last.count + 1)
+        else:
+            runs.append(Run(partition, offset, number, 1))
+    return runs

@@ -1,0 +1,85 @@
+"""What a run says: its series by tenths, what grew, what was found. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.soaking.tenths import Tenth, p50_of, p99_of
+from jobs.soaking.verdict import Growth, growths
+from jobs.soaking.watching import BYTES, FILES, JVM, PLAIN, WORKERS, descriptors, rss
+
+CALLS = ("append", "send", "read", "stream", "open")
+"""The calls whose latencies are judged; others are printed."""
+
+ERRORS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SoakReport:
+    """A run's result.
+
+    Attributes:
+        minutes: How long it was measured.
+        tenths: What was seen in each tenth.
+        findings: What is wrong, in sentences: a record, a table, a client.
+        errors: What clients met and tried again; for people.
+        left_out: What this version does not do, in sentences.
+        sizes_are_judged: Bytes and files on the roots must not grow.
+    """
+
+    minutes: float
+    tenths: Sequence[Tenth]
+    findings: Sequence[str]
+    errors: Sequence[str]
+    left_out: Sequence[str]
+    sizes_are_judged: bool
+
+    @property
+    def judged(self) -> list[str]:
+        """The series that must stay as they were."""
+        kinds = (PLAIN, JVM, WORKERS)
+        names = [name_of(call) for call in CALLS for name_of in (p50_of, p99_of)]
+        names += [name_of(kind) for kind in kinds for name_of in (rss, descriptors)]
+        return names + ([BYTES, FILES] if self.sizes_are_judged else [])
+
+    @property
+    def growths(self) -> list[Growth]:
+        """The judged series that left their bounds."""
+        return growths(self.tenths, self.judged)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if nothing grew and nothing was found."""
+        return 1 if self.growths or self.findings else 0
+
+    def text(self) -> str:
+        """Return all of it as people read it: a line a series, a column a tenth."""
+        names = sorted({name for tenth in self.tenths for name in tenth.values})
+        width = max(map(len, names), default=0)
+        lines = [" " * width + "".join(f"{number:>10}" for number in range(1, 11))]
+        for name in names:
+            values = (each.values.get(name) for each in self.tenths)
+            cells = (f"{'-' if value is None else f'{value:,.1f}':>10}" for value in values)
+            lines.append(name.ljust(width) + "".join(cells))
+        lines += ["", *self.left_out]
+        lines += [f"met and tried again: {each}" for each in self.errors[:ERRORS_SHOWN]]
+        lines += [f"GREW: {each.sentence}" for each in self.growths]
+        lines += [f"WRONG: {each}" for each in self.findings]
+        lines.append(
+            "It stayed as it was." if self.exit_code == 0 else "It did NOT stay as it was."
+        )
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        return {
+            "minutes": self.minutes,
+            "exit_code": self.exit_code,
+            "tenths": [
+                {"values": dict(each.values), "calls": dict(each.calls)} for each in self.tenths
+            ],
+            "growths": [each.sentence for each in self.growths],
+            "findings": list(self.findings),
+            "errors": list(self.errors),
+            "left_out": list(self.left_out),
+        }

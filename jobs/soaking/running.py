@@ -1,0 +1,228 @@
+"""A run in order: clients are started, watched and stopped, and what is left is judged."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from jobs.soaking.checking import check, read_records
+from jobs.soaking.folder import COPIES, EVENTS, HOME, TABLE, SoakFolder, left_out, topics
+from jobs.soaking.notes import read_notes
+from jobs.soaking.report import SoakReport
+from jobs.soaking.tenths import Latency, Sample, tenths_of
+from jobs.soaking.watching import look, running
+from kafka_on_spark import Cluster
+
+Say = Callable[[str], None]
+
+ROLES: Final = {
+    "controller": "controller",
+    "upkeep": "upkeep",
+    "appender-1": "appender",
+    "appender-2": "appender",
+    "producer-1": "producer",
+    "producer-2": "producer",
+    "table-1": "table",
+    "reader": "reader",
+    "visitor": "visitor",
+    "mover": "mover",
+    "spark": "spark",
+}
+"""The clients by name, in the order in which they start."""
+
+APPENDING: Final = ("appender-1", "appender-2", "producer-1", "producer-2", "table-1", "mover")
+MARK: Final = f"SOAK_OF={os.getpid()}\0".encode()
+"""In the environment of each process that a run has started."""
+
+SAMPLES_OF_A_TENTH: Final = 12
+SAMPLE_S: Final = (1.0, 10.0)
+STOP_S_MAX: Final = 180.0
+COPIED_S_MAX: Final = 120.0
+
+
+class Clients:
+    """The processes of a run, each a session of its own."""
+
+    def __init__(self, folder: SoakFolder) -> None:
+        self._folder = folder
+        self._all: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str) -> None:
+        """Start one."""
+        environment = {
+            each: value
+            for each, value in os.environ.items()
+            # Those of a launcher's own session, which has another driver.
+            if not each.startswith(("PYSPARK_GATEWAY", "PYSPARK_DRIVER_CALLBACK"))
+        }
+        path = os.pathsep.join([str(HOME), *filter(None, [environment.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "jobs.soaking.clients", ROLES[name]]
+        with (self._folder.logs / f"{name}.log").open("wb") as output:
+            self._all[name] = subprocess.Popen(
+                [*command, str(self._folder.path), name],
+                cwd=HOME,
+                env={
+                    **environment,
+                    "PYTHONPATH": path,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SOAK_OF": str(os.getpid()),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def sessions(self) -> dict[int, str]:
+        """The sessions that run, with their roles."""
+        return {each.pid: ROLES[name] for name, each in self._all.items() if each.poll() is None}
+
+    def ended(self) -> list[str]:
+        """Return the clients that have ended by themselves, which none should."""
+        return [name for name, each in self._all.items() if each.poll() is not None]
+
+    def stop(self, names: list[str]) -> list[str]:
+        """Have these end as they should; return those that did not."""
+        chosen = {name: self._all.pop(name) for name in names if name in self._all}
+        for each in chosen.values():
+            with suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S_MAX
+        late = []
+        for name, each in chosen.items():
+            try:
+                each.wait(max(deadline - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                late.append(name)
+            _kill(each)
+        return late
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for each in self._all.values():
+            _kill(each)
+        self._all.clear()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a client and what it has started: what runs in its session and has this run's mark.
+    Python workers have a group of their own; the number of a session that ended is used again."""
+    for pid, _ in running(frozenset([process.pid])):
+        with suppress(OSError):  # it has ended
+            if MARK in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(folder: SoakFolder, minutes: float, warm_up_s: float, say: Say) -> SoakReport:
+    """Run for `minutes` after a warm-up; return what was seen and found."""
+    folder.make_cluster()
+    for sentence in left_out():
+        say(sentence)
+    run_s = 60 * minutes
+    findings: list[str] = []
+    with _clients(folder) as clients:
+        began_at = time.time() + warm_up_s
+        samples = list(_watched(folder, clients, began_at, run_s, say))
+        findings += [f"{name} ended before its time" for name in clients.ended()]
+        findings += _finish(folder, clients, say)
+    notes = list(read_notes(folder.notes))
+    findings += _judge(folder, notes, say)
+    latencies = [
+        Latency(line["at"] - began_at, line["kind"], line["took"])
+        for _, line in notes
+        if "took" in line
+    ]
+    errors = [f"{name}: {line['error']}" for name, line in notes if line["kind"] == "error"]
+    return SoakReport(
+        minutes=minutes,
+        tenths=tuple(tenths_of(samples, latencies, run_s)),
+        findings=tuple(findings),
+        errors=tuple(errors),
+        left_out=tuple(left_out()),
+        sizes_are_judged=not left_out(),
+    )
+
+
+@contextmanager
+def _clients(folder: SoakFolder) -> Iterator[Clients]:
+    clients = Clients(folder)
+    try:
+        for name in ROLES:
+            if ROLES[name] != "table" or TABLE in topics():
+                clients.start(name)
+        yield clients
+    finally:
+        clients.end()
+
+
+def _watched(
+    folder: SoakFolder, clients: Clients, began_at: float, run_s: float, say: Say
+) -> Iterator[Sample]:
+    """Look until the run is over; yield what was seen since it began to be measured."""
+    low, high = SAMPLE_S
+    pause_s = min(max(run_s / 10 / SAMPLES_OF_A_TENTH, low), high)
+    told = -1
+    while (at_s := time.time() - began_at) < run_s:
+        sample = Sample(at_s, look(folder, clients.sessions))
+        if at_s >= 0:
+            yield sample
+        tenth = int(10 * at_s / run_s)
+        if tenth > told:
+            told = tenth
+            say(f"tenth {tenth + 1}: {_words(sample)}")
+        time.sleep(pause_s)
+
+
+def _words(sample: Sample) -> str:
+    return ", ".join(f"{name} {value:,.0f}" for name, value in sorted(sample.values.items()))
+
+
+def _finish(folder: SoakFolder, clients: Clients, say: Say) -> list[str]:
+    """Stop the clients: first those that append, and the stream when it has copied all."""
+    say("the clients end")
+    late = clients.stop(list(APPENDING))
+    deadline = time.monotonic() + COPIED_S_MAX
+    with Cluster.open(folder.metadata_root) as cluster:
+        while not _is_copied(cluster) and time.monotonic() < deadline:
+            time.sleep(1.0)
+    late += clients.stop(["spark", "reader", "visitor", "upkeep", "controller"])
+    return [f"{name} did not end within {STOP_S_MAX:.0f} s" for name in late]
+
+
+def _is_copied(cluster: Cluster) -> bool:
+    """Return whether the sink has copied as many records as there are, if nothing was deleted."""
+    ends = [
+        (int(each.high_watermark), int(each.log_start_offset))
+        for topic in (EVENTS, COPIES)
+        for each in cluster.offsets(topic).values()
+    ]
+    if any(start for _, start in ends):
+        newest = {each[1:] for rows in read_records(cluster, EVENTS).values() for each in rows[-1:]}
+        copied = {each[1:] for rows in read_records(cluster, COPIES).values() for each in rows}
+        return newest <= copied
+    half = len(ends) // 2
+    return sum(end for end, _ in ends[:half]) == sum(end for end, _ in ends[half:])
+
+
+def _judge(folder: SoakFolder, notes: list[tuple[str, dict[str, Any]]], say: Say) -> list[str]:
+    """Return what is wrong with what the run has left."""
+    found = [f"{name}: {line['error']}" for name, line in notes if line["kind"] == "wrong"]
+    found += [
+        f"{name}: an append failed: {line['error']}"
+        for name, line in notes
+        if line["kind"] == "failed"
+    ]
+    with Cluster.open(folder.metadata_root) as cluster:
+        cluster.replicate(is_sweep=True)
+        say("the records are compared with what was acknowledged")
+        found += check(cluster, notes, topics())
+        say("fsck")
+        found += [f"fsck: {each}" for each in cluster.fsck().findings]
+    return found

@@ -1,0 +1,68 @@
+"""Measures a run from outside: its processes' memory and descriptors, its roots' bytes and files.
+
+Linux only. A client's processes are those of its session: a JVM and Python workers belong to the
+client that started them.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from jobs.soaking.folder import SoakFolder
+
+MIB: Final = 2**20
+_PAGE_MIB: Final = os.sysconf("SC_PAGE_SIZE") / MIB
+
+PLAIN, JVM, WORKERS = "plain Python", "the JVM", "Spark's Python"
+
+
+def rss(kind: str) -> str:
+    """Return the name of the series of a kind's memory."""
+    return f"memory of {kind} (MiB)"
+
+
+def descriptors(kind: str) -> str:
+    """Return the name of the series of a kind's open files."""
+    return f"descriptors of {kind}"
+
+
+BYTES, FILES = "bytes (MiB)", "files"
+
+
+def look(folder: SoakFolder, sessions: Mapping[int, str]) -> dict[str, float]:
+    """Return what is seen now. `sessions`: the clients' sessions and roles. Plain processes count
+    together, which is judged, and by role, which says where it grew."""
+    size, count = folder.sizes()
+    values: dict[str, float] = {BYTES: size / MIB, FILES: count}
+    for pid, session in running(frozenset(sessions)):
+        # It may end while it is looked at.
+        with suppress(OSError):
+            kind = _kind_of(pid, sessions[session])
+            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_MIB
+            opened = len(os.listdir(f"/proc/{pid}/fd"))
+            for each in (kind, f"- {sessions[session]}") if kind == PLAIN else (kind,):
+                for name, value in ((rss(each), resident), (descriptors(each), float(opened))):
+                    values[name] = values.get(name, 0.0) + value
+    return values
+
+
+def running(sessions: frozenset[int]) -> list[tuple[int, int]]:
+    """Return the processes that run in these sessions, with their session."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        with suppress(OSError):
+            stat = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            if int(stat[3]) in sessions and stat[0] != "Z":
+                found.append((int(entry), int(stat[3])))
+    return found
+
+
+def _kind_of(pid: int, role: str) -> str:
+    if role != "spark":
+        return PLAIN
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return JVM if os.path.basename(words[0]) == b"java" else WORKERS

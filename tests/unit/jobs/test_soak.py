@@ -1,0 +1,208 @@
+"""What a soak makes of its figures and notes: tenths, what grew, and what is missing or double."""
+
+import pytest
+
+from jobs.soak import parse
+from jobs.soaking.checking import Sent, bounded, copy_findings, findings_of, sent_to
+from jobs.soaking.folder import SoakError, SoakFolder
+from jobs.soaking.notes import (
+    TABLE_KEYS,
+    NoteWriter,
+    Run,
+    number_of,
+    read_notes,
+    runs_of,
+    value_of,
+)
+from jobs.soaking.report import SoakReport
+from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
+from jobs.soaking.verdict import growths
+
+
+def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
+    samples = [Sample(at, {"files": at}) for at in (-1.0, 0.0, 4.0, 9.9, 10.0, 99.9, 100.0)]
+
+    tenths = tenths_of(samples, [], 100.0)
+
+    assert [each.values.get("files") for each in tenths] == [4.0, 10.0, *[None] * 7, 99.9]
+
+
+def test_tenth_has_percentiles_of_each_kind_of_call():
+    latencies = [Latency(1.0, "append", each / 1000) for each in range(1, 101)]
+
+    first = tenths_of([], [*latencies, Latency(1.0, "open", 0.5)], 100.0)[0]
+
+    assert first.values == {
+        "append: p50 (ms)": 51.0,
+        "append: p99 (ms)": 100.0,
+        "open: p50 (ms)": 500.0,
+        "open: p99 (ms)": 500.0,
+    }
+    assert first.calls == {"append": 100, "open": 1}
+
+
+@pytest.mark.parametrize("part, expected", [(0.0, 1), (0.5, 3), (0.99, 4), (1.0, 4)])
+def test_percentile_is_one_of_the_values(part, expected):
+    assert percentile([4, 1, 3, 2], part) == expected
+
+
+def tenths(name, *values):
+    return [Tenth({} if value is None else {name: value}, {}) for value in values]
+
+
+FLAT = [10.0] * 9
+
+# fmt: off
+GROWTHS = [
+    pytest.param("files",         [99.0, *FLAT],                 [],          id="the first tenth counts for nothing"),
+    pytest.param("files",         [1.0, 10.0, 12.5, *FLAT[2:]],  [],          id="at the bound is within it"),
+    pytest.param("files",         [1.0, 10.0, 12.6, *FLAT[2:]],  [(3, 1.26)], id="above it is not"),
+    pytest.param("files",         [1.0, 10.0, 13.0, *FLAT[3:], 14.0], [(10, 1.4)], id="the worst tenth is named"),
+    pytest.param("a: p99 (ms)",   [1.0, 10.0, 20.0, *FLAT[2:]],  [],          id="p99 may double"),
+    pytest.param("a: p99 (ms)",   [1.0, 10.0, 30.0, *FLAT[2:]],  [(3, 3.0)], id="and no more"),
+    pytest.param("files",         [1.0, 10.0, 1.0, *FLAT[2:]],   [],          id="to fall is no growth"),
+    pytest.param("files",         [1.0, 0.0, 0.0, *[0.0] * 7],   [],          id="nothing stays nothing"),
+    pytest.param("files",         [1.0, 0.0, 1.0, *[0.0] * 7],   [(3, float("inf"))], id="something from nothing"),
+    pytest.param("files",         [1.0, 10.0, None, *FLAT[2:]],  [(0, 0.0)],  id="a gap is a finding"),
+    pytest.param("files",         [None] * 10,                   [(0, 0.0)],  id="so is nothing at all"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, values, expected", GROWTHS)
+def test_each_tenth_is_held_against_the_second(name, values, expected):
+    found = growths(tenths(name, *values), [name])
+
+    assert [(each.tenth, each.ratio) for each in found] == expected
+    assert all(each.sentence.startswith(name) for each in found)
+
+
+def report(values, **fields):
+    given = {"findings": (), "errors": (), "left_out": (), "sizes_are_judged": True}
+    return SoakReport(minutes=1.0, tenths=[Tenth(values, {})] * 10, **(given | fields))
+
+
+def whole():
+    return dict.fromkeys(report({}).judged, 1.0)
+
+
+def test_run_that_stayed_as_it_was_ends_with_0():
+    assert report(whole()).exit_code == 0
+    assert "It stayed as it was." in report(whole()).text()
+
+
+def test_finding_or_a_missing_series_ends_with_1():
+    assert report(whole(), findings=("a record is gone",)).exit_code == 1
+    assert report(whole() | {"files": 0.0}, errors=("tried again",)).exit_code == 0
+    assert report({"files": 1.0}).exit_code == 1
+
+
+def test_sizes_are_not_judged_where_nothing_is_deleted():
+    values = {name: 1.0 for name in whole() if name not in ("files", "bytes (MiB)")}
+
+    assert report(values).exit_code == 1
+    assert report(values, sizes_are_judged=False).exit_code == 0
+
+
+def test_values_say_who_sent_them():
+    value = value_of("appender-1", 17)
+
+    assert len(value) == 100
+    assert number_of(value.encode()) == ("appender-1", 17)
+
+
+def test_records_that_stand_side_by_side_are_one_note():
+    places = [(7, 0, 100), (8, 0, 101), (9, 1, 5), (10, 0, 102), (11, 0, 103)]
+
+    assert runs_of(places) == [Run(0, 100, 7, 2), Run(0, 102, 10, 2), Run(1, 5, 9, 1)]
+
+
+def test_notes_are_read_as_written_and_a_torn_line_is_passed_over(tmp_path):
+    writer = NoteWriter(tmp_path, "a")
+    writer.write(kind="append", topic="events", runs=[[0, 5, 0, 2]])
+    writer.write(kind="failed", topic="events", first=2, count=3)
+    writer.write(kind="append", topic="table", runs=[[0, 0, 5, 1]])
+    writer.close()
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"kind":"app')
+
+    sent = sent_to("events", read_notes(tmp_path))
+
+    assert sent == Sent({"a": [Run(0, 5, 0, 2)]}, {"a": {2, 3, 4}})
+
+
+SENT = Sent({"a": [Run(0, 5, 0, 2), Run(1, 0, 2, 1)]}, {"a": {3}})
+WHOLE = {0: [(5, "a", 0), (6, "a", 1)], 1: [(0, "a", 2)]}
+
+# fmt: off
+FOUND = [
+    pytest.param(WHOLE,                             {},     None, id="all is there"),
+    pytest.param({**WHOLE, 1: [(0, "a", 2), (1, "a", 3)]}, {}, None, id="a failed append may stand there"),
+    pytest.param({0: WHOLE[0]},                     {},     "a:2 was acknowledged at offset 0", id="one is missing"),
+    pytest.param({0: WHOLE[0]},                     {1: 1}, None, id="one is deleted"),
+    pytest.param({**WHOLE, 1: [(0, "a", 3)]},       {},     "where a:3 stands", id="another stands there"),
+    pytest.param({**WHOLE, 1: [(0, "a", 3)]},       {1: 1}, "where a:3 stands", id="another stands below the log start"),
+    pytest.param({**WHOLE, 1: [(0, "a", 2), (1, "a", 1)]}, {}, "a:1 of partition 1 comes after 2", id="out of order"),
+    pytest.param({**WHOLE, 1: [(0, "a", 2), (1, "a", 2)]}, {}, "a:2 stands at", id="twice"),
+    pytest.param({**WHOLE, 1: [(0, "a", 2), (0, "a", 3)]}, {}, "offset 0 of partition 1 comes after", id="an offset twice"),
+    pytest.param({**WHOLE, 1: [(0, "a", 2), (1, "b", 0)]}, {}, "b:0 at (1, 1) was never", id="nobody's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("records, log_starts, expected", FOUND)
+def test_what_is_there_is_held_against_what_was_acknowledged(records, log_starts, expected):
+    found = list(findings_of(SENT, records, log_starts))
+
+    assert (found == []) == (expected is None)
+    assert expected is None or any(expected in each for each in found)
+
+
+def test_compacted_topic_may_lack_all_but_the_newest_of_a_key():
+    sent = Sent({"a": [Run(0, 0, 0, TABLE_KEYS + 1)]})
+    newest = {0: [(each, "a", each) for each in range(1, TABLE_KEYS + 1)]}
+    lacking = {0: newest[0][1:]}
+
+    assert list(findings_of(sent, newest, {}, is_compacted=True)) == []
+    assert "a:1 was acknowledged" in next(findings_of(sent, lacking, {}, is_compacted=True))
+
+
+def test_copy_has_each_record_once_and_all_of_them_where_nothing_was_deleted():
+    half = {0: WHOLE[0]}
+
+    assert list(copy_findings(WHOLE, {3: WHOLE[0] + [(7, "a", 2)]}, is_whole=True)) == []
+    assert "lacks 1 records" in next(copy_findings(WHOLE, half, is_whole=True))
+    assert list(copy_findings(WHOLE, half, is_whole=False)) == []
+    assert list(copy_findings(WHOLE, {**half, 1: WHOLE[0]}, is_whole=False))
+
+
+def test_many_findings_are_told_shortly():
+    assert bounded(["x"] * 20) == ["x"] * 20
+    assert bounded(["x"] * 25) == [*["x"] * 20, "… and 5 more of this kind"]
+
+
+def test_sizes_leave_out_the_rows_of_the_metadata_log_alone(tmp_path):
+    folder = SoakFolder.begin(tmp_path / "run")
+    table = folder.metadata_root / "__cluster_metadata-0-x"
+    (table / "_delta_log").mkdir(parents=True)
+    (table / "rows.parquet").write_bytes(b"12345")
+    (table / "_delta_log" / "0.checkpoint.parquet").write_bytes(b"123")
+    (folder.roots[0] / "segment.parquet").write_bytes(b"12")
+
+    assert folder.sizes() == (5, 2)
+
+
+def test_folder_that_holds_something_is_refused(tmp_path):
+    (tmp_path / "precious").touch()
+
+    with pytest.raises(SoakError, match="holds something"):
+        SoakFolder.begin(tmp_path)
+
+
+@pytest.mark.parametrize("option", [("--minutes", "0"), ("--minutes", "x"), ("--warm-up", "-1")])
+def test_bad_options_are_refused_in_a_sentence(option, capsys):
+    with pytest.raises(SystemExit) as end:
+        parse(list(option))
+
+    assert end.value.code == 2
+    assert "is not allowed: give" in capsys.readouterr().err
