@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment, StagedBatch, WriterFence, with_offsets
 from kafka_on_spark.log.chain import check_chain
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producer_state import (
@@ -71,7 +72,11 @@ def append(
 
 
 def append_fetched(
-    state: ReplicaState, batches: Sequence[LogPart], *, leader_epoch: LeaderEpoch
+    state: ReplicaState,
+    batches: Sequence[LogPart],
+    *,
+    leader_epoch: LeaderEpoch,
+    leader_compaction: CompactionProgress = NO_PROGRESS,
 ) -> LogChange:
     """Decide a follower's append of whole `batches` taken from its leader.
 
@@ -103,7 +108,14 @@ def append_fetched(
         log_end_offset=expected,
         leader_epoch=state.leader_epoch,
         adds=tuple(batches),
+        compaction=_changed(
+            state, state.compaction.after_fetch(leader_compaction, is_first=not state.batches)
+        ),
     )
+
+
+def _changed(state: ReplicaState, compaction: CompactionProgress) -> CompactionProgress | None:
+    return None if compaction == state.compaction else compaction
 
 
 def adopt(
@@ -141,6 +153,10 @@ def adopt(
         log_end_offset=end_offset,
         leader_epoch=leader_epoch,
         cut_from=_cut_at(state, end_offset),
+        # Of a follower, what it lacks is compared with its leader: see `truncation.follow`.
+        compaction=_changed(state, state.compaction.lowered_to(end_offset))
+        if truncate_to is None
+        else None,
     )
 
 
@@ -180,6 +196,7 @@ def truncate_fully_and_start_at(
         cut_from=state.batches[0].base_offset if state.batches else None,
         producers=producers,
         chain_before=chain_before,
+        compaction=_changed(state, NO_PROGRESS),
     )
 
 

@@ -23,6 +23,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained, check_chain
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 
 
@@ -79,6 +80,7 @@ class ReplicaState:
         producers: Counters of producers whose batches retention removed, by producer id.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
+        compaction: How far it is compacted.
     """
 
     identity: ReplicaIdentity
@@ -89,6 +91,7 @@ class ReplicaState:
     batches: tuple[LogPart, ...] = ()
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
     chain_before: ChainDigest = NO_CHAIN
+    compaction: CompactionProgress = NO_PROGRESS
 
     def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
         """Return whether the replica has seen a later leadership than `leader_epoch`."""
@@ -196,6 +199,7 @@ class ReplicaState:
             batches=(*kept, *change.adds),
             producers={**self.producers, **change.producers},
             chain_before=self.chain_before if change.chain_before is None else change.chain_before,
+            compaction=self.compaction if change.compaction is None else change.compaction,
         )
 
     def removed_by(self, change: "LogChange") -> tuple[LogPart, ...]:
@@ -232,6 +236,7 @@ class LogChange:
         producers: Producer counters written in the same commit.
         chain_before: Chain digest before the first batch that is kept after it; None: unchanged.
             A change that removes batches at the front has one.
+        compaction: How far the log is compacted after the commit; None: as far as before.
     """
 
     operation: str
@@ -244,6 +249,7 @@ class LogChange:
     drop_below: Offset | None = None
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
     chain_before: ChainDigest | None = None
+    compaction: CompactionProgress | None = None
 
 
 def check_log(state: ReplicaState, *, checked: int = 0) -> None:

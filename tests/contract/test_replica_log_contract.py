@@ -7,6 +7,7 @@ import pytest
 from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producer_state import AppendedBefore
 from kafka_on_spark.log.state import ProducerCounter
 from tests.builders import NOW_MS, batch, disk, log, merged, staged, stamp, text_of, uuid_on
@@ -280,3 +281,16 @@ def test_a_replica_is_not_created_where_there_is_no_root(disks, address):
 
     with pytest.raises((ReplicaLostError, KafkaStorageError)):
         disks.replicas.create(nowhere)
+
+
+def test_counters_of_compaction_are_in_the_commit_that_changes_them(disks, replica, address):
+    run(replica, lead(0), write("a", "2"))
+    progress = CompactionProgress(
+        compacted_below=2, tombstones_below=1, compacted_to=2, finished_below=2
+    )
+
+    run(replica, lambda state: replace(adopt(state, 1), compaction=progress))
+    after = run(replica, write("b"))
+
+    assert after.compaction == progress
+    assert_reopens_as(disks, address, after)

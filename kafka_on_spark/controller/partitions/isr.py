@@ -149,8 +149,9 @@ def may_join(
     """Return whether a follower outside the ISR may join it.
 
     It is on an eligible broker (KIP-841), under the uuid and directory of the image (KIP-903),
-    fenced at the current epoch, and has the high watermark and the start of the leadership. A
-    replica that a reassignment removes stays out once all of the target is in sync.
+    fenced at the current epoch, has the high watermark and the start of the leadership, and is
+    compacted as far as every member is (I27). A replica that a reassignment removes stays out once
+    all of the target is in sync.
     """
     if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
         return False
@@ -164,7 +165,8 @@ def may_join(
     if partition.directory_of(seen.broker_id) != seen.directory_id:
         return False
     has_records = seen.log_end_offset >= max(partition.high_watermark, report.epoch_start_offset)
-    return seen.counts_in(report.leader_epoch) and has_records
+    is_compacted = seen.compacted_below >= partition.compaction.cleaned_below
+    return seen.counts_in(report.leader_epoch) and has_records and is_compacted
 
 
 def _joined(report: PartitionReport, joining: set[BrokerId]) -> list[str]:

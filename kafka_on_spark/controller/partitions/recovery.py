@@ -20,7 +20,16 @@ from kafka_on_spark.controller.partitions.min_isr import min_isr
 from kafka_on_spark.controller.partitions.partition_change import change_between, change_record
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import KEEP, NO_CHAIN, BrokerId, PartitionKey, TopicId
+from kafka_on_spark.ids import (
+    KEEP,
+    LOST,
+    NO_CHAIN,
+    BrokerId,
+    DirectoryId,
+    Keep,
+    PartitionKey,
+    TopicId,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
@@ -136,7 +145,8 @@ def _unclean(
 
     The end of the leader's log is what is committed from now on. A log that ends below the log
     start begins there without a record: no record below the high watermark has an epoch then, and
-    the chain starts again.
+    the chain starts again. A log that lacks records which later ones had replaced, and lacks those
+    too, is what is left of them: the other replicas are made again, since they may have more.
     """
     begins_empty = leader.log_end_offset < partition.log_start_offset
     end = max(leader.log_end_offset, partition.log_start_offset)
@@ -145,10 +155,18 @@ def _unclean(
         lost = f"offsets {end} to {before - 1} are lost"
     else:
         lost = f"records below {before} may be others than those that were committed"
+    directories: tuple[DirectoryId | None, ...] | Keep = KEEP
+    if leader.compacted_below > end:
+        lost += f", and records that others below {leader.compacted_below} had replaced"
+        directories = tuple(
+            each if broker_id == leader.broker_id or each is None else LOST
+            for broker_id, each in zip(partition.replicas, partition.directories, strict=True)
+        )
     change = PartitionChange(
         leader=leader.broker_id,
         isr=frozenset({leader.broker_id}),
         elr=frozenset(),
+        directories=directories,
         high_watermark=end,
         high_watermark_epoch=None if begins_empty else leader.last_epoch,
         high_watermark_chain=NO_CHAIN if begins_empty else leader.chain_digest,

@@ -37,6 +37,7 @@ class ReplicaReport:
             watermark, so it is unknown which log is wrong. Only set for a member of ISR or ELR.
         missing_since_ms: Append time of the first batch it lacks; None if it lacks none.
         missing_bytes: Size of the batches it lacks.
+        compacted_below: It has finished the decision of compaction that goes so far.
         error_code: Why the replica could not be read, or NO_ERROR.
         error: The same in words.
         is_bad: The replica is lost, corrupt, or shorter than the high watermark by this inspection:
@@ -55,6 +56,7 @@ class ReplicaReport:
     is_diverged: bool = False
     missing_since_ms: int | None = None
     missing_bytes: int = 0
+    compacted_below: Offset = Offset(0)
     error_code: int = NO_ERROR
     error: str | None = None
     is_bad: bool = False
@@ -125,6 +127,7 @@ class ReplicaInspection:
         epoch_below_high_watermark: Of the record below that high watermark; None: not here.
         chain_digest: Of the log at its end, computed.
         chain_at_high_watermark: The same at that high watermark; None: no batch ends there.
+        compacted_below: Records below it may be gone, for later ones below it.
     """
 
     key: PartitionKey
@@ -137,3 +140,4 @@ class ReplicaInspection:
     epoch_below_high_watermark: LeaderEpoch | None
     chain_digest: ChainDigest
     chain_at_high_watermark: ChainDigest | None
+    compacted_below: Offset = Offset(0)

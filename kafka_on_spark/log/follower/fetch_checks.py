@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from kafka_on_spark.errors import FencedLeaderEpochError, OffsetOutOfRangeError
+from kafka_on_spark.errors import (
+    FencedLeaderEpochError,
+    OffsetOutOfRangeError,
+    ReplicaLostError,
+)
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.compaction.progress import has_missed_tombstones
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
@@ -63,6 +68,22 @@ def check_fetch(
             end=state.log_end_offset,
         )
     return None
+
+
+def check_tombstones(follower: ReplicaState, leader: ReplicaState) -> None:
+    """Check that a follower has seen every tombstone that its leader has removed (I27).
+
+    Raises:
+        ReplicaLostError: It may hold what one of them has deleted. It is made again.
+    """
+    end, seen = follower.log_end_offset, leader.compaction
+    is_first = not follower.batches
+    if has_missed_tombstones(follower.compaction, end, seen, is_first=is_first):
+        raise ReplicaLostError(
+            "the replica is behind tombstones that its leader has removed",
+            end=end,
+            tombstones_below=seen.tombstones_below,
+        )
 
 
 class FetchAction(Enum):

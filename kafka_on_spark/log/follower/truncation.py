@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.compaction.progress import lacks_replaced_records
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
 from kafka_on_spark.log.state import LogChange, ReplicaState
 
@@ -100,6 +101,27 @@ def shared_border(
     return None
 
 
+def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offset | None) -> None:
+    """Check that the follower lacks no record that is the last of its key in what both share.
+
+    Raises:
+        ReplicaLostError: It does, since what had replaced it is not in the leader's log.
+    """
+    if not follower.batches or follower.leader_epoch is None:
+        return
+    end = shared_end or Offset(0)
+    if shared_end == follower.log_end_offset:
+        answer = end_offset_for(leader, follower.leader_epoch)
+        end = end if answer is None else max(end, answer.end_offset)
+    if lacks_replaced_records(follower.compaction, end):
+        raise ReplicaLostError(
+            "the replica lacks records that compaction has replaced by others, which its leader"
+            " does not have",
+            compacted_below=follower.compaction.compacted_below,
+            shared_below=end,
+        )
+
+
 def follow(
     follower: ReplicaState, leader: ReplicaState, *, leader_epoch: LeaderEpoch, floor: Offset
 ) -> LogChange | None:
@@ -112,7 +134,8 @@ def follow(
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
-        ReplicaLostError: It would end below `floor`; the replica is bad (I14).
+        ReplicaLostError: It would end below `floor` (I14), or lack records that were compacted away
+            (I27); the replica is bad.
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
     start = leader.log_start_offset
@@ -120,6 +143,7 @@ def follow(
     if not follower.is_fenced_at(leader_epoch):  # if it is, it was compared when it began to follow
         by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
         shared_end = shared_border(follower, leader, by_epochs)
+        _check_whole(follower, leader, shared_end)
     if shared_end is None and floor > 0:
         raise ReplicaLostError(
             "the replica shares nothing with its leader's log", high_watermark=floor

@@ -47,6 +47,7 @@ def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaIn
         epoch_below_high_watermark=state.epoch_at(Offset(order.high_watermark - 1)),
         chain_digest=state.chain_digest,
         chain_at_high_watermark=state.chain_at(order.high_watermark),
+        compacted_below=state.compaction.compacted_below,
     )
 
 

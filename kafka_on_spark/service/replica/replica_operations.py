@@ -153,11 +153,18 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     """Check that the log can be read up to the high watermark of `partition`.
 
     The image may be older than the log. What is merged was committed: a log that is merged past
-    that high watermark has all below it, if it has the registered epoch there.
+    that high watermark has all below it, if it has the registered epoch there. What compaction has
+    removed from every member of the ISR is not read from a replica that still has it (I27).
 
     Raises: as `check_complete`.
     """
     mark = partition.high_watermark
+    if not state.compaction.may_count(partition.compaction):
+        raise NotLeaderOrFollowerError(
+            "the replica is not compacted as far as it must be to be read: read another",
+            finished_below=state.compaction.finished_below,
+            cleaned_below=partition.compaction.cleaned_below,
+        )
     if (
         state.is_merged_over(mark)
         and state.log_start_offset <= partition.log_start_offset

@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import chain
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import (
     LogChange,
@@ -57,6 +58,7 @@ LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
 CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
+COMPACTION: Final = ("compacted-below", "tombstones-below", "compacted-to", "finished-below")
 PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves a search for them
 
 
@@ -214,6 +216,7 @@ class DeltaReplicaLog:
         start, end, fence, high, low, producer_count = self._delta.counters_of(
             LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
         )
+        compaction = self._delta.counters_of(*COMPACTION)
         files = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
             rows = rows_of(files)
@@ -228,6 +231,7 @@ class DeltaReplicaLog:
                 batches=(*kept, *batches_of(rows[same:])),
                 producers=self._producers() if producer_count else {},
                 chain_before=before,
+                compaction=_compaction(compaction),
             )
             check_log(state, checked=len(kept))
         self._checked = _Checked(rows, before, state.batches)
@@ -292,6 +296,20 @@ def _epoch(counter: int | None) -> LeaderEpoch | None:
     return None if counter is None else LeaderEpoch(counter)
 
 
+def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
+    if not any(counters):
+        return NO_PROGRESS
+    compacted_below, tombstones_below, compacted_to, finished_below = (
+        each or 0 for each in counters
+    )
+    return CompactionProgress(
+        compacted_below=Offset(compacted_below),
+        tombstones_below=Offset(tombstones_below),
+        compacted_to=Offset(compacted_to),
+        finished_below=Offset(finished_below),
+    )
+
+
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
     """Return the configuration of a replica's table, since version 0."""
     return {
@@ -335,6 +353,11 @@ def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
     }
     if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch
+    if change.compaction is not None:
+        now = change.compaction
+        reached = (now.compacted_to, now.finished_below)
+        values = (now.compacted_below, now.tombstones_below, *reached)
+        counters.update(zip(COMPACTION, values, strict=True))
     for producer_id, counter in change.producers.items():
         counters[f"producer/{producer_id}"] = counter.sequence
         counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch

@@ -26,6 +26,7 @@ from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
     OffsetPlace,
     check_fetch,
+    check_tombstones,
     first_batches,
     place_of,
 )
@@ -282,7 +283,7 @@ class _Fetcher:
             return missing
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
-            after = self._copy_and_commit(follower, taken)
+            after = self._copy_and_commit(follower, taken, leader)
             if not isinstance(after, ReplicaState):
                 return after
             follower = after
@@ -300,6 +301,9 @@ class _Fetcher:
         Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
         that were written twice under one epoch.
         """
+        refused = answer_of(lambda: check_tombstones(follower, leader), FollowerRefused)
+        if refused is not None:
+            return refused
         end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
         divergence = answer_of(
             lambda: check_fetch(leader, end, last_fetched_epoch=last_epoch), FollowerRefused
@@ -311,14 +315,19 @@ class _Fetcher:
         return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
 
     def _copy_and_commit(
-        self, follower: ReplicaState, batches: Sequence[LogPart]
+        self, follower: ReplicaState, batches: Sequence[LogPart], leader: ReplicaState
     ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
         refused = self._copy([segment for batch in batches for segment in batch.segments])
         if refused is not None:
             return refused
         try:
-            change = operations.append_fetched(follower, batches, leader_epoch=self._epoch)
+            change = operations.append_fetched(
+                follower,
+                batches,
+                leader_epoch=self._epoch,
+                leader_compaction=leader.compaction,
+            )
         except CorruptLogError as error:  # batches whose chain does not compute are the leader's
             return LeaderRefused(error)
         except KafkaOnSparkError as error:

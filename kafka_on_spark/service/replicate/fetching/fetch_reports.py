@@ -101,6 +101,7 @@ def state_report(
         is_diverged=is_diverged,
         missing_since_ms=missing[0].appended_at_ms if missing else None,
         missing_bytes=sum(batch.size_bytes for batch in missing),
+        compacted_below=state.compaction.finished_below,
         error_code=NO_ERROR if error is None else error.code,
         error=None if error is None else str(error),
     )
