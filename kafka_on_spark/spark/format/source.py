@@ -193,7 +193,12 @@ class BatchReader(SentToExecutors, DataSourceReader):
         metadata = reading.open_metadata(Awaits.NOTHING)
         now = then = metadata.image
         if options.as_of is not None:
-            then = image_as_of(metadata.history(), options.as_of)
+            then = image_as_of(
+                options.as_of,
+                now.offset,
+                offset_at=metadata.offset_at,
+                image_at=metadata.image_at,
+            )
         times = reading.look_up(now, then)
         start = reading.resolve(then, options.starting, "startingOffsets", times, EARLIEST)
         end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST)
