@@ -44,6 +44,7 @@ from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -116,6 +117,7 @@ class Services:
         second_inspections: Inspects again what this process has found bad once.
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
+        retention: Deletes what is too old or too much, a share in each pass and round.
     """
 
     options: StorageOptions
@@ -134,6 +136,7 @@ class Services:
     cleaner: Cleaner
     upkeep: ReplicaUpkeep
     lost_inspector: LostReplicaInspector
+    retention: Retention
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
@@ -214,6 +217,14 @@ class Services:
             ),
             upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
+            retention=Retention(
+                metadata,
+                clock,
+                run_looks=tasks.look_at_leaders,
+                run_log_starts=tasks.advance_log_starts,
+                random_below=random.randrange,
+                timeout_ms=timeout_ms,
+            ),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -269,6 +280,7 @@ class Services:
             second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
+            retention=self.retention,
             overrides=check_settings(configs or {}, topic_only=False),
         )
 
@@ -286,6 +298,7 @@ class Services:
             clean=self.cleaner.clean if dry_run is None else None,
             maintain=self.upkeep.run_share if dry_run is None else lambda: None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
+            retention=self.retention if dry_run is None else None,
         )
 
     @property

@@ -1,0 +1,61 @@
+"""The clock of a root: when its disk or store says that a file was written just now.
+
+It stands beside the clock of the process that decides, so that one wrong clock deletes nothing.
+"""
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.roots.roots import RootFiles, filesystem
+
+_TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")
+"""What stores' clients call the time of an object: a datetime, or one as text."""
+
+
+def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> int:
+    """Return the time of a broker's root, ms since 1970 UTC: that of a file written for it.
+
+    Stores tell whole seconds, which are never ahead.
+
+    Raises:
+        KafkaStorageError: It does not answer, takes no writes, is another disk, or tells no time.
+    """
+    check_directory(root, expected, options)
+    files = RootFiles(root, options)
+    path = f"{root}/_probe-{uuid4().hex}"
+    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
+    try:
+        return within(root, partial(_modified_ms, path, options), short_call_seconds(root))
+    finally:
+        with suppress(KafkaStorageError):
+            files.delete(path)
+
+
+def _modified_ms(path: str, options: StorageOptions) -> int:
+    with as_storage_errors(f"read the time of {path}", options):
+        if is_local(path):
+            return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+        found = filesystem(path, options).info(path)
+    for name in _TIME_NAMES:
+        if (time := _time_of(found.get(name))) is not None:
+            return int(time.timestamp() * 1000)
+    raise KafkaStorageError(f"the store does not say when {path} was written")
+
+
+def _time_of(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
