@@ -107,7 +107,7 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
-_NO_COMPACTION: Final = "delete has its effect; compact keeps everything in this version"
+_NO_COMPACTION: Final = "compact is recorded; nothing is compacted in this version"
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
