@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -114,8 +114,8 @@ def retained(
     )
 
 
-def _times(batches: Sequence[Batch]) -> list[int]:
-    """Return the time of each batch that its age is counted from, ms.
+def _times(parts: Sequence[LogPart]) -> list[int]:
+    """Return the time of each part of a log that its age is counted from, ms.
 
     It is the smaller of its largest timestamp and its append time, so that a timestamp in the
     future keeps nothing for ever. An append time before that of an earlier batch is a wrong
@@ -123,8 +123,8 @@ def _times(batches: Sequence[Batch]) -> list[int]:
     """
     times = []
     appended_ms = 0
-    for batch in batches:
-        appended_ms = max(appended_ms, batch.appended_at_ms)
-        stamped_ms = max(each.timestamp_max_us for each in batch.segments) // 1000
-        times.append(appended_ms if batch.has_append_time else min(stamped_ms, appended_ms))
+    for part in parts:
+        appended_ms = max(appended_ms, part.appended_at_ms)
+        stamped_ms = max(each.timestamp_max_us for each in part.segments) // 1000
+        times.append(appended_ms if part.has_append_time else min(stamped_ms, appended_ms))
     return times

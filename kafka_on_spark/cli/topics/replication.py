@@ -70,7 +70,6 @@ def _as_dict(report: ReplicationReport) -> dict[str, Any]:
         "copied_bytes": report.copied_bytes,
         "truncated_records": report.truncated_records,
         "isr_changes": report.isr_changes,
-        "deleted_records": report.deleted_records,
         "failures": list(report.failures),
         "is_caught_up": report.is_caught_up,
     }
@@ -87,8 +86,6 @@ def _show(report: ReplicationReport, *, is_done: bool) -> None:
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
     )
-    if report.deleted_records:
-        say(f"Retention deleted {plural(report.deleted_records, 'record')}.")
     if report.not_looked_at:
         say(
             f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"

@@ -6,6 +6,8 @@ afterwards and never run ahead. So no replica ever starts above what another may
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
@@ -56,6 +58,9 @@ def delete_records_of_all(
     return ControllerResult(records, {key: each.response for key, each in results.items()})
 
 
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLook:
     """What a task saw in a leader's log that retention is decided on.
@@ -77,6 +82,11 @@ class LeaderLook:
     limits: RetentionLimits
     now_ms: int
     found: Retained
+
+    @property
+    def deletes(self) -> bool:
+        """Whether something may be deleted."""
+        return self.found.log_start_offset > self.log_start_offset
 
 
 def retain(
@@ -125,6 +135,9 @@ def cause_of(look: LeaderLook, start_offset: Offset) -> str:
             f"those from {max(found.expired_to, start_offset)} on are beyond"
             f" retention.bytes={limits.retention_bytes}, and {found.kept_bytes} bytes are left"
         )
+    if found.expires_at_ms is not None and found.expires_at_ms < _YEAR_10000_MS:
+        next_at = datetime.fromtimestamp(found.expires_at_ms / 1000, UTC)
+        reasons.append(f"the next ones are due at {next_at:%Y-%m-%d %H:%M:%S} UTC")
     count = found.log_start_offset - start_offset
     return (
         f"retention deletes {count} records below {found.log_start_offset},"

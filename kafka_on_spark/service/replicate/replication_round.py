@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
 
-from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
@@ -46,7 +45,6 @@ from kafka_on_spark.service.replicate.sweep_progress import (
     SweepRound,
     scope_of,
 )
-from kafka_on_spark.service.retain.retention import Retention
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
@@ -68,7 +66,6 @@ class ReplicationReport:
         copied_bytes: The same in bytes of segments.
         truncated_records: Records cut from followers, all of them uncommitted.
         isr_changes: How many ISRs changed.
-        deleted_records: Records that retention deleted.
         failures: What went wrong, in words, by partition and broker.
         is_caught_up: By the metadata after the round, no partition has a follower behind or out of
             the ISR; and all replicas were inspected within the interval.
@@ -85,7 +82,6 @@ class ReplicationReport:
     copied_bytes: int = 0
     truncated_records: int = 0
     isr_changes: int = 0
-    deleted_records: int = 0
     failures: tuple[str, ...] = ()
     is_caught_up: bool = True
     left_out: int = 0
@@ -106,7 +102,6 @@ class _Tally:
     copied_bytes: int = 0
     truncated_records: int = 0
     isr_changes: int = 0
-    deleted_records: int = 0
     failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
     left_out: int = 0
     waits_ms: list[float | None] = field(default_factory=list)
@@ -118,8 +113,7 @@ class ReplicationRound:
     `sweep` remembers which partitions were inspected. `second_inspections` remembers the replicas
     that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
     lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
-    everything. `retention` deletes what is due, after the fetches. `overrides`: settings that win
-    over those of the topics and of the cluster.
+    everything. `overrides`: settings that win over those of the topics and of the cluster.
     """
 
     def __init__(
@@ -136,7 +130,6 @@ class ReplicationRound:
         second_inspections: SecondInspections,
         lost_inspector: LostReplicaInspector | None = None,
         pace: FetchPace | None = None,
-        retention: Retention | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         self._metadata = metadata
@@ -150,7 +143,6 @@ class ReplicationRound:
         self._second_inspections = second_inspections
         self._lost_inspector = lost_inspector
         self._pace = pace
-        self._retention = retention
         self._overrides = overrides or {}
 
     def run(
@@ -193,7 +185,6 @@ class ReplicationRound:
             self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
         )
         self._sweep.keep(image, scope, sweep_round)
-        tally.deleted_records = self._retain(scope)
         return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
 
     def _fetch_work(
@@ -286,13 +277,6 @@ class ReplicationRound:
         inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
         return list(chain.from_iterable(self._run_inspections(inspections)))
 
-    def _retain(self, scope: Scope) -> int:
-        """Delete what is too old or too much in the topics of `scope`; return how many records."""
-        if self._retention is None:
-            return 0
-        keys = None if scope is None else Ring.of(self._metadata.image, scope).all_keys
-        return self._retention.run(keys).deleted_records
-
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
         """Create the replicas of `keys` that were never created, with one metadata commit."""
         orders = plan_creations(self._metadata.image, keys)
@@ -339,7 +323,6 @@ class ReplicationRound:
             copied_bytes=tally.copied_bytes,
             truncated_records=tally.truncated_records,
             isr_changes=tally.isr_changes,
-            deleted_records=tally.deleted_records,
             failures=tuple(tally.failures.values()),
             is_caught_up=is_done and not_looked_at == 0,
             left_out=tally.left_out,

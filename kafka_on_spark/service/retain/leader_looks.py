@@ -26,13 +26,17 @@ Raises KafkaStorageError if the root does not answer."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookOrder:
-    """A partition, its leader's replica, its limits, and the time of the process that decides."""
+    """A partition, its leader's replica, its limits, and the time of the process that decides.
+
+    `is_dry_run`: a log start that was decided before is not applied.
+    """
 
     key: PartitionKey
     partition: PartitionRegistration
     address: ReplicaAddress
     limits: RetentionLimits
     now_ms: int
+    is_dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,8 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
         state = replica.load()
         check_leader_epoch(state.leader_epoch, partition.leader_epoch)
         check_complete(state, partition)
-        state = advance_to(replica, state, partition.log_start_offset)
+        if not order.is_dry_run:
+            state = advance_to(replica, state, partition.log_start_offset)
         now_ms = order.now_ms
 
         def found_at(time_ms: int) -> Retained:

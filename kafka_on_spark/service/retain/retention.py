@@ -6,19 +6,22 @@ them is this process's own, and costs looks if it is lost; nothing rests on it.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.controller.pace.retention_looks import LastLook, can_delete, is_due, last_look
 from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.partitions.log_start import LeaderLook, cause_of, retain
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.log.retention import RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, plan_log_starts
+from kafka_on_spark.service.replicate.sweep_progress import scope_of
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, plan_look
 
 log = logging.getLogger(__name__)
@@ -40,23 +43,25 @@ SubmitRetention = Callable[[Decision], dict[PartitionKey, Offset]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionReport:
-    """What one pass of retention did.
+    """What one pass of retention did; in a dry run, what is due.
 
     Attributes:
         looked_at: How many partitions' logs were looked at.
         log_starts: Where the logs start from which records were deleted.
-        deleted_records: How many records that were, by offsets.
-        deleted_bytes: Bytes of their batches in one replica.
-        failures: Partitions that could not be looked at, and why.
+        rows: Where records were deleted, or why a log could not be looked at; counts are offsets,
+            and sizes those of whole batches of one replica.
         is_done: Nothing that is due was left for the next pass.
     """
 
     looked_at: int = 0
     log_starts: Mapping[TopicPartition, Offset] = field(default_factory=dict)
-    deleted_records: int = 0
-    deleted_bytes: int = 0
-    failures: Mapping[TopicPartition, str] = field(default_factory=dict)
+    rows: tuple[UpkeepRow, ...] = ()
     is_done: bool = True
+
+    @property
+    def deleted_records(self) -> int:
+        """Records that were deleted, by offsets."""
+        return sum(row.count for row in self.rows)
 
 
 class Retention:
@@ -86,19 +91,21 @@ class Retention:
         keys: Iterable[PartitionKey] | None = None,
         *,
         is_all: bool = False,
+        is_dry_run: bool = False,
         submit: SubmitRetention | None = None,
     ) -> RetentionReport:
         """Look at partitions that are due, of `keys` or of all, and delete what is too old or too
         much.
 
-        `is_all`: look at each of them, due or not, however long that takes. `submit`: commits the
-        decision under a controller's epoch.
+        `is_all`: look at each of them, due or not, however long that takes. `is_dry_run`: delete
+        nothing. `submit`: commits the decision under a controller's epoch.
 
         Raises: as `MetadataDecider.submit`.
         """
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()
         orders = self._due(image, self._places(image, is_all) if keys is None else keys, is_all)
+        orders = [replace(each, is_dry_run=is_dry_run) for each in orders]
         results: list[LookResult] = []
         while len(results) < len(orders):
             elapsed_ms = self._clock.monotonic_ms() - began_ms
@@ -108,22 +115,47 @@ class Retention:
         left = orders[len(results) :]
         if left and keys is None:
             self._begins_at = left[0].key
-        failures = {
-            image.name_of(order.key): result.error
-            for order, result in zip(orders, results, strict=False)
-            if result.error is not None
-        }
-        looks = [each.look for each in results if each.look is not None]
-        starts = self._delete(looks, submit)
-        deleted = [each for each in looks if each.key in starts]
+        looks = [each.look for each in results if each.look is not None and each.look.deletes]
+        if is_dry_run:
+            starts = {each.key: each.found.log_start_offset for each in looks}
+        else:
+            starts = self._delete(image, looks, submit)
+        rows = (_row(order, result, starts) for order, result in zip(orders, results, strict=False))
         return RetentionReport(
             looked_at=len(results),
             log_starts={image.name_of(key): start for key, start in starts.items()},
-            deleted_records=sum(starts[each.key] - each.log_start_offset for each in deleted),
-            deleted_bytes=sum(each.found.removed_bytes for each in deleted),
-            failures=failures,
+            rows=tuple(row for row in rows if row.count or row.error),
             is_done=not left,
         )
+
+    def run_share(self, topics: str | Iterable[str] | None = None) -> RetentionReport:
+        """Make a pass over topics, one topic, or all. It never fails its caller."""
+        try:
+            return self.run(self._keys(self._metadata.image, topics))
+        except KafkaOnSparkError as error:
+            log.warning("retention is left to the next round: %s", error)
+            return RetentionReport(is_done=False)
+
+    def run_all(
+        self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
+    ) -> tuple[UpkeepRow, ...]:
+        """Look at every partition of topics, one topic, or all, and delete what is due, or say what
+        that is. Return a row for each partition in which something is due or went wrong.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+            And as `MetadataDecider.submit`.
+        """
+        image = self._metadata.catch_up()
+        report = self.run(self._keys(image, topics), is_all=True, is_dry_run=is_dry_run)
+        return report.rows
+
+    def _keys(
+        self, image: MetadataImage, topics: str | Iterable[str] | None
+    ) -> list[PartitionKey] | None:
+        scope = scope_of(image, topics)
+        return None if scope is None else Ring.of(image, scope).all_keys
 
     def _places(self, image: MetadataImage, is_all: bool) -> list[PartitionKey]:
         """Return the next partitions of the ring, and have the next pass go on behind them.
@@ -163,6 +195,10 @@ class Retention:
         results = self._run_looks(orders)
         for order, result in zip(orders, results, strict=True):
             look = result.look
+            if result.error is not None:
+                log.info("no retention of %s: %s", image.name_of(order.key), result.error)
+            if order.is_dry_run:
+                continue
             self._last[order.key] = last_look(
                 order.limits,
                 order.partition,
@@ -171,15 +207,12 @@ class Retention:
                 monotonic_ms=self._clock.monotonic_ms(),
                 interval_ms=interval_ms,
             )
-            if result.error is not None:
-                log.info("no retention of %s: %s", image.name_of(order.key), result.error)
         return results
 
     def _delete(
-        self, looks: Sequence[LeaderLook], submit: SubmitRetention | None
+        self, seen: MetadataImage, looks: Sequence[LeaderLook], submit: SubmitRetention | None
     ) -> dict[PartitionKey, Offset]:
         """Commit the new log starts of all partitions, and have their replicas apply them."""
-        looks = [each for each in looks if each.found.log_start_offset > each.log_start_offset]
         if not looks:
             return {}
 
@@ -190,11 +223,33 @@ class Retention:
             starts = self._metadata.submit(decide, timeout_ms=self._timeout_ms)
         else:
             starts = submit(decide)
-        image = self._metadata.image
         for look in looks:
             if look.key in starts:
-                log.info("%s: %s", image.name_of(look.key), cause_of(look, look.log_start_offset))
-        for error in self._run_log_starts(plan_log_starts(image, starts)):
+                log.info("%s: %s", seen.name_of(look.key), cause_of(look, look.log_start_offset))
+        for error in self._run_log_starts(plan_log_starts(self._metadata.image, starts)):
             if error is not None:
                 log.info("a log start will be applied later: %s", error)
         return starts
+
+
+def _row(
+    order: LookOrder,
+    result: LookResult,
+    starts: Mapping[PartitionKey, Offset],
+) -> UpkeepRow:
+    look = result.look
+    row = UpkeepRow(
+        topic=order.address.topic,
+        partition=order.key.partition,
+        broker_id=order.address.broker_id,
+        kind="retention",
+        error=result.error or "",
+    )
+    if look is None or look.key not in starts:
+        return row
+    return replace(
+        row,
+        count=starts[look.key] - look.log_start_offset,
+        what="records too old, or too many",
+        size_bytes=look.found.removed_bytes,
+    )

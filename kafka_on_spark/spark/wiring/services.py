@@ -51,7 +51,7 @@ from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunn
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.spark.wiring.upkeep import replica_upkeep
+from kafka_on_spark.spark.wiring.upkeep import replica_upkeep, retention_of
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -217,14 +217,7 @@ class Services:
             ),
             upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
-            retention=Retention(
-                metadata,
-                clock,
-                run_looks=tasks.look_at_leaders,
-                run_log_starts=tasks.advance_log_starts,
-                random_below=random.randrange,
-                timeout_ms=timeout_ms,
-            ),
+            retention=retention_of(metadata, clock, tasks, timeout_ms=timeout_ms),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -280,7 +273,6 @@ class Services:
             second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
-            retention=self.retention,
             overrides=check_settings(configs or {}, topic_only=False),
         )
 

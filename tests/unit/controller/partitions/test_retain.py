@@ -64,6 +64,24 @@ def test_the_cause_has_the_settings_and_the_figures():
     )
 
 
+# fmt: off
+NEXT = [  # expires at            words of the cause, or None
+    pytest.param(NOW_MS + 5000,   "; the next ones are due at 2023-11-14 22:13:25 UTC", id="soon"),
+    pytest.param(2**63,           None,                                                 id="in-millions-of-years"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("expires_at_ms, words", NEXT)
+def test_the_cause_says_when_the_next_records_are_due(expires_at_ms, words):
+    seen = look(5)
+    seen = replace(seen, found=replace(seen.found, expires_at_ms=expires_at_ms))
+
+    [record] = retain(image(), [seen]).records
+
+    assert record.cause.endswith(words or "600 bytes are left")
+
+
 def test_the_cause_names_the_only_reason():
     [aged] = retain(image(), [look(4)]).records
     [large] = retain(image(), [look(5, expired_to=2)]).records

@@ -119,7 +119,11 @@ def test_new_log_starts_of_all_partitions_are_one_commit_and_replicas_are_told()
     assert world.starts() == [3, 0, 5]
     assert world.metadata.commits == 1
     assert world.told == [(0, 1, 3), (0, 2, 3), (2, 1, 5), (2, 2, 5)]
-    assert (report.looked_at, report.deleted_records, report.deleted_bytes) == (3, 8, 200)
+    assert (report.looked_at, report.deleted_records) == (3, 8)
+    assert [(row.partition, row.count, row.size_bytes) for row in report.rows] == [
+        (0, 3, 100),
+        (2, 5, 100),
+    ]
     assert report.log_starts == {(TOPIC, 0): 3, (TOPIC, 2): 5}
     assert report.is_done
 
@@ -172,7 +176,7 @@ def test_a_failed_look_is_reported_and_the_others_count():
 
     report = world.run()
 
-    assert report.failures == {(TOPIC, 0): "does not answer"}
+    assert [(row.partition, row.error) for row in report.rows] == [(0, "does not answer"), (1, "")]
     assert world.starts() == [0, 4]
 
 
