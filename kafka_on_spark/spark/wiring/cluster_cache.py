@@ -16,7 +16,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata
-from kafka_on_spark.spark.wiring.services import run_later
+from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 
@@ -83,16 +83,16 @@ def _open_metadata(root: str, options: StorageOptions, awaits: Awaits) -> Metada
     metadata = open_metadata(
         root,
         options,
-        after_commit=lambda: run_later(_maintenance(), metadata.maintain),
+        after_commit=lambda: _due_work().add({metadata: metadata.maintain}),
         awaits=awaits,
     )
     return metadata
 
 
 @lru_cache(maxsize=1)
-def _maintenance() -> DaemonThreads:
+def _due_work() -> DueWork:
     """Return the thread that makes checkpoints and snapshots for this process."""
-    return DaemonThreads(1, "maintenance")
+    return DueWork(DaemonThreads(1, "maintenance"))
 
 
 _METADATA: Final = ClusterCache(_open_metadata, lambda metadata: metadata, MetadataService.close)

@@ -7,8 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -48,6 +47,7 @@ from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
@@ -78,21 +78,6 @@ def new_uuid() -> str:
 
 ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
 """Gives the ids and random numbers of this process's decisions."""
-
-
-def run_later(threads: Executor, work: Callable[[], None]) -> None:
-    """Have `work` done after the answer was given; skipping it costs time only."""
-
-    def run() -> None:
-        try:
-            work()
-        except Exception:  # no caller waits for this thread: without a log line it would be lost
-            log.warning("maintenance failed", exc_info=True)
-
-    try:
-        threads.submit(run)
-    except KafkaOnSparkError as error:  # the pool is closed, or has no more threads
-        log.debug("no maintenance: %s", error)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,6 +124,7 @@ class Services:
     retention: Retention
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
+    _due: DueWork
     appends: AppendService = field(init=False)
 
     @classmethod
@@ -161,11 +147,12 @@ class Services:
         runner = ThreadTaskRunner(task_threads) if spark is None else SparkTaskRunner(spark)
         tasks = TaskCalls(runner, options, task_threads)
         maintenance = DaemonThreads(1, "maintenance")
+        due = DueWork(maintenance)
         metadata = open_metadata(
             metadata_root,
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
-            after_commit=lambda: run_later(maintenance, metadata.maintain),
+            after_commit=lambda: due.add({metadata: metadata.maintain}),
             awaits=awaits,
         )
         clock = SystemClock()
@@ -220,6 +207,7 @@ class Services:
             retention=retention_of(metadata, clock, tasks, timeout_ms=timeout_ms),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
+            _due=due,
         )
         services.appends = AppendService(
             metadata,
@@ -375,11 +363,10 @@ class Services:
             for broker_id in partition.isr
             if partition.is_created(broker_id)
         ]
-        run_later(self._maintenance, partial(self._maintain, addresses))
+        self._due.add({address: partial(self._maintain, address) for address in addresses})
 
-    def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
-        for address in addresses:
-            self.replicas.open(address).maintain()
+    def _maintain(self, address: ReplicaAddress) -> None:
+        self.replicas.open(address).maintain()
 
     def finish_maintenance(self) -> None:
         """Wait until the maintenance that is due by now is done."""
