@@ -25,17 +25,16 @@ def old_log(bench: Bench) -> list[Row]:
     for size in SIZES:
         name = f"a metadata log of {size:,} records"
         rows += [
-            _row(f"{name}: open", "ms", opened, size, lambda each: 1000 * each["seconds"]),
-            _row(
-                f"{name}: open, processor time",
-                "ms",
-                opened,
-                size,
-                lambda each: 1000 * each["processor_seconds"],
-            ),
-            _row(f"{name}: peak memory", "GiB", opened, size, lambda each: each["peak_gib"]),
-            _row(f"{name}: a decision", "ms", decided, size, lambda each: each["commit_ms"]),
-            _row(f"{name}: to follow one", "ms", decided, size, lambda each: each["follow_ms"]),
+            _row(f"{name}: {what}", unit, found, size, key)
+            for what, unit, found, key in (
+                ("open", "s", opened, "seconds"),
+                ("open, processor time", "s", opened, "processor_seconds"),
+                ("open, peak memory", "GiB", opened, "peak_gib"),
+                ("a decision", "ms", decided, "commit_ms"),
+                ("a decision, processor time", "ms", decided, "commit_processor_ms"),
+                ("to follow one", "ms", decided, "follow_ms"),
+                ("to follow one, processor time", "ms", decided, "follow_processor_ms"),
+            )
         ]
         read = _work("history", roots[size])
         rows.append(row(f"{name}: to read all of it", [read["seconds"]], "s"))
@@ -47,8 +46,8 @@ def _work(work: str, root: Path, *counts: int) -> dict[str, Any]:
     return work_in_process(PROCESS, work, root, *counts)
 
 
-def _row(name: str, unit: str, found: list[dict[int, Any]], size: int, value: Any) -> Row:
-    mine = [value(each[size]) for each in found]
+def _row(name: str, unit: str, found: list[dict[int, Any]], size: int, key: str) -> Row:
+    mine = [each[size][key] for each in found]
     if size == SIZES[0]:
         return row(name, mine, unit)
     return row(
@@ -56,6 +55,6 @@ def _row(name: str, unit: str, found: list[dict[int, Any]], size: int, value: An
         mine,
         unit,
         peer=f"with {SIZES[0]:,}",
-        peer_values=[value(each[SIZES[0]]) for each in found],
+        peer_values=[each[SIZES[0]][key] for each in found],
         budget=Budget(bound=1.2, on="ratio"),
     )

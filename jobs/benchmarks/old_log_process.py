@@ -63,22 +63,29 @@ def opened(root: str) -> dict[str, Any]:
 
 
 def decide(root: str) -> dict[str, Any]:
-    """Decide, with another process's image that follows: each commit, and each look at it."""
+    """Decide, with another process's image that follows: each commit, and each look at it, on the
+    wall and of the processor."""
     writer, follower = open_metadata(root, OPTIONS), open_metadata(root, OPTIONS)
     key, _ = next(iter(writer.image.partitions()))
     commits, looks = [], []
     for _ in range(DECISIONS):
-        commits.append(_ms(partial(submit, writer, partial(append, keys=[key]))))
-        looks.append(_ms(follower.catch_up))
+        commits.append(_taken(partial(submit, writer, partial(append, keys=[key]))))
+        looks.append(_taken(follower.catch_up))
         writer.maintain()
     assert follower.image.offset == writer.image.offset
-    return {"commit_ms": median(commits), "follow_ms": median(looks)}
+    commit, follow = (list(map(median, zip(*each, strict=True))) for each in (commits, looks))
+    return {
+        "commit_ms": commit[0],
+        "commit_processor_ms": commit[1],
+        "follow_ms": follow[0],
+        "follow_processor_ms": follow[1],
+    }
 
 
-def _ms(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def _taken(work: Callable[[], Any]) -> tuple[float, float]:
+    start, processor = time.perf_counter(), time.process_time()
     work()
-    return 1000 * (time.perf_counter() - start)
+    return 1000 * (time.perf_counter() - start), 1000 * (time.process_time() - processor)
 
 
 def history(root: str) -> dict[str, Any]:
