@@ -63,6 +63,7 @@ class Cluster:
         self._metadata = services.metadata
         self._answers = parts.answers
         self._reads = parts.reads
+        self._changes = parts.changes
         self._requests = parts.requests
         self._brokers = parts.brokers
         self._appends = parts.appends
@@ -397,6 +398,39 @@ class Cluster:
             KafkaStorageError: No replica has a range, or the view's table can't be written.
         """
         return self._reads.view(topic, name, start, end, has_headers)
+
+    def table(self, topic: str, name: str | None = None) -> "DataFrame":
+        """Return a topic as a table: the last value of each key, of one cut over all partitions.
+
+        A row a key: key, value, partition, offset, timestamp; in SQL as `name`. A key whose last
+        record is a tombstone has none, and records without a key are left out. As in a view, Spark
+        scans the files, and the rows never change. Of a cluster opened `as_of` a moment it is the
+        table of then.
+
+        Raises: as `view`.
+        """
+        return self._reads.table(topic, name)
+
+    def changes(
+        self,
+        topic: str,
+        since: datetime | int,
+        until: datetime | int | None = None,
+        name: str | None = None,
+    ) -> "DataFrame":
+        """Return the keys of a topic that were written between two cuts, each with its last value.
+
+        A row a key: key, value, partition, offset, timestamp, is_deleted. The cuts are moments or
+        metadata offsets (exclusive, as `image.offset` is); without `until` it is now. Applied to
+        the table of `since`, they give the table of `until`.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidRequestError: As in `view`; or a cut is none, or later than the other.
+            OffsetOutOfRangeError: Records between them, or tombstones among them, are gone.
+            LogTruncatedError: An unclean election has lost records between them.
+        """
+        return self._changes.changes(topic, since, until, name)
 
     def delete_records(
         self, offsets: Mapping[tuple[str, int], int]

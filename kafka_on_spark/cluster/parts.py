@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.brokers import Brokers
-from kafka_on_spark.cluster.records import Appends, Reads
+from kafka_on_spark.cluster.records import Appends, Changes, Reads
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.cluster.upkeep import Upkeep
@@ -20,6 +20,7 @@ class ClusterParts:
     Attributes:
         answers: Reads the metadata.
         reads: Reads records.
+        changes: Reads what changed between two cuts.
         requests: Has one command decided.
         brokers: Changes brokers, with what is done at their roots.
         appends: Appends records.
@@ -28,6 +29,7 @@ class ClusterParts:
 
     answers: Answers
     reads: Reads | Refusing
+    changes: Changes | Refusing
     requests: Requests | Refusing
     brokers: Brokers | Refusing
     appends: Appends | Refusing
@@ -39,6 +41,7 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     return ClusterParts(
         answers=Answers(services.metadata),
         reads=Reads(metadata_root, services),
+        changes=Changes(metadata_root, services),
         requests=Requests(services, services.run_command),
         brokers=Brokers(metadata_root, services),
         appends=Appends(services),
@@ -53,6 +56,7 @@ def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
     return ClusterParts(
         answers=Answers(services.metadata),
         reads=Reads(metadata_root, services),
+        changes=refusing,
         requests=refusing,
         brokers=refusing,
         appends=refusing,

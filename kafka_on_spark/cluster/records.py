@@ -8,13 +8,18 @@ import pyarrow as pa
 
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.reads.cuts import ranges_between
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import producer_settings
+from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
-from kafka_on_spark.spark.view.views import open_view
+from kafka_on_spark.spark.view.key_tables import changed_keys, last_values
+from kafka_on_spark.spark.view.views import check_view_session, open_view
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
 from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -59,6 +64,44 @@ class Appends:
         return Producer(self._services, settings, senders)
 
 
+class Changes:
+    """Reads what changed between two cuts. `Cluster` documents it under the same name."""
+
+    def __init__(self, metadata_root: str, services: Services) -> None:
+        self._root = metadata_root
+        self._services = services
+
+    def changes(
+        self, topic: str, since: datetime | int, until: datetime | int | None, name: str | None
+    ) -> "DataFrame":
+        services = self._services
+        now = services.metadata.catch_up()
+        check_view_session(services.spark, name)
+        ranges = ranges_between(
+            self._image_at(since), now if until is None else self._image_at(until), now, topic
+        )
+        view = open_view(
+            services,
+            self._root,
+            topic,
+            name=None,
+            start={number: start for number, (start, _) in ranges.items()},
+            end={number: end for number, (_, end) in ranges.items()},
+            has_headers=False,
+        )
+        return _named(changed_keys(view), name)
+
+    def _image_at(self, moment: datetime | int) -> MetadataImage:
+        now_ms = SystemClock().now_ms()
+        return metadata_as_of(self._services.metadata, moment, now_ms=now_ms).image
+
+
+def _named(frame: "DataFrame", name: str | None) -> "DataFrame":
+    if name is not None:
+        frame.createOrReplaceTempView(name)
+    return frame
+
+
 class Reads:
     """Reads committed records. `Cluster` documents each method under the same name."""
 
@@ -81,6 +124,14 @@ class Reads:
                 )
         finally:
             services.note_findings()
+
+    def table(self, topic: str, name: str | None) -> "DataFrame":
+        self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
+        check_view_session(self._services.spark, name)
+        view = open_view(
+            self._services, self._root, topic, name=None, start=None, end=None, has_headers=False
+        )
+        return _named(last_values(view), name)
 
     def view(
         self,

@@ -286,7 +286,7 @@ def test_a_replica_is_not_created_where_there_is_no_root(disks, address):
 def test_counters_of_compaction_are_in_the_commit_that_changes_them(disks, replica, address):
     run(replica, lead(0), write("a", "2"))
     progress = CompactionProgress(
-        compacted_below=2, tombstones_below=1, compacted_to=2, finished_below=2
+        compacted_below=2, tombstones_below=1, round_below=2, compacted_to=1, finished_below=1
     )
 
     run(replica, lambda state: replace(adopt(state, 1), compaction=progress))

@@ -26,6 +26,7 @@ OF_THE_PAST = {
     "read",
     "reassignments",
     "replay",
+    "table",
     "verify_reassignment",
     "view",
     "what_if",

@@ -58,6 +58,7 @@ class DryRun:
         parts = ClusterParts(
             answers=Answers(services.metadata),
             reads=refusing,
+            changes=refusing,
             requests=Requests(services, self.run_command),
             brokers=DryRunBrokers(self),
             appends=refusing,

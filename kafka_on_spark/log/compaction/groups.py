@@ -46,14 +46,14 @@ def next_group(
         (place for place, each in enumerate(extents) if each.end_offset > progress.compacted_to),
         None,
     )
-    if first is None or extents[first].base_offset >= progress.compacted_below:
+    if first is None or extents[first].base_offset >= progress.round_below:
         return None
     begin, size_bytes, end = extents[first], extents[first].size_bytes, first + 1
     for each in extents[end:]:
         size_bytes += each.size_bytes
         if (
             size_bytes > bytes_max
-            or each.base_offset >= progress.compacted_below
+            or each.base_offset >= progress.round_below
             or each.leader_epoch != begin.leader_epoch
             or each.has_append_time != begin.has_append_time
             or each.end_offset - begin.base_offset >= OFFSETS_MAX

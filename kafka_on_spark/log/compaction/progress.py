@@ -1,8 +1,7 @@
 """How far one replica has come with compaction, and what follows for it.
 
-Four counters of its table, written by the commits that rewrite segments: the *target* is the
-decision that a replica is at, and counts from the first of these commits on, since from then on the
-log below it is no longer whole.
+Five counters of its table, written by the commits that rewrite segments. The *targets* count from
+the first of these commits on, since from then on the log below them is no longer whole.
 """
 
 from dataclasses import dataclass, replace
@@ -17,30 +16,35 @@ from kafka_on_spark.metadata.compaction import Compaction
 class CompactionProgress:
     """A replica's compaction, as of a version of its table.
 
+    A *round* is one way through the log, from its start upwards. A target takes several if its keys
+    do not fit into memory.
+
     Attributes:
-        compacted_below: The target: the decision that it is at, or has finished.
-        tombstones_below: Of the target. Tombstones below it may be gone from this replica.
-        compacted_to: Its segments up to here are as the target has them.
-        finished_below: The `compacted_below` of the last decision that it has finished.
+        compacted_below: A target. Records below it may be gone, for later ones below it.
+        tombstones_below: A target. Tombstones below it may be gone.
+        round_below: Where the round that the replica is in ends; 0: it is in none.
+        compacted_to: Its segments up to here are as the round leaves them.
+        finished_below: Where the last round ended that it has finished.
     """
 
     compacted_below: Offset = Offset(0)
     tombstones_below: Offset = Offset(0)
+    round_below: Offset = Offset(0)
     compacted_to: Offset = Offset(0)
     finished_below: Offset = Offset(0)
 
     def __post_init__(self) -> None:
         ensure(
             0 <= self.tombstones_below <= self.compacted_below
-            and 0 <= self.compacted_to <= self.compacted_below
+            and 0 <= self.compacted_to <= self.round_below <= self.compacted_below
             and 0 <= self.finished_below <= self.compacted_below,
             self,
         )
 
     @property
     def is_finished(self) -> bool:
-        """Whether the replica has done all that its target asks for."""
-        return self.compacted_to == self.compacted_below
+        """Whether the replica has done all that its targets ask for."""
+        return not self.round_below and self.finished_below == self.compacted_below
 
     def has_finished(self, decided: Compaction) -> bool:
         """Return whether the replica has finished `decided` or a later decision."""
@@ -59,18 +63,45 @@ class CompactionProgress:
         return self.finished_below >= decided.cleaned_below
 
     def begun(self, decided: Compaction) -> Self:
-        """Return the progress with `decided` as its target; as it is, if that is its target.
+        """Return the progress with the targets of `decided`; as it is, if they are not above.
 
-        All segments are looked at again for another target, from the first on: its keys, and
-        tombstones below it, may be anywhere.
+        For higher targets all segments are looked at again: the keys that they bring, and
+        tombstones below them, may be anywhere.
         """
-        if self._is_at(decided):
+        return self._with_targets(decided.compacted_below, decided.tombstones_below)
+
+    def _with_targets(self, compacted_below: Offset, tombstones_below: Offset) -> Self:
+        compacted_below = max(self.compacted_below, compacted_below)
+        tombstones_below = max(self.tombstones_below, tombstones_below)
+        if (compacted_below, tombstones_below) == (self.compacted_below, self.tombstones_below):
             return self
+        # Only tombstones are new: the round needs no keys.
+        is_short = self.finished_below == compacted_below
         return replace(
             self,
-            compacted_below=max(self.compacted_below, decided.compacted_below),
-            tombstones_below=max(self.tombstones_below, decided.tombstones_below),
+            compacted_below=compacted_below,
+            tombstones_below=tombstones_below,
+            round_below=compacted_below if is_short else Offset(0),
             compacted_to=Offset(0),
+        )
+
+    def in_round(self, round_below: Offset) -> Self:
+        """Return the progress in a round that ends at `round_below`, or in the one it is in."""
+        if self.round_below:
+            return self
+        return replace(self, round_below=min(round_below, self.compacted_below))
+
+    def advanced(self, offset: Offset) -> Self:
+        """Return the progress once the segments below `offset` are as the round leaves them."""
+        return replace(self, compacted_to=min(offset, self.round_below))
+
+    def round_finished(self) -> Self:
+        """Return the progress once the round has come to its end."""
+        return replace(
+            self,
+            round_below=Offset(0),
+            compacted_to=Offset(0),
+            finished_below=max(self.finished_below, self.round_below),
         )
 
     def after_fetch(self, leader: Self, *, is_first: bool) -> Self:
@@ -80,18 +111,8 @@ class CompactionProgress:
         have replaced, and, with its first fetch, tombstones. So both are its own from then on, and
         it has finished what it had finished.
         """
-        compacted_below = max(self.compacted_below, leader.compacted_below)
-        tombstones_below = self.tombstones_below
-        if is_first:
-            tombstones_below = max(tombstones_below, leader.tombstones_below)
-        if (compacted_below, tombstones_below) == (self.compacted_below, self.tombstones_below):
-            return self
-        return replace(
-            self,
-            compacted_below=compacted_below,
-            tombstones_below=tombstones_below,
-            compacted_to=Offset(0),
-        )
+        tombstones_below = leader.tombstones_below if is_first else Offset(0)
+        return self._with_targets(leader.compacted_below, tombstones_below)
 
     def lowered_to(self, log_end_offset: Offset) -> Self:
         """Return the progress of a replica whose log begins a leadership at `log_end_offset`.
@@ -104,22 +125,10 @@ class CompactionProgress:
             self,
             compacted_below=log_end_offset,
             tombstones_below=min(self.tombstones_below, log_end_offset),
+            round_below=Offset(0) if self.is_finished else log_end_offset,
             compacted_to=Offset(0),
             finished_below=min(self.finished_below, log_end_offset),
         )
-
-    def _is_at(self, decided: Compaction) -> bool:
-        return (
-            self.compacted_below >= decided.compacted_below
-            and self.tombstones_below >= decided.tombstones_below
-        )
-
-    def advanced(self, offset: Offset) -> Self:
-        """Return the progress once the segments below `offset` are as the target has them."""
-        reached = min(Offset(offset), self.compacted_below)
-        if reached < self.compacted_below:
-            return replace(self, compacted_to=reached)
-        return replace(self, compacted_to=reached, finished_below=reached)
 
 
 NO_PROGRESS: Final = CompactionProgress()

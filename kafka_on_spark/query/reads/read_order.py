@@ -21,6 +21,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.query.reads.cuts import check_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,8 @@ def plan_reads(
     Raises:
         UnknownTopicOrPartitionError: There is no such topic or partition.
         InvalidRequestError: Offsets are not given by partition, or one is not a number.
-        OffsetOutOfRangeError: A start is below its log start or above its log end.
+        OffsetOutOfRangeError: A start is below its log start or above its log end, or a partition
+            was compacted above what had been committed then.
     """
     starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
     orders = []
@@ -110,6 +112,8 @@ def plan_reads(
             end_offset=Offset(ends.get(number, partition.high_watermark)),
             client_rack=client_rack,
         )
+        if now is not None:
+            check_cut(order.name, partition.high_watermark, now.partition(order.key))
         if order.start_offset < order.end_offset:
             orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
     return orders

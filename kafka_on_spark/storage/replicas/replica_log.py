@@ -58,7 +58,13 @@ LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
 CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
-COMPACTION: Final = ("compacted-below", "tombstones-below", "compacted-to", "finished-below")
+COMPACTION: Final = {  # counters of a log's compaction, by the field that each is
+    "compacted_below": "compacted-below",
+    "tombstones_below": "tombstones-below",
+    "round_below": "compaction-round-below",
+    "compacted_to": "compacted-to",
+    "finished_below": "compaction-finished-below",
+}
 PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves a search for them
 
 
@@ -216,7 +222,7 @@ class DeltaReplicaLog:
         start, end, fence, high, low, producer_count = self._delta.counters_of(
             LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
         )
-        compaction = self._delta.counters_of(*COMPACTION)
+        compaction = self._delta.counters_of(*COMPACTION.values())
         files = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
             rows = rows_of(files)
@@ -299,15 +305,8 @@ def _epoch(counter: int | None) -> LeaderEpoch | None:
 def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
     if not any(counters):
         return NO_PROGRESS
-    compacted_below, tombstones_below, compacted_to, finished_below = (
-        each or 0 for each in counters
-    )
-    return CompactionProgress(
-        compacted_below=Offset(compacted_below),
-        tombstones_below=Offset(tombstones_below),
-        compacted_to=Offset(compacted_to),
-        finished_below=Offset(finished_below),
-    )
+    offsets = (Offset(each or 0) for each in counters)
+    return CompactionProgress(**dict(zip(COMPACTION, offsets, strict=True)))
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -354,10 +353,7 @@ def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
     if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch
     if change.compaction is not None:
-        now = change.compaction
-        reached = (now.compacted_to, now.finished_below)
-        values = (now.compacted_below, now.tombstones_below, *reached)
-        counters.update(zip(COMPACTION, values, strict=True))
+        counters |= {name: getattr(change.compaction, field) for field, name in COMPACTION.items()}
     for producer_id, counter in change.producers.items():
         counters[f"producer/{producer_id}"] = counter.sequence
         counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch

@@ -33,7 +33,6 @@ def done(before, broker_id, end=100, **fields):
     progress = CompactionProgress(
         compacted_below=before.compacted_below,
         tombstones_below=before.tombstones_below,
-        compacted_to=before.compacted_below,
         finished_below=before.compacted_below,
     )
     return ReplicaProgress(uuid_on(broker_id), end, replace(progress, **fields))
@@ -92,7 +91,7 @@ def test_decisions(before, fields, configs, expected, since):
 # fmt: off
 WAITS = [  # what is seen of the replicas, after the decision FIRST
     pytest.param({1: done(FIRST, 1)},                                               id="a-member-does-not-answer"),
-    pytest.param({1: done(FIRST, 1), 2: done(FIRST, 2, compacted_to=40)},           id="a-member-has-not-finished"),
+    pytest.param({1: done(FIRST, 1), 2: done(FIRST, 2, round_below=50, compacted_to=40)},           id="a-member-has-not-finished"),
     pytest.param({1: done(FIRST, 1), 2: done(NOT_COMPACTED, 2)},                    id="a-member-has-not-begun"),
     pytest.param({1: done(FIRST, 1), 2: done(FIRST, 3)},                            id="a-member-is-another-making"),
 ]

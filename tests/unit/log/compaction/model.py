@@ -76,7 +76,8 @@ def table_of(records, below):
 class Log:
     """A partition with three replicas; each method is a step, and False if it can't be taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys_max: int | None = None) -> None:
+        self.keys_max = keys_max
         self.image = image_of(partition("1 2 3", hw=0), configs=CONFIGS)
         self.replicas = {number: Replica(f"uuid{number}") for number in (1, 2, 3)}
         for each in self.replicas.values():
@@ -289,16 +290,17 @@ class Log:
         if replica.progress.has_finished(decided):
             return False
         begun = replica.progress.begun(decided)
+        begun = begun.in_round(self._round_of(replica, begun))
         group = groups.next_group(replica.extents, begun, bytes_max=3)
         if group is None:
-            replica.progress = begun.advanced(begun.compacted_below)
+            replica.progress = begun.round_finished()
             return True
         first, last = replica.extents[group[0]], replica.extents[group[-1]]
         remaining = {
             each.offset
             for each in kept.kept_records(
                 replica.records,
-                compacted_below=begun.compacted_below,
+                compacted_below=begun.round_below,
                 tombstones_below=begun.tombstones_below,
             )
         }
@@ -311,6 +313,11 @@ class Log:
         replica.records = after
         replica.progress = begun.advanced(last.end_offset)
         return True
+
+    def _round_of(self, replica: Replica, begun: CompactionProgress) -> Offset:
+        """Return how far a round goes: in some lives the keys of a whole target do not fit."""
+        at_once = begun.compacted_below if self.keys_max is None else self.keys_max
+        return min(Offset(begun.finished_below + at_once), begun.compacted_below)
 
     def wait(self) -> bool:
         self.now_ms += RETENTION_MS // 2

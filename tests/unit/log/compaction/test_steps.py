@@ -1,5 +1,7 @@
 """How dirty a log is, which segments are rewritten together, and how far a replica has come."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
@@ -73,7 +75,7 @@ GROUPS = [  # segments           C   done   places
 
 @pytest.mark.parametrize("text, target, done, places", GROUPS)
 def test_groups(text, target, done, places):
-    progress = CompactionProgress(compacted_below=target, compacted_to=done)
+    progress = CompactionProgress(compacted_below=target, round_below=target, compacted_to=done)
 
     found = next_group(extents(text), progress, bytes_max=10)
 
@@ -83,7 +85,9 @@ def test_groups(text, target, done, places):
 def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
     long = [SegmentExtent(0, 10, 1, 0, False), SegmentExtent(10, OFFSETS_MAX, 1, 0, False)]
 
-    assert list(next_group(long, CompactionProgress(compacted_below=20), bytes_max=9)) == [0]
+    assert list(
+        next_group(long, CompactionProgress(compacted_below=20, round_below=20), bytes_max=9)
+    ) == [0]
 
 
 def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision():
@@ -91,33 +95,45 @@ def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision
     second = Compaction(compacted_below=20, cleaned_below=10, expiring_below=10)
     third = Compaction(compacted_below=20, cleaned_below=20, expiring_below=10, tombstones_below=10)
 
-    begun = NO_PROGRESS.begun(first)
+    begun = NO_PROGRESS.begun(first).in_round(10)
     assert not begun.has_finished(first)
     assert begun.advanced(4).compacted_to == 4
-    done = begun.advanced(12)
+    done = begun.advanced(12).round_finished()
     assert done.has_finished(first)
     assert done.may_count(second)
     assert not NO_PROGRESS.may_count(second)
 
-    again = done.begun(second)
+    again = done.begun(second).in_round(20)
     assert (again.compacted_to, again.finished_below) == (0, 10)
     assert again.may_count(second)
     assert not again.may_count(third)
-    assert again.advanced(20).may_count(third)
-    assert not again.advanced(20).has_finished(third)
-    assert again.advanced(20).begun(third).compacted_to == 0
+    twice = again.round_finished()
+    assert twice.may_count(third)
+    assert not twice.has_finished(third)
+    assert twice.begun(third).round_below == 20
+
+
+def test_a_target_may_take_several_rounds_and_counts_from_the_first_on():
+    first = NO_PROGRESS.begun(Compaction(compacted_below=10)).in_round(6)
+    second = first.advanced(6).round_finished().in_round(12)
+
+    assert (first.compacted_below, first.round_below) == (10, 6)
+    assert (second.finished_below, second.round_below, second.compacted_to) == (6, 10, 0)
+    assert not second.is_finished
+    assert second.round_finished().is_finished
 
 
 def test_a_replica_that_goes_on_with_the_same_decision_does_not_begin_anew():
-    begun = NO_PROGRESS.begun(Compaction(compacted_below=10)).advanced(4)
+    begun = NO_PROGRESS.begun(Compaction(compacted_below=10)).in_round(10).advanced(4)
 
     assert begun.begun(Compaction(compacted_below=10)) is begun
     assert begun.begun(Compaction(compacted_below=8)) is begun
+    assert begun.in_round(6) is begun
 
 
 def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_replaced():
-    leader = CompactionProgress(compacted_below=20, tombstones_below=10, compacted_to=20)
-    follower = CompactionProgress(compacted_below=5, compacted_to=5, finished_below=5)
+    leader = CompactionProgress(compacted_below=20, tombstones_below=10, finished_below=20)
+    follower = CompactionProgress(compacted_below=5, finished_below=5)
 
     first = NO_PROGRESS.after_fetch(leader, is_first=True)
     later = follower.after_fetch(leader, is_first=False)
@@ -129,11 +145,10 @@ def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_rep
 
 
 def test_a_log_that_ends_below_its_target_lowers_it():
-    progress = CompactionProgress(
-        compacted_below=20, tombstones_below=10, compacted_to=20, finished_below=20
-    )
+    progress = CompactionProgress(compacted_below=20, tombstones_below=10, finished_below=20)
 
     assert progress.lowered_to(20) is progress
     assert progress.lowered_to(8) == CompactionProgress(
         compacted_below=8, tombstones_below=8, finished_below=8
     )
+    assert not replace(progress, finished_below=12).lowered_to(8).is_finished

@@ -1,0 +1,95 @@
+"""What lies between two cuts of a topic, and what compaction has left of a cut.
+
+A cut is an image: the high watermarks of all partitions at one metadata offset. Pure.
+"""
+
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+Ranges = dict[int, tuple[Offset, Offset]]
+"""Offsets by partition: from the first, up to and without the second."""
+
+
+def check_cut(
+    name: TopicPartition, high_watermark: Offset, now: PartitionRegistration | None
+) -> None:
+    """Check that a partition has what it had when its high watermark was `high_watermark`.
+
+    Raises:
+        OffsetOutOfRangeError: It is compacted above that: values of then are gone.
+    """
+    below = 0 if now is None else now.compaction.compacted_below
+    if high_watermark < below:
+        raise OffsetOutOfRangeError(
+            f"{name} can't be read as it was at high watermark {high_watermark}: it is compacted"
+            f" below {below}, and a value that was the last of its key then may be gone; name a"
+            " later moment"
+        )
+
+
+def ranges_between(
+    before: MetadataImage, after: MetadataImage, now: MetadataImage, topic: str
+) -> Ranges:
+    """Return what was committed to each partition of a topic between two cuts.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+        InvalidRequestError: The cuts are in the wrong order.
+        LogTruncatedError: Records were lost between them, by an unclean election.
+        OffsetOutOfRangeError: Records between them are deleted, or tombstones among them are gone,
+            or values of the later one.
+    """
+    if before.offset > after.offset:
+        raise InvalidRequestError(
+            f"there are no changes from metadata offset {before.offset} back to {after.offset}:"
+            " name the earlier one first"
+        )
+    topic_id = after.topic(topic).topic_id
+    if topic_id not in now.topics:
+        raise UnknownTopicOrPartitionError(f"the topic {topic!r} of that moment was deleted")
+    older = before.topics.get(topic_id)
+    ranges: Ranges = {}
+    for number, partition in sorted(after.topics[topic_id].partitions.items()):
+        name = TopicPartition(topic, number)
+        newest = now.topics[topic_id].partitions.get(number)
+        if newest is None:
+            raise UnknownTopicOrPartitionError(f"{name} of that moment was removed")
+        was = None if older is None else older.partitions.get(number)
+        start = Offset(0) if was is None else was.high_watermark
+        check_cut(name, partition.high_watermark, newest)
+        _check_nothing_lost(name, was, newest)
+        _check_nothing_gone(name, start, partition.high_watermark, newest)
+        ranges[number] = (start, partition.high_watermark)
+    return ranges
+
+
+def _check_nothing_lost(
+    name: TopicPartition, was: PartitionRegistration | None, now: PartitionRegistration
+) -> None:
+    if was is not None and was.unclean_generation != now.unclean_generation:
+        raise LogTruncatedError(
+            f"an unclean election has lost records of {name} since: read the whole table again"
+        )
+
+
+def _check_nothing_gone(
+    name: TopicPartition, start: Offset, end: Offset, now: PartitionRegistration
+) -> None:
+    if start < min(now.log_start_offset, end):
+        raise OffsetOutOfRangeError(
+            f"records of {name} from {start} on are deleted, its log starts at"
+            f" {now.log_start_offset}: read the whole table again"
+        )
+    if start < min(now.compaction.tombstones_below, end):
+        raise OffsetOutOfRangeError(
+            f"what was deleted from {name} since offset {start} can't be said, tombstones below"
+            f" {now.compaction.tombstones_below} are gone (delete.retention.ms): read the whole"
+            " table again"
+        )

@@ -1,0 +1,76 @@
+"""What lies between two cuts of a topic, and which cuts can't be read any more."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.reads.cuts import ranges_between
+from kafka_on_spark.query.reads.read_order import plan_reads
+from tests.builders import TOPIC, image_of, partition
+
+
+def at(offset, *high_watermarks, **fields):
+    image = image_of(*(partition("1 2 3", hw=each, **fields) for each in high_watermarks))
+    return replace(image, offset=Offset(offset))
+
+
+def compacted(image, **offsets):
+    topic_id, topic = next(iter(image.topics.items()))
+    numbers = {
+        number: replace(each, compaction=Compaction(**offsets))
+        for number, each in topic.partitions.items()
+    }
+    return replace(image, topics={topic_id: replace(topic, partitions=numbers)})
+
+
+def test_the_changes_are_what_was_committed_between_the_cuts():
+    before, after, now = at(5, 3, 7), at(9, 4, 7, 2), at(12, 9, 9, 9)
+
+    assert ranges_between(before, after, now, TOPIC) == {0: (3, 4), 1: (7, 7), 2: (0, 2)}
+
+
+def test_a_topic_that_is_younger_than_the_first_cut_changed_from_its_beginning():
+    assert ranges_between(MetadataImage(), at(9, 4), at(9, 4), TOPIC) == {0: (0, 4)}
+
+
+NOW = at(12, 9)
+T = {"compacted_below": 8, "cleaned_below": 6, "expiring_below": 6, "tombstones_below": 4}
+
+# fmt: off
+REFUSED = [  # the first cut, the second, now                                            error
+    pytest.param(at(9, 4), at(5, 3), NOW,                         InvalidRequestError,   "name the earlier one first",    id="wrong-order"),
+    pytest.param(at(5, 3), at(9, 4), MetadataImage(),             UnknownTopicOrPartitionError, "was deleted",            id="topic-gone"),
+    pytest.param(at(5, 3, 3), at(9, 4, 4), NOW,                   UnknownTopicOrPartitionError, "was removed",            id="partition-gone"),
+    pytest.param(at(5, 3), at(9, 4), at(12, 9, start=4),          OffsetOutOfRangeError, "from 3 on are deleted",         id="records-deleted"),
+    pytest.param(at(5, 3), NOW, compacted(NOW, **T),              OffsetOutOfRangeError, "tombstones below 4 are gone",   id="tombstones-gone"),
+    pytest.param(at(5, 5), at(9, 7), compacted(NOW, **T),         OffsetOutOfRangeError, "it is compacted below 8",       id="values-of-then-gone"),
+    pytest.param(at(5, 3), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "unclean election has lost",     id="records-lost"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, after, now, error, words", REFUSED)
+def test_changes_that_can_not_be_told_are_refused(before, after, now, error, words):
+    with pytest.raises(error, match=words):
+        ranges_between(before, after, now, TOPIC)
+
+
+def test_tombstones_below_the_first_cut_may_be_gone():
+    assert ranges_between(at(5, 4), NOW, compacted(NOW, **T), TOPIC) == {0: (4, 9)}
+
+
+def test_a_moment_below_what_is_compacted_is_not_read():
+    now = compacted(NOW, **T)
+
+    assert plan_reads(at(9, 8), TOPIC, now=now)
+    with pytest.raises(OffsetOutOfRangeError, match="can't be read as it was at high watermark 7"):
+        plan_reads(at(9, 7), TOPIC, now=now)
