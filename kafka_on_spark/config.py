@@ -107,19 +107,24 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
-_NO_COMPACTION: Final = "compact is recorded; nothing is compacted in this version"
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+_HOUR_MS: Final = 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
-    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NO_COMPACTION),
-    "file.delete.delay.ms": Setting("60000", _integer(0), True),
+    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NOT_ENFORCED),
+    # Kafka's default is a minute, which is all that a query over a view has here: Spark does not
+    # plan it again. An hour at most: for two hours a table remembers when it removed a file.
+    "file.delete.delay.ms": Setting("3600000", _integer(0, _HOUR_MS), True),
+    # Ours: files of a partition's current leader epoch that no log names are never deleted, for an
+    # append under way may name them. Above so many bytes a new epoch begins, with the same leader.
+    "orphan.bytes.max": Setting("67108864", _integer(0), True),
     "max.message.bytes": Setting("1048588", _integer(0, _INT_MAX), True),
     "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
     "min.insync.replicas": Setting("1", _integer(1, _INT_MAX), True),
-    "retention.bytes": Setting("-1", _integer(-1), True),
-    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True),
+    "retention.bytes": Setting("-1", _integer(-1), True, _NOT_ENFORCED),
+    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
     "segment.bytes": Setting("1073741824", _integer(1024 * 1024, _INT_MAX), True),
     "unclean.leader.election.enable": Setting("false", _boolean, True),
     # Replicas whose copying counts against the two rates below. Kafka's default names none, so
@@ -184,8 +189,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "replica.fetch.max.bytes": Setting("1048576", _integer(0, _INT_MAX)),
     "replica.lag.time.max.ms": Setting("30000", _integer(1)),
     "replica.lag.max.bytes": Setting("-1", _integer(-1)),
-    # How often a process looks at a partition for what retention deletes.
-    "log.retention.check.interval.ms": Setting("300000", _integer(1)),
     # Bytes a second, of all tasks of a job together; the default is no limit.
     "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
     "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),

@@ -4,12 +4,13 @@ A port is the narrowest question a service needs answered, in the service's word
 implementation, the tests' in-memory one too, passes tests/contract/.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
@@ -109,6 +110,41 @@ class SegmentStore(Protocol):
             CorruptLogError: It is missing or damaged.
             KafkaStorageError: The root does not answer.
         """
+        ...
+
+
+class ReplicaFolders(Protocol):
+    """Lists and deletes files in replicas' folders, for cleaning.
+
+    Each method raises KafkaStorageError if the root does not answer.
+    """
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder; none if there is no folder.
+
+        Raises:
+            ReplicaLostError: A link stands in the folder's place.
+        """
+        ...
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        """Return those of the files that are there, with sizes and times."""
+        ...
+
+    def removed_at_ms(self, address: ReplicaAddress) -> Mapping[str, int]:
+        """Return the files that the table has removed, and when, as far as its log still tells."""
+        ...
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        """Return the time of the replica's root.
+
+        Raises:
+            KafkaStorageError: The root is not the disk of the address.
+        """
+        ...
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        """Delete files of a replica; one that is gone was deleted by another cleaner."""
         ...
 
 

@@ -5,7 +5,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -22,6 +22,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result
@@ -291,6 +292,55 @@ class MemorySegmentStore:
         root.check_directory(address)
         if root.files.get(folder(address), {}).get(segment.file_name) != _content(segment):
             raise CorruptLogError("a segment is missing or not what its name says")
+
+
+class MemoryReplicaFolders:
+    """ReplicaFolders in memory. Files were written, and removed from tables, at 0 unless `written`
+    and `removed` say when; `now` is the roots' clock."""
+
+    def __init__(self, roots: MemoryRoots) -> None:
+        self._roots = roots
+        self.now = 10**9
+        self.written: dict[str, int] = {}
+        self.removed: dict[str, int] = {}
+        self.deleted: list[str] = []
+        self.on_names: Callable[[], None] = lambda: None
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        root = self._roots[address.root]
+        root.check_answers()
+        names = sorted(root.files.get(folder(address), {}))
+        self.on_names()
+        return names
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        files = self._roots[address.root].files.get(folder(address), {})
+        return [
+            FoundFile(name, len(files[name]), self.written.get(name, 0))
+            for name in names
+            if name in files
+        ]
+
+    def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        table = self._roots[address.root].tables[folder(address)]
+        state = ReplicaState(identity=table.identity, leader_epoch=table.leader_epoch)
+        removed: dict[str, int] = {}
+        for change in table.changes:
+            for part in state.removed_by(change):
+                for segment in part.segments:
+                    removed[segment.file_name] = self.removed.get(segment.file_name, 0)
+            state = state.apply(change)
+        return removed
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        self._roots[address.root].check_directory(address)
+        return self.now
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        files = self._roots[address.root].files.get(folder(address), {})
+        for name in names:
+            files.pop(name, None)
+            self.deleted.append(name)
 
 
 def _content(segment: Segment) -> bytes:

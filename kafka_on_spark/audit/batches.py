@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, TopicId
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, is_segment_name
+from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, epoch_in_name
 from kafka_on_spark.log.chain import batch_digests
 
 HEADER: Final = frozenset(
@@ -150,11 +150,6 @@ class LoggedBatch:
     def uuids(self) -> tuple[str, ...]:
         """Identities of the segments, the same under every epoch's name."""
         return tuple(path.split("-")[1] for path in self.paths)
-
-
-def epoch_in_name(name: str) -> int | None:
-    """Return the leader epoch in a segment's name; None: it is no name of a segment."""
-    return int(name.split("-", 1)[0]) if is_segment_name(name) else None
 
 
 def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:

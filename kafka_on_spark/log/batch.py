@@ -21,6 +21,11 @@ def is_segment_name(name: str) -> bool:
     return _SEGMENT_NAME.fullmatch(name) is not None
 
 
+def epoch_in_name(name: str) -> LeaderEpoch | None:
+    """Return the leader epoch in a segment's name; None: it is no name of a segment."""
+    return LeaderEpoch(int(name.split("-", 1)[0])) if is_segment_name(name) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """An immutable Parquet file of records.
@@ -64,6 +69,12 @@ class Segment:
     def digest(self) -> str:
         """xxh3_128 of the file's bytes, 32 hexadecimal digits."""
         return self.file_name.split("-")[2].removesuffix(".parquet")
+
+    def named_under(self, leader_epoch: LeaderEpoch) -> "Segment":
+        """Return the file under the name that it has in a table fenced at `leader_epoch`."""
+        if self.epoch_in_name == leader_epoch:
+            return self
+        return replace(self, file_name=segment_name(leader_epoch, self.uuid, self.digest))
 
 
 def uuid_in_name(file_name: str) -> str:
@@ -167,10 +178,7 @@ class StagedBatch:
 
     def renamed(self, leader_epoch: LeaderEpoch) -> Self:
         """Return the append with its files under names of `leader_epoch`."""
-        segments = tuple(
-            replace(each, file_name=segment_name(leader_epoch, each.uuid, each.digest))
-            for each in self.segments
-        )
+        segments = tuple(each.named_under(leader_epoch) for each in self.segments)
         return replace(self, segments=segments, renamed_from=self.first_epoch)
 
 
@@ -240,6 +248,12 @@ class Batch:
             end_offset = Offset(base_offset + segment.record_count)
             yield segment, base_offset, end_offset
             base_offset = end_offset
+
+    def named_under(self, leader_epoch: LeaderEpoch) -> Self:
+        """Return the batch with its files under the names that they have in a table fenced at
+        `leader_epoch`."""
+        segments = tuple(each.named_under(leader_epoch) for each in self.segments)
+        return replace(self, segments=segments)
 
 
 def with_offsets(

@@ -6,7 +6,7 @@ Records of a merged segment may be gone, so its offsets may have gaps, and it ma
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
 from kafka_on_spark.errors import ensure
@@ -86,6 +86,10 @@ class MergedSegment:
     def size_bytes(self) -> int:
         """Bytes of the file."""
         return self.segment.size_bytes
+
+    def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
+        """Return the segment under the name that it has in a table fenced at `leader_epoch`."""
+        return replace(self, segment=self.segment.named_under(leader_epoch))
 
     def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
         """Yield the file with the offsets that it covers, the end exclusive."""

@@ -54,6 +54,8 @@ def append(
     found = find_append(state, staged)
     if found is not None:
         return found
+    under_fence = all(each.epoch_in_name == leader_epoch for each in staged.segments)
+    ensure(under_fence, "a file is added only under the fence in its name (I26)")
     check_writer(state, staged.writer)
     if expected_offset is not None:
         check_end(state, expected_offset)
@@ -82,7 +84,7 @@ def append_fetched(
 
     An empty log may begin with a batch that starts below its log start. The chain of the batches
     is computed from the log's own end: batches that do not compute are not taken, and the leader
-    is at fault.
+    is at fault. Their files are added under names of this leadership, whatever the leader's (I26).
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -107,7 +109,7 @@ def append_fetched(
         log_start_offset=state.log_start_offset,
         log_end_offset=expected,
         leader_epoch=state.leader_epoch,
-        adds=tuple(batches),
+        adds=tuple(batch.named_under(leader_epoch) for batch in batches),
         compaction=_changed(
             state, state.compaction.after_fetch(leader_compaction, is_first=not state.batches)
         ),

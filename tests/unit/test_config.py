@@ -90,7 +90,6 @@ KAFKA = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
     "delete.retention.ms": "86400000",
-    "file.delete.delay.ms": "60000",
     "flush.ms": "9223372036854775807",
     "index.interval.bytes": "4096",
     "max.compaction.lag.ms": "9223372036854775807",
@@ -111,9 +110,11 @@ KAFKA = {
     "unclean.leader.election.enable": "false",
 }
 OUR_DEFAULTS = {
+    "file.delete.delay.ms",
     "flush.messages",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
+    "orphan.bytes.max",
 }
 
 

@@ -1,98 +1,72 @@
 """Orphans: files and tables that no commit names, and whether they may be deleted.
 
-A segment may be deleted if every replica of its partition is fenced above the epoch in its name and
-none names it, or if all its offsets lie below the partition's log start. A table may be deleted if
-it was listed first and the metadata that was read afterwards assigns it to no broker. These rules
-need no clock. This module only lists.
+Of segments `log/cleaning.py` decides. A table may be deleted if it was listed first and the
+metadata that was read afterwards assigns it to no broker. These rules need no clock. This module
+only lists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from kafka_on_spark.audit.batches import epoch_in_name
 from kafka_on_spark.audit.findings import Orphan
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
-from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.ids import LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.cleaning import CleaningTimes, Fate, FoundFile, TableFiles, judge
+
+_AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=0, delete_delay_ms=0, append_ms=0)
 
 
 def segment_orphans(
-    register: Register, traces: Sequence[ReplicaTrace], folders: Mapping[ReplicaUuid, str]
+    traces: Sequence[ReplicaTrace], folders: Mapping[ReplicaUuid, str]
 ) -> list[Orphan]:
     """Return the files in replicas' folders that their logs don't name.
 
-    `folders` are the replicas' URLs. A replica that could not be read may name any file and has
-    no known fence, so the first rule allows no deletion in its partition.
+    `folders` are the replicas' URLs. Of a replica that could not be read nothing is said.
     """
-    by_replica = {trace.replica_uuid: trace for trace in traces if trace.is_read}
-    fences = [_fence(by_replica.get(uuid)) for uuid in register.replica_uuids]
-    names = {
-        path: trace.broker_id
-        for trace in by_replica.values()
-        for batch in trace.batches
-        for path in batch.paths
-    }
-    ends = {
-        path: lifetime.batch.end_offset
-        for trace in by_replica.values()
+    return [
+        _orphan(trace, table, name, f"{folders[trace.replica_uuid]}/{name}")
+        for trace in traces
+        if trace.is_read
+        for table in [_table_of(trace)]
+        for name in trace.file_names
+    ]
+
+
+def _table_of(trace: ReplicaTrace) -> TableFiles:
+    removed = {
+        each
         for lifetime in trace.lifetimes
-        for path in lifetime.batch.paths
+        if lifetime.removed_version is not None
+        for each in lifetime.batch.paths
     }
-    orphans = []
-    for trace in by_replica.values():
-        for name in trace.file_names:
-            kind, is_allowed, reason = _judge(name, register, fences, names, ends)
-            path = f"{folders[trace.replica_uuid]}/{name}"
-            orphans.append(
-                Orphan(
-                    kind=kind,
-                    broker_id=trace.broker_id,
-                    path=path,
-                    is_deletable=is_allowed,
-                    reason=reason,
-                )
-            )
-    return orphans
+    return TableFiles(
+        named=(),
+        fence=None if trace.fence is None else LeaderEpoch(trace.fence),
+        removed_at_ms=dict.fromkeys(removed, 0),
+    )
 
 
-def _fence(trace: ReplicaTrace | None) -> LeaderEpoch | None:
-    return None if trace is None or trace.fence is None else LeaderEpoch(trace.fence)
-
-
-def _judge(
-    name: str,
-    register: Register,
-    fences: Sequence[LeaderEpoch | None],
-    names: Mapping[str, BrokerId],
-    ends: Mapping[str, int],
-) -> tuple[str, bool, str]:
+def _orphan(trace: ReplicaTrace, table: TableFiles, name: str, path: str) -> Orphan:
     epoch = epoch_in_name(name)
+    is_deletable = judge(FoundFile(name, 0, 0), table, _AT_ANY_LATER_TIME).fate is Fate.GOES
     if epoch is None:
-        return "file", False, "it is no segment by its name, perhaps half of one being written"
-    end = ends.get(name)
-    if end is not None and end <= register.log_start_offset:
-        reason = f"its records end at {end}, not above the log start {register.log_start_offset}"
-        return "segment", True, reason
-    if name in names:
-        return "segment", False, f"the log on broker {names[name]} names it: it may be on its way"
-    if is_deletable(LeaderEpoch(epoch), is_named=False, fences=fences):
-        reason = f"every replica is fenced above leadership {epoch}, and none names it"
-        return "segment", True, reason
-    reason = f"a replica is not fenced above leadership {epoch}, or could not be read"
-    return "segment", False, reason
-
-
-def is_deletable(
-    file_epoch: LeaderEpoch, *, is_named: bool, fences: Iterable[LeaderEpoch | None]
-) -> bool:
-    """Return whether a segment file staged under `file_epoch` may be deleted.
-
-    `is_named`: some replica's log names it. `fences`: of all replicas of the partition. A commit
-    can name the file only under its epoch, and fences only rise: what may be deleted once may be
-    deleted at any later time, and no clock is asked.
-    """
-    return not is_named and all(fence is not None and fence > file_epoch for fence in fences)
+        reason = "it is no segment by its name, perhaps half of one being written"
+    elif not is_deletable:
+        reason = f"its log is not fenced above leadership {epoch}: an append may name it still"
+    elif name in table.removed_at_ms:
+        reason = "its log has removed it"
+    else:
+        reason = f"its log is fenced above leadership {epoch}, and does not name it"
+    return Orphan(
+        kind="file" if epoch is None else "segment",
+        broker_id=trace.broker_id,
+        path=path,
+        is_deletable=is_deletable,
+        reason=reason,
+    )
 
 
 def table_orphans(

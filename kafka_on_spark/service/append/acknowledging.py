@@ -68,7 +68,9 @@ class _JustStaged:
         is_staged: bool = False,
     ) -> None:
         is_holder = any(each.replica_uuid == target.replica_uuid for each in self.part.holders)
-        are_staged = names is None and set(segments) <= set(self.part.batch.segments)
+        staged = self.part.batch.segments
+        are_named = names is None or list(names) == [each.file_name for each in segments]
+        are_staged = are_named and set(segments) <= set(staged)
         self.segments.copy(source, target, segments, names, is_staged=is_holder and are_staged)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:

@@ -271,7 +271,7 @@ class Fsck:
             findings.add(None, f"the replicas could not be compared: {error}")
             self._findings.extend(findings.all())
         folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
-        self._orphans.extend(segment_orphans(after.register, read, folders))
+        self._orphans.extend(segment_orphans(read, folders))
 
 
 def _is_still(register: Register, address: ReplicaAddress) -> bool:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -22,7 +23,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import (
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
 from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
-from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import (
     SweepPace,
     SweepProgress,
@@ -48,7 +49,7 @@ class ReplicaUpkeep:
 
     def __init__(
         self,
-        metadata: MetadataReader,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         progress: SweepProgress,
@@ -107,7 +108,29 @@ class ReplicaUpkeep:
         orders = self._throttle.dealt(orders, image.settings(), now_ms)
         results = self._run_upkeep(orders)
         self._throttle.charge(results)
+        if not orders[0].is_dry_run:
+            self._raise_epochs(orders, results)
         return results
+
+    def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
+        """Begin a new leader epoch where too many files may be named by appends of the last one."""
+        seen = [
+            SeenOrphans(
+                key=order.key,
+                broker_id=order.address.broker_id,
+                leader_epoch=order.partition.leader_epoch,
+                size_bytes=result.orphan_bytes,
+            )
+            for order, result in zip(orders, results, strict=True)
+            if result.orphan_bytes
+        ]
+        if not raise_epochs_over_orphans(self._metadata.image, seen).records:
+            return
+        timeout_ms = self._metadata.image.settings().integer("delivery.timeout.ms")
+        raised = self._metadata.submit(
+            lambda image: raise_epochs_over_orphans(image, seen), timeout_ms=timeout_ms
+        )
+        log.info("%d partitions have a new leader epoch, so that orphans can go", len(raised))
 
     def run_all(
         self,

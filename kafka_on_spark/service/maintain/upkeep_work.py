@@ -15,7 +15,7 @@ from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkEr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaFolders, ReplicaStore, SegmentStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +110,11 @@ class UpkeepResult:
         return any(work.is_left for _, work in self.done)
 
     @property
+    def orphan_bytes(self) -> int:
+        """Bytes of files of the current leader epoch that no log names."""
+        return sum(work.orphan_bytes for _, work in self.done)
+
+    @property
     def due_in_ms(self) -> int | None:
         """In how long more becomes due; None: never, if nothing is written."""
         times = [work.due_in_ms for _, work in self.done if work.due_in_ms is not None]
@@ -159,11 +164,13 @@ class UpkeepPorts:
     Attributes:
         replicas: Opens replicas' tables.
         segments: Moves segments.
+        folders: Lists and deletes files.
         clock: The clock of the machine that works.
     """
 
     replicas: ReplicaStore
     segments: SegmentStore
+    folders: ReplicaFolders
     clock: Clock
 
 

@@ -4,9 +4,9 @@ Each replica proves first that it has every committed record. If one fails in th
 goes on at the next offset.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
@@ -18,6 +18,9 @@ from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.replica.replica_operations import check_readable
 
 Rows = TypeVar("Rows")
+
+PLANS_MAX: Final = 8
+"""How often a replica's log is read for one range: it may be merged while the range is read."""
 
 NoteFailure = Callable[[ReplicaAddress, Segment | None, KafkaOnSparkError], None]
 """Called with a replica that could not be read: its log, or one segment."""
@@ -53,30 +56,70 @@ def read_pieces(
     """Yield what `read` returns for the range's segments, in offset order.
 
     `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
-    `note` is called, and another replica goes on at the next offset. `end_of` returns the offset
+    `note` is called, and another replica goes on at the next offset. A segment that the replica has
+    removed meanwhile is no failure: the rest is planned again. `end_of` returns the offset
     after some rows; `read` may fail after rows of a segment only where it is given.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
     """
-    position = order.start_offset
+    reading = _Reading(order, replicas, order.start_offset)
     reasons = []
     for address in order.candidates:
-        if position >= order.end_offset:
+        if reading.position >= order.end_offset:
             return
-        piece = None
-        try:
-            for piece in _pieces(order, address, replicas, position):
-                for rows in read(piece, position):
-                    yield rows
-                    if end_of is not None:
-                        position = end_of(rows)
-                position = Offset(min(piece.end_offset, order.end_offset))
-        except KafkaOnSparkError as error:
+        failure = yield from reading.read_from(address, read, end_of)
+        if failure is not None:
+            segment, error = failure
             reasons.append(f"broker {address.broker_id}: {error}")
-            note(address, None if piece is None else piece.segment, error)
-    if position < order.end_offset:
+            note(address, segment, error)
+    if reading.position < order.end_offset:
         raise no_replica_can_serve(order, reasons)
+
+
+_Failure = tuple[Segment | None, KafkaOnSparkError]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far a range was read.
+
+    Attributes:
+        order: The range.
+        replicas: Opens replicas.
+        position: The next offset to read.
+    """
+
+    order: ReadOrder
+    replicas: ReplicaStore
+    position: Offset
+
+    def read_from(
+        self,
+        address: ReplicaAddress,
+        read: Callable[[Piece, Offset], Iterable[Rows]],
+        end_of: Callable[[Rows], Offset] | None,
+    ) -> Generator[Rows, None, _Failure | None]:
+        """Yield the rest of the range from one replica; return what it failed at, if it did.
+
+        A file that the replica has removed meanwhile is no failure: the rest is planned again.
+        """
+        failure: _Failure | None = None
+        for _ in range(PLANS_MAX):
+            piece = None
+            try:
+                for piece in _pieces(self.order, address, self.replicas, self.position):
+                    for rows in read(piece, self.position):
+                        yield rows
+                        if end_of is not None:
+                            self.position = end_of(rows)
+                    self.position = Offset(min(piece.end_offset, self.order.end_offset))
+                return None
+            except KafkaOnSparkError as error:
+                failure = (None if piece is None else piece.segment, error)
+                if piece is None or not _was_cleaned(self.replicas, piece):
+                    break
+        return failure
 
 
 def _pieces(
@@ -100,6 +143,15 @@ def _pieces(
                     base_offset=base_offset,
                     end_offset=end_offset,
                 )
+
+
+def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:
+    """Return whether the replica does not name a file any more: a cleaner may have removed it."""
+    try:
+        state = replicas.open(piece.address).load()
+    except KafkaOnSparkError:
+        return False
+    return all(piece.segment not in part.segments for part in state.batches)
 
 
 def no_replica_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:

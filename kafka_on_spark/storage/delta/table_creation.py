@@ -21,8 +21,9 @@ from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 _CONFIGURATION: Final = {
+    # Checkpoints keep tombstones for so long: a cleaner has an hour after file.delete.delay.ms.
     "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-    "delta.deletedFileRetentionDuration": "interval 1 hour",
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
     "delta.enableExpiredLogCleanup": "false",
 }
 

@@ -35,13 +35,19 @@ def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> in
     path = f"{root}/_probe-{uuid4().hex}"
     files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
     try:
-        return within(root, partial(_modified_ms, path, options), short_call_seconds(root))
+        return within(root, partial(modified_ms, path, options), short_call_seconds(root))
     finally:
         with suppress(KafkaStorageError):
             files.delete(path)
 
 
-def _modified_ms(path: str, options: StorageOptions) -> int:
+def modified_ms(path: str, options: StorageOptions) -> int:
+    """Return when a file was written, by its root's clock, ms since 1970 UTC.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        KafkaStorageError: The root does not answer, or tells no time.
+    """
     with as_storage_errors(f"read the time of {path}", options):
         if is_local(path):
             return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000

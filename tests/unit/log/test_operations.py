@@ -55,7 +55,7 @@ FENCES = [  # fence epoch expected
     pytest.param(3,    3, None,                    id="fenced-at-exactly-this"),
 ]
 OPERATIONS = [
-    pytest.param(lambda state, epoch: append(state, staged("c"), epoch=epoch), id="append"),
+    pytest.param(lambda state, epoch: append(state, staged("c", epoch=epoch), epoch=epoch), id="append"),
     pytest.param(lambda state, epoch: operations.append_fetched(state, [batch("c", 1, epoch=3, after=state)], leader_epoch=epoch), id="append_fetched"),
     pytest.param(lambda state, epoch: operations.fence_producer(state, "p", 1, leader_epoch=epoch), id="fence_producer"),
 ]

@@ -318,7 +318,8 @@ class _Fetcher:
         self, follower: ReplicaState, batches: Sequence[LogPart], leader: ReplicaState
     ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
-        refused = self._copy([segment for batch in batches for segment in batch.segments])
+        files = [segment for batch in batches for segment in batch.segments]
+        refused = self._copy(files, [each.named_under(self._epoch).file_name for each in files])
         if refused is not None:
             return refused
         try:
@@ -334,12 +335,14 @@ class _Fetcher:
             return FollowerRefused(error)
         return self._commit(follower, change)
 
-    def _copy(self, segments: Sequence[Segment]) -> LeaderRefused | FollowerRefused | None:
+    def _copy(
+        self, segments: Sequence[Segment], names: Sequence[str]
+    ) -> LeaderRefused | FollowerRefused | None:
         """Have the files in the follower's folder; a source that is damaged, or can't be read, is
         the leader's."""
         leader, follower = self._order.leader, self._follower_side()[0]
         try:
-            self._segments.copy(leader, follower, segments)
+            self._segments.copy(leader, follower, segments, names)
         except CorruptLogError as error:
             return LeaderRefused(error)
         except KafkaOnSparkError as error:

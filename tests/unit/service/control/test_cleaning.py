@@ -21,7 +21,7 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition, uuid_on
 from tests.fakes import FakeClock, MemoryMetadataLog
 
-DELAY_MS = 60_000
+DELAY_MS = 3_600_000
 GONE = RemoveTopicRecord(topic_id=TOPIC_ID)
 
 

@@ -15,7 +15,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     WorkDone,
 )
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from tests.fakes import MemorySweepHints
+from tests.fakes import MemoryReplicaFolders, MemorySweepHints
 from tests.unit.service.rounds import Rounds
 
 INTERVAL_MS = 60_000
@@ -60,6 +60,14 @@ class Worked(Rounds):
         self.done = []
         self.report = self.upkeep.run_share()
         return sorted({order.key.partition for order in self.done})
+
+    def ports(self):
+        return UpkeepPorts(
+            replicas=self.replicas,
+            segments=self.segments,
+            folders=MemoryReplicaFolders(self.roots),
+            clock=self.clock,
+        )
 
     def configure(self, configs):
         self.submit(
@@ -138,7 +146,7 @@ def test_an_idle_partition_is_not_visited_again_before_something_may_be_due():
 
 
 def test_a_partition_is_visited_again_when_a_result_says_so():
-    worked = begun(configs={"file.delete.delay.ms": "6000000"})
+    worked = begun(configs={"file.delete.delay.ms": "3600000"})
     worked.work = lambda order: WorkDone(due_in_ms=3 * INTERVAL_MS)
     assert worked.share() == [0]
 
@@ -251,7 +259,7 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
             order.partition, high_watermark=3, high_watermark_epoch=5, log_start_offset=2
         ),
     )
-    ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
+    ports = worked.ports()
 
     result = run_upkeep(order, ports)
 
@@ -265,7 +273,7 @@ def test_a_replica_whose_root_does_not_answer_is_a_row():
     worked = begun()
     worked.share()
     worked.roots["memory://1"].is_offline = True
-    ports = UpkeepPorts(replicas=worked.replicas, segments=worked.segments, clock=worked.clock)
+    ports = worked.ports()
 
     result = run_upkeep(worked.done[0], ports)
 

@@ -1,0 +1,124 @@
+"""Cleaning: which files in a replica's folder may be deleted. Pure: the caller lists and reads.
+
+A path is added to a table only while the table is fenced at the leader epoch in the path's name,
+and never again after that table removed it (I26). So what was listed first may go if a state that
+was read afterwards does not name it, and
+- the table has removed it: its log has a tombstone of it; or
+- it is a segment staged under an epoch below the table's fence; or
+- it is a producer-state file with a number below the table's counter.
+
+Once true, each stays true: a late cleaner does no harm, and no other replica need be asked. A file
+of the current epoch that no commit names may be of an append under way, and is never deleted: it is
+an orphan, and if there are too many the leader epoch is raised, which puts them under the second
+rule. Clocks only say how long readers and appends under way are given.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.state import ReplicaState
+
+CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
+"""A file from further in the future was written under a wrong clock: its time says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file in a replica's folder.
+
+    Attributes:
+        name: Its name.
+        size_bytes: Its size.
+        written_at_ms: When it was written, by the root's clock.
+    """
+
+    name: str
+    size_bytes: int
+    written_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningTimes:
+    """How long files stay.
+
+    Attributes:
+        now_ms: By the root's clock.
+        delete_delay_ms: How long readers have that planned before. Source: file.delete.delay.ms.
+        append_ms: How long an append may be under way. Source: delivery.timeout.ms.
+    """
+
+    now_ms: int
+    delete_delay_ms: int
+    append_ms: int
+
+    def left_ms(self, since_ms: int, delay_ms: int) -> int:
+        """Return how long of `delay_ms` since a moment is left; 0: it is over."""
+        age_ms = self.now_ms - since_ms
+        return 0 if age_ms < -CLOCK_ERROR_MS else max(0, delay_ms - age_ms)
+
+
+class Fate(Enum):
+    """What becomes of a file."""
+
+    STAYS = "it is named, may be named yet, or is none of a replica's files"
+    WAITS = "it may be deleted once readers and appends under way had their time"
+    GOES = "it may be deleted"
+    ORPHAN = "no append under way has staged it, but one may still name it"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a file, and how long until more does; None: time changes nothing."""
+
+    fate: Fate
+    wait_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """What a table says of files, as of one state of it.
+
+    Attributes:
+        named: The files that it names.
+        fence: Its fence; None: it has adopted no leadership.
+        removed_at_ms: When it removed files, as far as its log still tells.
+        producers: Number of the producer-state file that counts, and when that was written by the
+            root's clock; None: there is none.
+    """
+
+    named: Collection[str]
+    fence: LeaderEpoch | None
+    removed_at_ms: Mapping[str, int]
+    producers: tuple[int, int] | None = None
+
+
+def files_of(state: ReplicaState) -> frozenset[str]:
+    """Return the files that a log names."""
+    return frozenset(file.file_name for part in state.batches for file in part.segments)
+
+
+def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
+    """Return what becomes of a file that was listed before `table` was read."""
+    if file.name in table.named:
+        return Verdict(Fate.STAYS)
+    epoch = epoch_in_name(file.name)
+    if epoch is None or table.fence is None:
+        return Verdict(Fate.STAYS)
+    removed_at_ms = table.removed_at_ms.get(file.name)
+    if removed_at_ms is not None:
+        return _after(times.left_ms(removed_at_ms, times.delete_delay_ms), Fate.GOES)
+    if epoch < table.fence:
+        # An append that goes on under a later epoch copies what it had staged under this one.
+        delay_ms = max(times.delete_delay_ms, times.append_ms)
+        return _after(times.left_ms(file.written_at_ms, delay_ms), Fate.GOES)
+    if epoch == table.fence:
+        return _after(times.left_ms(file.written_at_ms, times.append_ms), Fate.ORPHAN)
+    return Verdict(Fate.STAYS)
+
+
+def _after(wait_ms: int, fate: Fate) -> Verdict:
+    return Verdict(Fate.WAITS, wait_ms) if wait_ms else Verdict(fate)

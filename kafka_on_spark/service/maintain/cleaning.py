@@ -1,0 +1,109 @@
+"""Cleans a replica's folder of files that no log can need: lists first, reads the table second.
+
+`log/cleaning.py` decides, on a state of the table that was read after the listing, and again on the
+newest state before each part of the deletions: what it allowed once it allows for ever, but a table
+that went back to an older state is noticed, and stops the cleaner.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.log.cleaning import (
+    CleaningTimes,
+    Fate,
+    FoundFile,
+    TableFiles,
+    Verdict,
+    files_of,
+    judge,
+)
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.service.maintain.upkeep_work import (
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    WorkDone,
+)
+
+FILES_AT_ONCE: Final = 64
+"""Files that are deleted before the table is read again."""
+
+WHAT: Final = "files deleted"
+
+
+def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Delete the files in a replica's folder that may go."""
+    listed = ports.folders.names(order.address)  # before the table is read
+    state = ports.replicas.open(order.address).load()
+    unnamed = sorted(set(listed) - files_of(state))
+    if not unnamed:
+        return NOTHING_DONE
+    return _Cleaning(order, ports, state, unnamed).run(allowance)
+
+
+class _Cleaning:
+    """One cleaning of one folder that has files which the table does not name."""
+
+    def __init__(
+        self, order: UpkeepOrder, ports: UpkeepPorts, state: ReplicaState, unnamed: Sequence[str]
+    ) -> None:
+        self._order = order
+        self._ports = ports
+        self._replica = ports.replicas.open(order.address)
+        self._removed_at_ms = ports.folders.removed_at_ms(order.address)
+        self._times = CleaningTimes(
+            now_ms=ports.folders.now_ms(order.address),
+            delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
+            append_ms=order.settings.integer("delivery.timeout.ms"),
+        )
+        found = ports.folders.found(order.address, unnamed)
+        self._verdicts = [(file, self._judge(file, state)) for file in found]
+        # Of the current epoch only: an older fence follows by itself.
+        is_current = state.leader_epoch == order.partition.leader_epoch
+        orphans = self._of(Fate.ORPHAN) if is_current else []
+        self._orphan_bytes = sum(file.size_bytes for file in orphans)
+
+    def _judge(self, file: FoundFile, state: ReplicaState) -> Verdict:
+        table = TableFiles(
+            named=files_of(state), fence=state.leader_epoch, removed_at_ms=self._removed_at_ms
+        )
+        return judge(file, table, self._times)
+
+    def run(self, allowance: Allowance) -> WorkDone:
+        """Delete what may go, as far as the allowance goes."""
+        due = self._of(Fate.GOES)
+        gone = due if self._order.is_dry_run else []
+        failure: KafkaOnSparkError | None = None
+        if not self._order.is_dry_run:
+            try:
+                self._delete(due, gone, allowance)
+            except KafkaOnSparkError as error:  # what was deleted before is told all the same
+                failure = error
+        waits = [verdict.wait_ms for _, verdict in self._verdicts if verdict.wait_ms is not None]
+        done = WorkDone(
+            count=len(gone),
+            what=WHAT,
+            size_bytes=sum(file.size_bytes for file in gone),
+            is_left=failure is None and len(gone) < len(due),
+            due_in_ms=min(waits, default=None),
+            orphan_bytes=self._orphan_bytes,
+        )
+        return done if failure is None else done.failed(failure)
+
+    def _of(self, fate: Fate) -> list[FoundFile]:
+        return [file for file, verdict in self._verdicts if verdict.fate is fate]
+
+    def _delete(
+        self, due: Sequence[FoundFile], gone: list[FoundFile], allowance: Allowance
+    ) -> None:
+        for start in range(0, len(due), FILES_AT_ONCE):
+            if allowance.is_time_over and start:
+                return
+            newest = self._replica.load()
+            part = due[start : start + FILES_AT_ONCE]
+            part = [file for file in part if self._judge(file, newest).fate is Fate.GOES]
+            for file in part:
+                self._ports.folders.delete(self._order.address, [file.name])
+                gone.append(file)

@@ -1,0 +1,74 @@
+"""Lists and deletes files in replicas' folders, for cleaning: the only code that deletes segments.
+
+`log/cleaning.py` decides. What is deleted by mistake can't be had again, so names are checked once
+more here: no other file can be named.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.errors import ensure
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import ABSENT, as_storage_errors
+from kafka_on_spark.storage.delta.tombstones import read_tombstones
+from kafka_on_spark.storage.identity.root_clock import modified_ms, root_now_ms
+from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
+from kafka_on_spark.storage.roots.local_changes import delete_file
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+
+_LOG: Final = "_delta_log"
+
+
+class FileReplicaFolders:
+    """ReplicaFolders on disks and stores."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder."""
+        check_no_link(address)
+        names = RootFiles(address.root, self._options).names(replica_folder(address))
+        return [name for name in names if name != _LOG]
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        """Return those of the files that are there, with sizes and times."""
+        files, folder = RootFiles(address.root, self._options), replica_folder(address)
+        found = []
+        for name in names:
+            path = f"{folder}/{name}"
+            with suppress(*ABSENT):
+                written_at_ms = within(
+                    address.root,
+                    partial(modified_ms, path, self._options),
+                    short_call_seconds(path),
+                )
+                found.append(FoundFile(name, files.size(path) or 0, written_at_ms))
+        return found
+
+    def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        """Return the files that the table has removed, and when, as far as its log still tells."""
+        files = RootFiles(address.root, self._options)
+        return within(address.root, lambda: read_tombstones(files, replica_folder(address)))
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        """Return the time of the replica's root, which is the disk of the address."""
+        return root_now_ms(address.root, address.directory_id, self._options)
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        """Delete files; one that is gone was deleted by another cleaner."""
+        for name in names:
+            ensure(is_segment_name(name), name)
+            self._delete(address, f"{replica_folder(address)}/{name}")
+
+    def _delete(self, address: ReplicaAddress, path: str) -> None:
+        if not is_local(path):
+            RootFiles(address.root, self._options).delete(path)
+            return
+        with suppress(FileNotFoundError), as_storage_errors(f"delete {path}", self._options):
+            within(address.root, partial(delete_file, path), short_call_seconds(path))

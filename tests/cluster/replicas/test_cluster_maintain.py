@@ -1,0 +1,198 @@
+"""Upkeep of replicas on real disks: what goes, what stays, and processes killed while they clean."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.disks import new_disks, partition_of, records, values_of
+from tests.cluster.replicas.test_cluster_failover import REPLICAS
+
+DEAD_CLEANER = """
+import os, signal, sys
+from kafka_on_spark import Cluster
+from kafka_on_spark.storage.replicas import folder_cleaning
+from kafka_on_spark.storage.roots import local_changes
+
+root, last = sys.argv[1], int(sys.argv[2])
+deleted = 0
+
+def delete_or_die(path):
+    global deleted
+    deleted += 1
+    if deleted == last and sys.argv[3] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    local_changes.delete_file(path)
+    if deleted == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+folder_cleaning.delete_file = delete_or_die
+with Cluster.open(root) as cluster:
+    cluster.maintain()
+"""
+"""A process that is killed before or after its `last`-th unlink."""
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs={"file.delete.delay.ms": 0, "delivery.timeout.ms": "2000"}) as disks:
+        disks.cluster.create_topic("orders", replica_assignment=REPLICAS)
+        yield disks
+
+
+def files_of(disks, broker_id):
+    return {path.name for path in disks.folder(broker_id, "orders").glob("*.parquet")}
+
+
+def leave_garbage(disks):
+    """Have a record, removed files on each replica, and files of an older leadership."""
+    cluster = disks.cluster
+    for value in (b"a", b"b", b"c"):
+        cluster.append("orders", records(value))
+    cluster.delete_records({("orders", 0): 2})
+    cluster.elect_leaders("preferred")
+    for broker_id in (1, 2, 3):
+        stale = disks.folder(broker_id, "orders") / ("0-" + "a" * 32 + "-" + "b" * 32 + ".parquet")
+        stale.write_bytes(b"staged once")
+        os.utime(stale, (1, 1))
+    return {each: files_of(disks, each) for each in (1, 2, 3)}
+
+
+def assert_only_records_are_left(disks):
+    assert values_of(disks.cluster, "orders") == [b"c"]
+    for broker_id in (1, 2, 3):
+        assert len(files_of(disks, broker_id)) == 1
+    report = disks.open().fsck()
+    assert (report.findings, report.orphans) == ((), ())
+
+
+def raise_epoch(disks):
+    """Have another leadership begin, and everybody adopt it."""
+    cluster = disks.cluster
+    before = partition_of(cluster, "orders").leader_epoch
+    disks.take_away(1)
+    cluster.run_controller()
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate(is_sweep=True)
+    assert partition_of(cluster, "orders").leader_epoch > before
+
+
+def test_removed_files_and_those_of_older_leaderships_go(disks):
+    leave_garbage(disks)
+    raise_epoch(disks)
+
+    due = disks.cluster.maintain(is_dry_run=True)
+    report = disks.cluster.maintain()
+
+    assert {(row.broker_id, row.count) for row in report.rows} == {(1, 3), (2, 3), (3, 3)}
+    assert [row.count for row in due.rows] == [row.count for row in report.rows]
+    assert not report.is_left
+    assert_only_records_are_left(disks)
+    assert disks.cluster.maintain().rows == ()
+
+
+def test_what_a_follower_copies_has_the_name_of_its_own_fence(disks):
+    cluster = disks.cluster
+    cluster.append("orders", records(b"a"))
+    raise_epoch(disks)
+    epoch = partition_of(cluster, "orders").leader_epoch
+    cluster.reassign({("orders", 0): [2, 3]})
+    for _ in range(2):
+        cluster.replicate()
+        cluster.run_controller()
+    cluster.reassign({("orders", 0): [2, 3, 1]})
+    for _ in range(2):
+        cluster.replicate()
+        cluster.run_controller()
+
+    [name] = files_of(disks, 1)
+
+    assert int(name.split("-")[0]) > epoch
+    assert disks.open().fsck().findings == ()
+
+
+def test_orphans_of_the_current_epoch_go_once_there_are_too_many(disks):
+    cluster = disks.cluster
+    cluster.append("orders", records(b"a"))
+    epoch = partition_of(cluster, "orders").leader_epoch
+    cluster.alter_topic_configs("orders", {"orphan.bytes.max": 10})
+    orphan = disks.folder(1, "orders") / (f"{epoch}-" + "a" * 32 + "-" + "b" * 32 + ".parquet")
+    orphan.write_bytes(b"staged and never committed")
+    os.utime(orphan, (1, 1))
+
+    assert cluster.maintain().rows == ()
+    assert orphan.exists()
+    assert partition_of(cluster, "orders").leader_epoch == epoch + 1
+    cause = cluster.history("orders", 0)[-1].cause
+    assert cause.endswith("more than orphan.bytes.max 10")
+
+    cluster.replicate(is_sweep=True)
+    cluster.maintain()
+
+    assert not orphan.exists()
+    assert values_of(cluster, "orders") == [b"a"]
+    cluster.append("orders", records(b"b"))
+    assert values_of(cluster, "orders") == [b"a", b"b"]
+
+
+def test_a_disk_that_is_away_is_a_row_and_stops_no_other(disks):
+    leave_garbage(disks)
+    disks.take_away(2)
+
+    report = disks.cluster.maintain()
+    disks.give_back(2)
+
+    assert report.is_left
+    assert {row.broker_id for row in report.rows if row.error} == {2}
+    assert {row.broker_id for row in report.rows if row.count} == {1, 3}
+
+
+def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
+    """The log has changed under it: what it asks for stands in other files now."""
+    cluster = disks.cluster
+    cluster.append("orders", records(b"a"))
+    cluster.append("orders", records(b"b"))
+    offsets = {0: 1}
+    cluster.delete_records({("orders", 0): 1})
+    cluster.maintain()
+
+    assert cluster.read("orders", start=offsets).column("value").to_pylist() == [b"b"]
+
+
+def kill_at(disks, number, moment):
+    """Have another process clean, and be killed at an unlink; return whether it was."""
+    done = subprocess.run(
+        [sys.executable, "-c", DEAD_CLEANER, str(disks.metadata_root), str(number), moment],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+    return done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "moment, every",
+    [
+        pytest.param("after", 4, id="after-some-unlinks"),
+        pytest.param("before", 1, id="before-each-unlink", marks=pytest.mark.long),
+        pytest.param("after", 1, id="after-each-unlink", marks=pytest.mark.long),
+    ],
+)
+def test_a_cleaner_is_killed_at_an_unlink_and_the_next_goes_on(disks, moment, every):
+    leave_garbage(disks)
+    raise_epoch(disks)
+    number = 1
+    while kill_at(disks, number, moment):
+        assert values_of(disks.cluster, "orders") == [b"c"]
+        assert disks.open().fsck().findings == ()
+        number += every
+
+    disks.cluster.maintain()
+
+    assert_only_records_are_left(disks)

@@ -1,0 +1,102 @@
+"""Which files in a replica's folder may be deleted, and when."""
+
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.log.cleaning import (
+    CLOCK_ERROR_MS,
+    CleaningTimes,
+    Fate,
+    FoundFile,
+    TableFiles,
+    judge,
+)
+from tests.builders import segment
+
+NOW = 10**12
+DELAY, APPEND = 3_600_000, 120_000
+TIMES = CleaningTimes(now_ms=NOW, delete_delay_ms=DELAY, append_ms=APPEND)
+LONG_AGO = NOW - 10 * DELAY
+
+
+def name(epoch):
+    return segment("a", epoch=epoch).file_name
+
+
+def table(fence=5, *, named=(), removed=None):
+    return TableFiles(named=set(named), fence=fence, removed_at_ms=removed or {})
+
+
+# fmt: off
+FILES = [  # name epoch, fence, named, removed at,    written at,      fate
+    pytest.param(5, 5, True,  None,         LONG_AGO,        Fate.STAYS,  id="named"),
+    pytest.param(3, 5, True,  None,         LONG_AGO,        Fate.STAYS,  id="named-under-an-older-epoch"),
+    pytest.param(5, 5, False, LONG_AGO,     LONG_AGO,        Fate.GOES,   id="removed"),
+    pytest.param(5, 5, False, NOW - 1,      LONG_AGO,        Fate.WAITS,  id="removed-just-now"),
+    pytest.param(3, 5, False, NOW - 1,      LONG_AGO,        Fate.WAITS,  id="removed-just-now-under-an-older-epoch"),
+    pytest.param(3, 5, False, NOW - DELAY,  LONG_AGO,        Fate.GOES,   id="removed-for-exactly-the-delay"),
+    pytest.param(4, 5, False, None,         LONG_AGO,        Fate.GOES,   id="staged-under-an-older-epoch"),
+    pytest.param(4, 5, False, None,         NOW - APPEND,    Fate.WAITS,  id="staged-lately-under-an-older-epoch"),
+    pytest.param(5, 5, False, None,         LONG_AGO,        Fate.ORPHAN, id="staged-under-this-epoch"),
+    pytest.param(5, 5, False, None,         NOW - 1,         Fate.WAITS,  id="staged-just-now"),
+    pytest.param(6, 5, False, None,         LONG_AGO,        Fate.STAYS,  id="staged-under-an-epoch-to-come"),
+    pytest.param(0, None, False, None,      LONG_AGO,        Fate.STAYS,  id="never-fenced"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("epoch, fence, is_named, removed_at_ms, written_at_ms, fate", FILES)
+def test_what_becomes_of_a_segment(epoch, fence, is_named, removed_at_ms, written_at_ms, fate):
+    file = FoundFile(name(epoch), 7, written_at_ms)
+    removed = {} if removed_at_ms is None else {file.name: removed_at_ms}
+    files = table(fence, named=[file.name] if is_named else [], removed=removed)
+
+    assert judge(file, files, TIMES).fate is fate
+
+
+@pytest.mark.parametrize(
+    "other", ["_0123.tmp", "part-0.parquet", "_last", "5-a.parquet", "../5-a-b.parquet"]
+)
+def test_what_is_no_replicas_file_stays(other):
+    files = table(9, removed={other: 0})
+
+    assert judge(FoundFile(other, 7, 0), files, TIMES).fate is Fate.STAYS
+
+
+def test_what_may_go_once_may_go_at_any_later_time():
+    """Fences only rise, no path is added again, and a named path that is removed has a tombstone."""
+    checked = 0
+    for epoch, fence, is_removed in product(range(3), range(4), (True, False)):
+        file = FoundFile(name(epoch), 7, 0)
+        removed = {file.name: 0} if is_removed else {}
+        if judge(file, table(fence, removed=removed), TIMES).fate is not Fate.GOES:
+            continue
+        for later, still in product(range(fence, 5), (removed, {})):
+            if still == {} and is_removed and later <= epoch:
+                continue  # the tombstone is forgotten: then it is an orphan until the next fence
+            checked += 1
+            assert judge(file, table(later, removed=still), TIMES).fate is Fate.GOES
+    assert checked == 106
+
+
+@pytest.mark.parametrize("fate_of_epoch, fate", [(4, Fate.GOES), (5, Fate.ORPHAN)])
+def test_a_time_from_the_far_future_says_nothing(fate_of_epoch, fate):
+    file = FoundFile(name(fate_of_epoch), 7, NOW + CLOCK_ERROR_MS + 1)
+
+    assert judge(file, table(), TIMES).fate is fate
+
+
+def test_a_file_that_waits_says_for_how_long():
+    file = FoundFile(name(4), 7, NOW - DELAY + 10)
+
+    verdict = judge(file, table(), TIMES)
+
+    assert (verdict.fate, verdict.wait_ms) == (Fate.WAITS, 10)
+
+
+def test_an_append_under_way_has_its_time_if_readers_have_none():
+    file = FoundFile(name(4), 7, NOW - APPEND + 10)
+    times = CleaningTimes(now_ms=NOW, delete_delay_ms=0, append_ms=APPEND)
+
+    assert judge(file, table(), times).fate is Fate.WAITS
