@@ -107,13 +107,14 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
+_NO_COMPACTION: Final = "compact: each record needs a key; nothing is compacted in this version"
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _HOUR_MS: Final = 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
-    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NOT_ENFORCED),
+    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NO_COMPACTION),
     # Kafka's default is a minute, which is all that a query over a view has here: Spark does not
     # plan it again. An hour at most: for two hours a table remembers when it removed a file.
     "file.delete.delay.ms": Setting("3600000", _integer(0, _HOUR_MS), True),

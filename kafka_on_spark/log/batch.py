@@ -149,6 +149,7 @@ class StagedBatch:
         renamed_from: Epoch in the files' first names, if the append went on under a later
             leadership and the files were renamed; None: they were not.
         writer: The writer, if older writers are to be fenced. It is not kept with the batch.
+        has_keyless: A record has no key, which a compacted topic refuses. It is not kept either.
     """
 
     segments: tuple[Segment, ...]
@@ -157,6 +158,7 @@ class StagedBatch:
     writer: WriterFence | None = None
     is_log_append_time: bool = False
     renamed_from: LeaderEpoch | None = None
+    has_keyless: bool = False
 
     def __post_init__(self) -> None:
         has_records = bool(self.segments) and all(each.record_count for each in self.segments)

@@ -37,7 +37,12 @@ from kafka_on_spark.service.append.acknowledging import (
 )
 from kafka_on_spark.service.append.appending import append_placed
 from kafka_on_spark.service.append.placing import LeaderFailure, place
-from kafka_on_spark.service.append.preconditions import check_ends, check_min_isr, check_replicas
+from kafka_on_spark.service.append.preconditions import (
+    check_ends,
+    check_keys,
+    check_min_isr,
+    check_replicas,
+)
 from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     AppendedPart,
@@ -146,11 +151,12 @@ class Appender:
         `other_ends`: where partitions that get no record must end, of a conditional append.
 
         Raises:
-            NotEnoughReplicasError, UnexpectedOffsetError: Nothing was appended.
+            NotEnoughReplicasError, UnexpectedOffsetError, InvalidRecordError: Nothing was appended.
         """
         image = self._metadata.image
         if acks == "all":
             check_replicas(image, parts)
+        check_keys(image, parts)
         check_ends(image, self._replicas, parts, other_ends or {})
         pending = {part.key: _Pending(part) for part in parts}
         answers: _Answers = {}
@@ -241,6 +247,8 @@ class Appender:
         is_appended = each.is_appended or each.may_be_appended
         if acks == "all":
             check_min_isr(image, key, partition, is_appended=is_appended)
+        if not is_appended:
+            check_keys(image, [each.part])
         return place(
             image,
             each.part,

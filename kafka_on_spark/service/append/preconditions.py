@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
+    InvalidRecordError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     UnexpectedOffsetError,
@@ -48,6 +50,24 @@ def check_min_isr(
         return
     kind = NotEnoughReplicasAfterAppendError if is_appended else NotEnoughReplicasError
     raise kind(too_few_in_sync(image, key, partition))
+
+
+def check_keys(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
+    """Check that a compacted topic gets records with keys only (KIP-135).
+
+    Raises:
+        InvalidRecordError: A record has none, and nothing was written.
+    """
+    for part in parts:
+        if not part.batch.has_keyless or part.key.topic_id not in image.topics:
+            continue
+        settings = image.settings(part.key.topic_id)
+        if is_compacted(settings):
+            raise InvalidRecordError(
+                f"a record for {image.name_of(part.key)} has no key, and its topic is compacted"
+                f" (cleanup.policy={settings.text('cleanup.policy')}): give each record a key, or"
+                " alter the setting"
+            )
 
 
 def check_ends(

@@ -214,7 +214,10 @@ class Stager:
             for part in parts:
                 segment, content = new_segment(part, target.leader_epoch)
                 staged = StagedSegment(
-                    partition=number, segment=segment, payload_digest=self._digests.pop(number, 0)
+                    partition=number,
+                    segment=segment,
+                    payload_digest=self._digests.pop(number, 0),
+                    has_keyless=part.column("key").null_count > 0,
                 )
                 put = _folder_threads().submit(
                     _put, target, segment, content, self._options, flushes_folder=is_whole

@@ -86,6 +86,7 @@ class StagedSegment:
         partition: Its partition; -1 with a refusal.
         segment: The file; None with a refusal.
         payload_digest: Of its records.
+        has_keyless: One of them has no key.
         holders: Brokers whose roots have it.
         error_code: Why the task refused, or NO_ERROR.
         error: The same in words.
@@ -94,6 +95,7 @@ class StagedSegment:
     partition: int
     segment: Segment | None
     payload_digest: int = 0
+    has_keyless: bool = False
     holders: tuple[BrokerId, ...] = ()
     error_code: int = NO_ERROR
     error: str | None = None
@@ -309,6 +311,7 @@ def _part(
             partition_count=len(order.targets),
             producer=None if producer is None else _stamp(producer, rows),
             is_log_append_time=is_append_time,
+            has_keyless=any(row.has_keyless for row in rows),
         ),
         holders=tuple(each for each in _members(target) if each.broker_id in holders),
         expected_offset=None if expected is None else Offset(expected),
