@@ -124,8 +124,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max.message.bytes": Setting("1048588", _integer(0, _INT_MAX), True),
     "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
     "min.insync.replicas": Setting("1", _integer(1, _INT_MAX), True),
-    "retention.bytes": Setting("-1", _integer(-1), True, _NOT_ENFORCED),
-    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
+    "retention.bytes": Setting("-1", _integer(-1), True),
+    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True),
     "segment.bytes": Setting("1073741824", _integer(1024 * 1024, _INT_MAX), True),
     "unclean.leader.election.enable": Setting("false", _boolean, True),
     # Replicas whose copying counts against the two rates below. Kafka's default names none, so
@@ -190,6 +190,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "replica.fetch.max.bytes": Setting("1048576", _integer(0, _INT_MAX)),
     "replica.lag.time.max.ms": Setting("30000", _integer(1)),
     "replica.lag.max.bytes": Setting("-1", _integer(-1)),
+    # How often a process looks at a partition for what retention deletes.
+    "log.retention.check.interval.ms": Setting("300000", _integer(1)),
     # Bytes a second, of all tasks of a job together; the default is no limit.
     "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
     "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),

@@ -27,6 +27,7 @@ class Upkeep:
         configs: Mapping[str, object] | None,
     ) -> ReplicationReport:
         report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+        self._services.retention.run_share(topics)
         self._services.upkeep.run_share(topics)
         return report
 
@@ -36,10 +37,14 @@ class Upkeep:
         is_dry_run: bool,
         after_part: Callable[[int, int], None] | None,
     ) -> UpkeepReport:
-        self._services.metadata.check_open()
-        return self._services.upkeep.run_all(
+        services = self._services
+        services.metadata.check_open()
+        # What is deleted need not be merged before.
+        retained = services.retention.run_all(topics, is_dry_run=is_dry_run)
+        done = services.upkeep.run_all(
             topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
         )
+        return UpkeepReport(rows=retained).plus(done)
 
     def fsck(self, deep: bool) -> FsckReport:
         services = self._services

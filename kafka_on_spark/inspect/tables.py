@@ -49,7 +49,7 @@ def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -
             "metadata_offset": entry.metadata_offset,
         }
         for entry in entries
-        if broker is None or broker in entry.replicas
+        if not entry.is_deletion and (broker is None or broker in entry.replicas)
     ]
     return _frame(rows, ISR_COLUMNS)
 

@@ -20,7 +20,7 @@ def test_topic_is_created_as_asked_and_described(call, cluster):
     assert described["configs"] == {"min.insync.replicas": "2", "retention.ms": "5"}
     assert [each["replicas"] for each in described["partitions"]] == [[1, 2, 3], [2, 3, 4]]
     assert [each["leader"] for each in described["partitions"]] == [1, 2]
-    assert "retention.ms: recorded and shown; not enforced" in described["notes"][0]
+    assert described["notes"] == []
 
 
 def test_description_for_people_has_a_line_for_the_topic_and_one_a_partition(call, new_topic):
@@ -232,7 +232,7 @@ def test_all_settings_that_hold_are_shown_with_where_they_come_from(call, new_to
 
     sources = {each["name"]: each["source"] for each in everything}
     assert sources["min.insync.replicas"] == "topic"
-    assert sources["retention.ms"] == "default"
+    assert sources["retention.bytes"] == "default"
     assert "broker.session.timeout.ms" not in sources
     assert {each["name"]: each["value"] for each in of_cluster}[
         "broker.session.timeout.ms"

@@ -22,6 +22,8 @@ FAST = {
     "replica.verdict.delay.ms": "100",
     # Leaders move back when a test asks for it.
     "leader.imbalance.per.broker.percentage": "100",
+    # Records have timestamps of their own, which may be long ago.
+    "retention.ms": "-1",
 }
 
 

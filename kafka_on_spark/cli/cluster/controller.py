@@ -96,6 +96,7 @@ def _run(session: Session, seconds: float | None) -> None:
                 "fenced": list(report.fenced),
                 "unfenced": list(report.unfenced),
                 "leaders_moved": report.leaders_moved,
+                "records_deleted": report.records_deleted,
             }
         )
         return
@@ -103,6 +104,11 @@ def _run(session: Session, seconds: float | None) -> None:
         f"{report.passes} {'pass' if report.passes == 1 else 'passes'}:"
         f" fenced {_names(report.fenced)}, came back {_names(report.unfenced)},"
         f" {plural(report.leaders_moved, 'partition')} with another leader."
+        + (
+            f" Retention deleted {plural(report.records_deleted, 'record')}."
+            if report.records_deleted
+            else ""
+        )
     )
 
 

@@ -41,6 +41,7 @@ from kafka_on_spark.service.probing.probes import (
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.service.retain.retention import Retention
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class ControllerReport:
         passes: How many passes were made.
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
         denied: Brokers whose roots refuse this process, so that it can't judge them.
+        records_deleted: Records that retention deleted, in all partitions.
     """
 
     fenced: tuple[BrokerId, ...] = ()
@@ -75,6 +77,7 @@ class ControllerReport:
     passes: int = 0
     tables_removed: int = 0
     denied: tuple[BrokerId, ...] = ()
+    records_deleted: int = 0
 
 
 @dataclass(slots=True)
@@ -85,6 +88,7 @@ class _Tally:
     passes: int = 0
     removed: int = 0
     denied: list[BrokerId] = field(default_factory=list)
+    records_deleted: int = 0
 
 
 def duration_ms(seconds: float | None) -> int | None:
@@ -116,6 +120,7 @@ class ControllerLoop:
         clean: Clean | None = None,
         maintain: Maintain = lambda: None,
         run_commands: RunFetches = lambda orders: [],
+        retention: Retention | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -128,6 +133,7 @@ class ControllerLoop:
         self._lost_inspector = lost_inspector
         self._clean = clean
         self._maintain = maintain
+        self._retention = retention
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
         self._tally = _Tally()
@@ -164,6 +170,7 @@ class ControllerLoop:
             passes=self._tally.passes,
             tables_removed=self._tally.removed,
             denied=tuple(self._tally.denied),
+            records_deleted=self._tally.records_deleted,
         )
 
     @property
@@ -231,6 +238,9 @@ class ControllerLoop:
         self._commit_until_stable(advance_reassignments)
         self._balance_leaders()
         self._commands.send(self._metadata.image)
+        if self._retention is not None:
+            retained = self._retention.run(submit=self._submit)
+            self._tally.records_deleted += retained.deleted_records
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
         self._maintain()

@@ -1,4 +1,4 @@
-"""The history of partitions (leaders, ISRs, epochs and causes) and of brokers.
+"""The history of partitions (leaders, ISRs, epochs, log starts and causes) and of brokers.
 
 Replays the metadata log; SQL over the metadata table gives the same.
 """
@@ -14,6 +14,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,
+    HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
@@ -27,7 +28,7 @@ from kafka_on_spark.query.moments import time_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One change of a partition's registration, and what it led to.
+    """One change of a partition's registration or of its log start, and what it led to.
 
     Attributes:
         time: When it was committed, UTC.
@@ -39,6 +40,8 @@ class HistoryEntry:
         isr: The replicas in sync from now on.
         replicas: The brokers assigned from now on; none once the partition is deleted.
         high_watermark: The high watermark that the metadata had then.
+        log_start_offset: The first offset that is kept from now on.
+        is_deletion: The log start alone changed: retention or delete-records deleted records.
         cause: The reason, in words.
         metadata_offset: Offset of the record in the metadata log.
     """
@@ -54,6 +57,8 @@ class HistoryEntry:
     high_watermark: Offset
     cause: str | None
     metadata_offset: Offset
+    log_start_offset: Offset = Offset(0)
+    is_deletion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +98,14 @@ def partition_history(
             for key in _deleted_keys(record, before):
                 if topic_id in (None, key.topic_id) and partition in (None, key.partition):
                     entries.append(_last_entry(place, key, record, before))
-            if not isinstance(record, PartitionRecord | PartitionChangeRecord):
+            changed = _changed_key(record, before, image)
+            if changed is None or topic_id not in (None, changed.topic_id):
                 continue
-            if topic_id not in (None, record.topic_id) or partition not in (None, record.partition):
-                continue
-            registration = image.partition(record.key)
-            if registration is not None:
-                entries.append(_entry(place, record, image, registration))
+            registration = image.partition(changed)
+            if registration is not None and partition in (None, changed.partition):
+                entry = _entry_of(place, changed, record.cause, image, registration)
+                is_deletion = isinstance(record, HighWatermarkRecord)
+                entries.append(replace(entry, is_deletion=is_deletion))
     return entries
 
 
@@ -153,6 +159,20 @@ def _deleted_keys(record: Record, before: MetadataImage) -> Iterable[PartitionKe
             yield PartitionKey(record.topic_id, number)
 
 
+def _changed_key(
+    record: Record, before: MetadataImage, after: MetadataImage
+) -> PartitionKey | None:
+    """Return the partition whose registration or log start `record` changes."""
+    if isinstance(record, PartitionRecord | PartitionChangeRecord):
+        return record.key
+    if not isinstance(record, HighWatermarkRecord) or record.log_start_offset is None:
+        return None
+    was, now = before.partition(record.key), after.partition(record.key)
+    if was is None or now is None or now.log_start_offset == was.log_start_offset:
+        return None
+    return record.key
+
+
 def _last_entry(
     place: _RecordPlace, key: PartitionKey, record: Record, before: MetadataImage
 ) -> HistoryEntry:
@@ -160,15 +180,6 @@ def _last_entry(
     assert registration is not None, "a deleted partition existed before"
     entry = _entry_of(place, key, record.cause, before, registration)
     return replace(entry, leader=None, isr=(), replicas=())
-
-
-def _entry(
-    place: _RecordPlace,
-    record: PartitionRecord | PartitionChangeRecord,
-    image: MetadataImage,
-    registration: PartitionRegistration,
-) -> HistoryEntry:
-    return _entry_of(place, record.key, record.cause, image, registration)
 
 
 def _entry_of(
@@ -188,6 +199,7 @@ def _entry_of(
         isr=tuple(sorted(registration.isr)),
         replicas=registration.replicas,
         high_watermark=registration.high_watermark,
+        log_start_offset=registration.log_start_offset,
         cause=cause,
         metadata_offset=place.offset,
     )

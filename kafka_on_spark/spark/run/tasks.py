@@ -35,9 +35,11 @@ from kafka_on_spark.service.replicate.partition_inspection import (
     PartitionFetches,
     inspect_partition,
 )
+from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
@@ -95,6 +97,15 @@ def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> C
 def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
     """Advance one replica's log start to drop deleted records."""
     return run_log_start(order, replica_store(options))
+
+
+def look_task(order: LookOrder, options: StorageOptions) -> LookResult:
+    """Say what retention may delete of one leader's log."""
+
+    def now_ms(address: ReplicaAddress) -> int:
+        return root_now_ms(address.root, address.directory_id, options)
+
+    return run_look(order, replica_store(options), now_ms)
 
 
 def inspect_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:

@@ -43,6 +43,7 @@ from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -50,7 +51,7 @@ from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.spark.wiring.upkeep import replica_upkeep
+from kafka_on_spark.spark.wiring.upkeep import replica_upkeep, retention_of
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -101,6 +102,7 @@ class Services:
         second_inspections: Inspects again what this process has found bad once.
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
+        retention: Deletes what is too old or too much, a share in each pass and round.
     """
 
     options: StorageOptions
@@ -119,6 +121,7 @@ class Services:
     cleaner: Cleaner
     upkeep: ReplicaUpkeep
     lost_inspector: LostReplicaInspector
+    retention: Retention
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
@@ -201,6 +204,7 @@ class Services:
             ),
             upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
+            retention=retention_of(metadata, clock, tasks, timeout_ms=timeout_ms),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,
@@ -274,6 +278,7 @@ class Services:
             clean=self.cleaner.clean if dry_run is None else None,
             maintain=self.upkeep.run_share if dry_run is None else lambda: None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
+            retention=self.retention if dry_run is None else None,
         )
 
     @property

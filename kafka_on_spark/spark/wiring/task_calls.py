@@ -19,6 +19,7 @@ from kafka_on_spark.service.replica.log_starts import LogStartOrder
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.inspecting_lost import InspectLostOrder, InspectLostResult
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
 from kafka_on_spark.spark.run.tasks import (
     create_replica_task,
     fetch_task,
@@ -27,6 +28,7 @@ from kafka_on_spark.spark.run.tasks import (
     inspect_task,
     list_task,
     log_start_task,
+    look_task,
     probe_task,
     remove_task,
     size_task,
@@ -39,6 +41,9 @@ Result = TypeVar("Result")
 
 LOCAL_CREATIONS_MAX: Final = 32
 """So few tables are created in this process faster than a Spark job begins."""
+
+LOCAL_LOOKS_MAX: Final = 8
+"""So few logs are looked at in this process faster than a Spark job begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,13 @@ class TaskCalls:
     def measure(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
         """Return the bytes of replicas."""
         return self.runner.run(partial(size_task, options=self.options), orders)
+
+    def look_at_leaders(self, orders: Sequence[LookOrder]) -> list[LookResult]:
+        """Say what retention may delete of leaders' logs."""
+        look = partial(look_task, options=self.options)
+        if len(orders) <= LOCAL_LOOKS_MAX:
+            return self.in_threads(look, orders)
+        return self.runner.run(look, orders)
 
     def advance_log_starts(self, orders: Sequence[LogStartOrder]) -> list[str | None]:
         """Have replicas drop the records below their partitions' log starts."""

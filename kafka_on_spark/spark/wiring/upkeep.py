@@ -1,4 +1,4 @@
-"""Wires the upkeep of replicas to its tasks, and to the hint at how far it has come."""
+"""Wires retention and the upkeep of replicas to their tasks, and to a hint at how far it is."""
 
 import random
 
@@ -6,6 +6,7 @@ from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.metadata.sweep_hint import UPKEEP_NAME, FileSweepHints
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -22,3 +23,17 @@ def replica_upkeep(
     hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
     return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain)
+
+
+def retention_of(
+    metadata: MetadataDecider, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
+) -> Retention:
+    """Return the retention of this process."""
+    return Retention(
+        metadata,
+        clock,
+        run_looks=tasks.look_at_leaders,
+        run_log_starts=tasks.advance_log_starts,
+        random_below=random.randrange,
+        timeout_ms=timeout_ms,
+    )

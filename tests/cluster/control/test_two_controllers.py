@@ -180,7 +180,7 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
         cluster.append("orders", [(b"key", b"value", None, None, 0)])
         assert cluster.add_partitions("orders", to=3) == 1
         assert cluster.remove_partitions("orders", to=2) == 1
-        cluster.alter_topic_configs("orders", {"retention.ms": 5})
+        cluster.alter_topic_configs("orders", {"retention.ms": 86_400_000})
         cluster.alter_cluster_configs({"num.partitions": 2})
         assert cluster.delete_records({("orders", 0): -1}) == {("orders", 0): 1}
         assert cluster.reassign({("orders", 0): [1, 3]}) == [("orders", 0)]

@@ -1,5 +1,7 @@
 """Roots on S3: the self-test, the files, and the logs of replicas and metadata."""
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -15,6 +17,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
 from kafka_on_spark.storage.identity import root_identity
+from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import prepare_root, probe_root, read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
@@ -81,6 +84,7 @@ def test_store_with_atomic_puts_passes_and_keeps_its_identity(root, options, fil
     assert read_identity(root, options) == identity
     assert files.names(root) == ["meta.properties"]
     probe_root(root, identity.directory_id, options)
+    assert abs(root_now_ms(root, identity.directory_id, options) / 1000 - time.time()) < 60
     assert files.names(root) == ["meta.properties"]
 
 

@@ -1,15 +1,11 @@
-"""The kind of file 07 about retention, and Kafka's rule of it.
-
-The rule stands here, and not in the product: this version records the settings and obeys none. The
-vectors hold the rule for the version that does.
-"""
+"""The kind of file 07 about retention."""
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.partitions.log_start import raise_log_start
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.partitions.log_start import LeaderLook, raise_log_start, retain
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.retention import limits_of, retained
 from tests.builders import KEY
 from tests.conformance.logs import batch_of, log_of
 from tests.conformance.runner import Adapter
@@ -39,7 +35,7 @@ class Retention(Adapter):
         listed = segments or [[each, 1] for each in range(log_end_offset)]
         timestamps = _timestamps(0 if all_expired else record_timestamps, len(listed))
         batches = [
-            batch_of(base, 0, count, timestamp_ms=time_ms)
+            batch_of(base, 0, count, timestamp_ms=time_ms, appended_at_ms=NOW_MS)
             for (base, count), time_ms in zip(listed, timestamps, strict=True)
         ]
         configs = {
@@ -55,11 +51,14 @@ class Retention(Adapter):
         )
 
     def op_delete_old_segments(self):
-        self._apply(apply_retention(self.world.image, KEY, self.world.leader, now_ms=NOW_MS))
+        look = look_at(self.world, NOW_MS)
+        if look is not None:
+            self._apply(retain(self.world.image, [look]).records)
         return self._about()
 
     def op_advance_log_start(self, offset):
-        self._apply(raise_log_start(self.world.image, KEY, Offset(offset)))
+        raised = raise_log_start(self.world.image, KEY, Offset(offset), "as the vector says")
+        self._apply(raised.records)
         return self._about()
 
     def op_for_hw_0_to_100_delete_old_segments(self):
@@ -71,9 +70,10 @@ class Retention(Adapter):
             is_held &= self.world.leader.log_start_offset <= high_watermark
         return {"invariant": "log_start_offset <= high_watermark" if is_held else "broken"}
 
-    def _apply(self, result):
-        self.world.commit(*result.records)
-        change = operations.advance_log_start(self.world.leader, result.response)
+    def _apply(self, records):
+        self.world.commit(*records)
+        start_offset = self.world.partition.log_start_offset
+        change = operations.advance_log_start(self.world.leader, start_offset)
         if change is not None:
             self.world.leader = self.world.leader.apply(change)
 
@@ -100,49 +100,25 @@ def _records(given):
     return int(str(given).split()[0])
 
 
-def apply_retention(image, key, leader, *, now_ms):
-    """Decide what retention.ms and retention.bytes delete of a log as its leader has it.
-
-    Answer: the log start afterwards. A topic that is only compacted keeps everything.
-    """
-    settings = image.settings(key.topic_id)
-    partition = image.partition(key)
-    if "delete" not in settings.text("cleanup.policy").split(","):
-        return ControllerResult([], partition.log_start_offset)
-    start_offset = retained_from(
-        leader,
+def look_at(world, now_ms):
+    """Return what a task sees in the leader's log; None where retention has no limits."""
+    limits = limits_of(world.image.settings(KEY.topic_id))
+    partition = world.partition
+    if limits is None:
+        return None
+    found = retained(
+        world.leader,
+        limits,
+        log_start_offset=partition.log_start_offset,
         high_watermark=partition.high_watermark,
         now_ms=now_ms,
-        retention_ms=_bound(settings.integer("retention.ms")),
-        retention_bytes=_bound(settings.integer("retention.bytes")),
     )
-    return raise_log_start(image, key, start_offset)
-
-
-def retained_from(state, *, high_watermark, now_ms, retention_ms, retention_bytes):
-    """Return the log start that retention leads to: it removes whole batches, the oldest first.
-
-    A batch is removed while the batches after it have at least `retention_bytes`, or if its newest
-    record is older than `retention_ms`; None sets no bound. A batch that is not wholly below the
-    high watermark stays, and every batch after it. Source: UnifiedLog.deleteOldSegments.
-    """
-    kept = [batch for batch in state.batches if batch.end_offset > state.log_start_offset]
-    surplus = sum(batch.size_bytes for batch in kept) - (retention_bytes or 0)
-    start_offset = state.log_start_offset
-    for batch in kept:
-        surplus -= batch.size_bytes
-        is_surplus = retention_bytes is not None and surplus >= 0
-        is_expired = retention_ms is not None and _newest_ms(batch) < now_ms - retention_ms
-        if batch.end_offset > high_watermark or not (is_surplus or is_expired):
-            break
-        start_offset = batch.end_offset
-    return start_offset
-
-
-def _newest_ms(batch):
-    return max(segment.timestamp_max_us for segment in batch.segments) // 1000
-
-
-def _bound(setting):
-    """Return a retention setting's bound; -1 stands for none."""
-    return None if setting < 0 else setting
+    return LeaderLook(
+        key=KEY,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        log_start_offset=partition.log_start_offset,
+        limits=limits,
+        now_ms=now_ms,
+        found=found,
+    )

@@ -61,7 +61,7 @@ def test_partition_that_is_gone_is_unknown():
 
 
 def test_decision_on_a_partition_that_changed_since_says_nothing():
-    result = raise_log_start(image(), KEY, 5)
+    result = raise_log_start(image(), KEY, 5, "as asked")
     changed = image_of(partition("1 2 3", hw=8, leo=10, start=2, version=10))
 
     assert after(changed, result) == 2

@@ -1,0 +1,108 @@
+"""One look at a leader's log: what retention may delete of it. A task, one partition each.
+
+A wrong clock must not delete: what looks too old by the clock of the process that decides is judged
+again by the root's, if that is behind.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.partitions.log_start import LeaderLook
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.retention import Retained, RetentionLimits, retained
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.replica.log_starts import advance_to
+from kafka_on_spark.service.replica.replica_operations import check_complete
+
+RootNow = Callable[[ReplicaAddress], int]
+"""Returns the time of a replica's root, ms: the modification time of a file that it writes there.
+Raises KafkaStorageError if the root does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookOrder:
+    """A partition, its leader's replica, its limits, and the time of the process that decides.
+
+    `is_dry_run`: a log start that was decided before is not applied.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    address: ReplicaAddress
+    limits: RetentionLimits
+    now_ms: int
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookResult:
+    """What was seen; None: it could not be, for `error`."""
+
+    look: LeaderLook | None = None
+    error: str | None = None
+
+
+def plan_look(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    limits: RetentionLimits,
+    now_ms: int,
+) -> LookOrder:
+    """Return the order to look at the leader of `partition`, which has one."""
+    assert partition.leader is not None
+    return LookOrder(
+        key=key,
+        partition=partition,
+        address=address_of(image, key, partition, partition.leader),
+        limits=limits,
+        now_ms=now_ms,
+    )
+
+
+def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> LookResult:
+    """Look at one leader's log; return what may be deleted of it, or why that can't be said.
+
+    Only a table that is fenced at the leadership of the order, and that proves to have all that is
+    committed, says anything. It also applies the log start that was decided before.
+    """
+    partition = order.partition
+    try:
+        replica = replicas.open(order.address)
+        state = replica.load()
+        check_leader_epoch(state.leader_epoch, partition.leader_epoch)
+        check_complete(state, partition)
+        if not order.is_dry_run:
+            state = advance_to(replica, state, partition.log_start_offset)
+        now_ms = order.now_ms
+
+        def found_at(time_ms: int) -> Retained:
+            return retained(
+                state,
+                order.limits,
+                log_start_offset=partition.log_start_offset,
+                high_watermark=partition.high_watermark,
+                now_ms=time_ms,
+            )
+
+        found = found_at(now_ms)
+        if found.newest_ms is not None:
+            now_ms = min(now_ms, root_now_ms(order.address))
+            found = found_at(now_ms)
+    except KafkaOnSparkError as error:
+        return LookResult(error=error.message)
+    look = LeaderLook(
+        key=order.key,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        log_start_offset=partition.log_start_offset,
+        limits=order.limits,
+        now_ms=now_ms,
+        found=found,
+    )
+    return LookResult(look=look)

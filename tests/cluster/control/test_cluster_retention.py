@@ -1,0 +1,169 @@
+"""Retention on disks: what is too old or too much goes, from every replica, and is told of."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kafka_on_spark import Record
+from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark.storage.calls.clock import SystemClock
+from tests.cluster.disks import new_disks, partition_of, values_of
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def disks():
+    with new_disks(
+        configs={"log.retention.check.interval.ms": "1", "retention.ms": 7 * 24 * HOUR_MS}
+    ) as disks:
+        yield disks
+
+
+@pytest.fixture
+def cluster(disks):
+    """A topic with a record of two hours ago, one of now, and one more of now."""
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    for value, hours in ((b"old", 2), (b"new", 0), (b"newest", 0)):
+        stamped = datetime.now(UTC) - timedelta(hours=hours)
+        disks.cluster.append("orders", [Record(b"k", value, timestamp=stamped)])
+    return disks.cluster
+
+
+def start_of(cluster):
+    return partition_of(cluster, "orders").log_start_offset
+
+
+# fmt: off
+WAYS = [
+    pytest.param(lambda cluster: cluster.run_controller(), id="a-controller-s-pass"),
+    pytest.param(lambda cluster: cluster.replicate(),      id="a-round-without-a-controller"),
+    pytest.param(lambda cluster: cluster.maintain(),       id="maintain"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("look", WAYS)
+def test_what_is_too_old_goes_from_every_replica(disks, cluster, look):
+    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
+
+    look(cluster)
+
+    assert values_of(cluster, "orders") == [b"new", b"newest"]
+    assert [disks.values_on(each, "orders") for each in (1, 2, 3)] == [[b"new", b"newest"]] * 3
+    assert cluster.offsets("orders")[0].log_start_offset == 1
+    assert cluster.fsck().findings == ()
+
+
+def test_history_says_what_was_deleted_and_why(cluster):
+    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
+    cluster.run_controller()
+    cluster.delete_records({("orders", 0): 2})
+
+    aged, asked = (entry for entry in cluster.history("orders") if entry.is_deletion)
+
+    assert (aged.log_start_offset, asked.log_start_offset) == (1, 2)
+    assert "those below 1 are older than retention.ms=3600000, the newest of them 720" in aged.cause
+    assert "the next ones are due at" in aged.cause
+    assert asked.cause == "delete-records: everything below 2"
+
+
+def test_a_default_of_seven_days_holds_as_in_kafka(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    stamped = datetime.now(UTC) - timedelta(days=8)
+    cluster.append("orders", [Record(b"k", b"old", timestamp=stamped)])
+
+    assert cluster.run_controller().records_deleted == 1
+    assert values_of(cluster, "orders") == []
+
+
+def test_what_is_too_much_goes_and_a_changed_limit_holds_at_once(cluster):
+    cluster.alter_topic_configs("orders", {"retention.bytes": 10**9})
+    cluster.run_controller()
+    assert start_of(cluster) == 0
+
+    cluster.alter_topic_configs("orders", {"retention.bytes": 1})
+    cluster.run_controller()
+    assert values_of(cluster, "orders") == [b"newest"]
+
+    cluster.alter_topic_configs("orders", {"retention.bytes": 0})
+    cluster.run_controller()
+    assert values_of(cluster, "orders") == []
+
+
+def test_an_emptied_log_goes_on_where_it_ended_under_the_same_epochs(disks, cluster):
+    cluster.append("orders", [(b"k", b"a")], producer_id="p", sequence=7)
+    cluster.alter_topic_configs("orders", {"retention.bytes": 0})
+    cluster.run_controller()
+    before = partition_of(cluster, "orders")
+    assert before.log_start_offset == before.high_watermark == 4
+
+    again = cluster.append("orders", [(b"k", b"a")], producer_id="p", sequence=7)
+    cluster.alter_topic_configs("orders", {"retention.bytes": -1})
+    added = cluster.append("orders", [(b"k", b"b")])
+
+    assert again.partitions[0].is_duplicate
+    assert added.partitions[0].base_offset == 4
+    assert values_of(cluster, "orders") == [b"b"]
+    disks.take_away(1)
+    cluster.run_controller()
+    assert values_of(cluster, "orders") == [b"b"]
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate()
+    assert cluster.fsck().findings == ()
+
+
+def test_a_topic_that_is_compacted_only_keeps_what_is_old(cluster):
+    configs = {"cleanup.policy": "compact", "retention.ms": 1, "retention.bytes": 0}
+    cluster.alter_topic_configs("orders", configs)
+
+    cluster.run_controller()
+    assert start_of(cluster) == 0
+
+    cluster.alter_topic_configs("orders", {"cleanup.policy": "compact,delete"})
+    cluster.run_controller()
+    assert start_of(cluster) == 3
+
+
+def test_a_clock_that_is_ahead_deletes_nothing_since_the_disk_s_is_right(cluster, monkeypatch):
+    real = SystemClock.now_ms
+    monkeypatch.setattr(SystemClock, "now_ms", lambda self: real(self) + 10**12)
+
+    cluster.run_controller()
+
+    assert start_of(cluster) == 0
+
+
+def test_a_leader_that_is_away_is_looked_at_when_another_leads(disks, cluster):
+    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
+    disks.take_away(1)
+    cluster.run_controller()  # fails over, and looks at the new leader
+    cluster.run_controller()
+
+    assert values_of(cluster, "orders") == [b"new", b"newest"]
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate()
+    assert disks.values_on(1, "orders") == [b"new", b"newest"]
+    assert cluster.fsck().findings == ()
+
+
+def test_a_dry_run_says_what_is_due_and_deletes_nothing(cluster):
+    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
+
+    rows = [row for row in cluster.maintain(is_dry_run=True).rows if row.kind == "retention"]
+
+    assert [(row.topic, row.partition, row.broker_id, row.count) for row in rows] == [
+        ("orders", 0, 1, 1)
+    ]
+    assert start_of(cluster) == 0
+
+
+def test_a_read_from_a_start_that_is_gone_says_so(cluster):
+    cluster.alter_topic_configs("orders", {"retention.ms": HOUR_MS})
+    cluster.run_controller()
+
+    with pytest.raises(OffsetOutOfRangeError):
+        cluster.read("orders", start={0: 0})
