@@ -38,9 +38,10 @@ def quick() -> Iterator[None]:
 def _once(compute: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[tuple[Any, ...], Any] = {}
 
-    def remembered(*arguments: Any) -> Any:
-        if arguments not in known:
-            known[arguments] = compute(*arguments)
-        return known[arguments]
+    def remembered(*arguments: Any, **options: Any) -> Any:
+        asked = (arguments, tuple(sorted(options.items())))
+        if asked not in known:
+            known[asked] = compute(*arguments, **options)
+        return known[asked]
 
     return remembered
