@@ -191,7 +191,7 @@ class OutOfOrderSequenceError(ProtocolError):
 
 
 class DuplicateSequenceError(ProtocolError):
-    """The sequence was appended before with other records: a retry that changed its payload."""
+    """The sequence was appended before with other records."""
 
     code = 46
 
@@ -232,6 +232,12 @@ class RecordExpiredError(ProtocolError, TimeoutError):
 
     code = 1009
     is_retriable = True
+
+
+class UnknownProducerIdError(ProtocolError):
+    """The producer id has expired, or nobody knows whether its sequence stands in the log."""
+
+    code = 59
 
 
 class ReassignmentInProgressError(ProtocolError):
@@ -366,18 +372,14 @@ class WrongJarError(KafkaOnSparkError):
     """A jar for Spark is not the one that was tested. Spark is not started."""
 
 
+_CLOSED: Final = "the cluster was closed by this process: open it again with Cluster.open"
+
+
 class ClusterClosedError(KafkaOnSparkError):
-    """This process has closed the cluster; any further request needs it opened again.
+    """This process has closed the cluster; any further request needs it opened again. Requests of
+    other threads at that moment may have taken effect."""
 
-    Requests of other threads at that moment may have taken effect.
-    """
-
-    def __init__(
-        self,
-        message: str = "the cluster was closed by this process: open it again with Cluster.open",
-        /,
-        **context: object,
-    ) -> None:
+    def __init__(self, message: str = _CLOSED, /, **context: object) -> None:
         super().__init__(message, **context)
 
 
@@ -392,8 +394,6 @@ ERROR_BY_CODE: Final = {
     for kind in ProtocolError.__subclasses__()
     for cls in (kind, *kind.__subclasses__())
 }
-ERROR_NAME_BY_CODE: Final = {
-    NO_ERROR: "NONE",
-    UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",
-    **{code: cls.__name__.removesuffix("Error") for code, cls in ERROR_BY_CODE.items()},
+ERROR_NAME_BY_CODE: Final = {NO_ERROR: "NONE", UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR"} | {
+    code: cls.__name__.removesuffix("Error") for code, cls in ERROR_BY_CODE.items()
 }

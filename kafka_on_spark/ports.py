@@ -11,6 +11,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.log.producers import ProducerEntries
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
@@ -40,6 +41,9 @@ class ReplicaLog(Protocol):
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         """Commit `change` at the version after `state`; return the state that it leads to.
+
+        The producer entries of a change are a file of their own, which is durable before the
+        commit that names it.
 
         Raises:
             CommitConflictError: The table had moved on. `change` is not in it.
@@ -264,6 +268,15 @@ class ReplicaArchive(Protocol):
 
     def file_names(self, address: ReplicaAddress) -> list[str]:
         """Return the names of the files in a replica's folder."""
+        ...
+
+    def producers(self, address: ReplicaAddress, number: int) -> ProducerEntries:
+        """Return the entries in a replica's producer-state file.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+            KafkaStorageError: The root does not answer.
+        """
         ...
 
     def segment_flaw(self, address: ReplicaAddress, file: "FileEntry") -> str | None:

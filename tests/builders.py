@@ -36,7 +36,8 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.merged_segment import MergedSegment
-from kafka_on_spark.log.state import ProducerCounter, ReplicaIdentity, ReplicaState
+from kafka_on_spark.log.producers import LastAppend, ProducerEntries, ProducerEntry
+from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -226,6 +227,30 @@ def stamp(sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7
     )
 
 
+def entry(
+    sequence: int | None = None,
+    *,
+    epoch: int = 0,
+    base: int = 0,
+    count: int = 1,
+    digest: int = 7,
+    partitions: int = 1,
+    unknown_to: int = -1,
+) -> ProducerEntry:
+    """Return what a log keeps of a producer whose append `sequence` has no header any more."""
+    last = sequence is not None and LastAppend(
+        sequence=sequence,
+        base_offset=Offset(base),
+        record_count=count,
+        payload_digest=digest,
+        partition_count=partitions,
+        appended_at_ms=NOW_MS,
+    )
+    return ProducerEntry(
+        producer_epoch=ProducerEpoch(epoch), last=last or None, unknown_to=unknown_to
+    )
+
+
 def segment(name: str, count: int = 1, *, epoch: int = 0) -> Segment:
     """Return a segment file staged under `epoch`; the same name is the same file."""
     return Segment(
@@ -291,7 +316,7 @@ def log(
     start: int | None = None,
     fence: int | str | None = FIRST,
     stamps: Mapping[str, ProducerStamp] | None = None,
-    producers: Mapping[str, ProducerCounter] | None = None,
+    producers: ProducerEntries | None = None,
     version: int = 0,
     chain_before: ChainDigest = NO_CHAIN,
 ) -> ReplicaState:

@@ -23,6 +23,7 @@ from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result
@@ -79,6 +80,7 @@ class _Table:
     identity: ReplicaIdentity
     leader_epoch: LeaderEpoch | None = None
     changes: list[LogChange] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     is_damaged: bool = False
 
     def state(self) -> ReplicaState:
@@ -88,6 +90,15 @@ class _Table:
         for change in self.changes:
             state = state.apply(change)
         return state
+
+    def add(self, change: LogChange, number: int | None = None) -> None:
+        self.changes.append(change)
+        self.numbers.append(self.number if number is None else number)
+
+    @property
+    def number(self) -> int:
+        """The number of the producer-state file that counts."""
+        return self.numbers[-1] if self.numbers else 0
 
 
 @dataclass(slots=True)
@@ -124,7 +135,8 @@ class MemoryRoot:
     def roll_back(self, commit_count: int) -> None:
         """Restore every table from an older copy: its last commits are gone."""
         for table in self.tables.values():
-            del table.changes[max(0, len(table.changes) - commit_count) :]
+            kept = max(0, len(table.changes) - commit_count)
+            del table.changes[kept:], table.numbers[kept:]
 
 
 class MemoryRoots:
@@ -184,7 +196,14 @@ class MemoryReplicaLog:
             raise ReplicaLostError("the table is another replica's")
         state = table.state()
         check_log(state)
+        self._check_producers(root, table, state)
         return state
+
+    def _check_producers(self, root: MemoryRoot, table: _Table, state: ReplicaState) -> None:
+        written = root.files.get(folder(self._address), {})
+        found = written.get(producers_file_name(table.number))
+        if table.number and found != repr(state.producers).encode():
+            raise CorruptLogError("the producer state is missing or damaged")
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         root = self._roots[self._address.root]
@@ -194,17 +213,29 @@ class MemoryReplicaLog:
         table = root.tables.get(folder(self._address))
         if table is None:
             raise ReplicaLostError("there is no table")
+        number = self._write_producers(root, table, state, change)
         if fault is Fault.CONFLICT:
             now = table.state()
-            table.changes.append(_nothing(now))
+            table.add(_nothing(now))
         if table.state().version != state.version:
             raise CommitConflictError("version is taken", version=state.version + 1)
         if self._checks_segments:
             self._check_files(root, change)
-        table.changes.append(change)
+        table.add(change, number)
         if fault is Fault.LOST_ANSWER:
             raise CommitOutcomeUnknownError("the store failed while committing")
         return state.apply(change)
+
+    def _write_producers(
+        self, root: MemoryRoot, table: _Table, state: ReplicaState, change: LogChange
+    ) -> int:
+        if change.producers is None or table.state().version != state.version:
+            return table.number
+        written, number = root.files.setdefault(folder(self._address), {}), table.number + 1
+        while producers_file_name(number) in written:
+            number += 1
+        written[producers_file_name(number)] = repr(change.producers).encode()
+        return number
 
     def _check_files(self, root: MemoryRoot, change: LogChange) -> None:
         present = root.files.get(folder(self._address), {})

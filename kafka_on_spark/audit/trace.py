@@ -68,6 +68,8 @@ class ReplicaTrace:
         log_end_offset: In the last version.
         chain_before: Chain digest before its first batch, in the last version.
         fence: In the last version; None: none yet.
+        producer_state: Number of the producer-state file in the last version; 0: none.
+        forgotten_producers: Producers whose headers went and that this file lacks.
         lifetimes: Every batch that it ever had, in the order in which they came.
         spans: Its fences, oldest first.
         findings: What is wrong with it alone.
@@ -87,6 +89,8 @@ class ReplicaTrace:
     log_end_offset: int = 0
     chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
+    producer_state: int = 0
+    forgotten_producers: tuple[str, ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
     ensure,
 )
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Segment, StagedBatch, WriterFence, with_offsets
+from kafka_on_spark.log.batch import Segment, StagedBatch, with_offsets
 from kafka_on_spark.log.chain import check_chain
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.leadership import check_leader_epoch
@@ -24,12 +24,16 @@ from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     check_writer,
+    entries_without,
     find_append,
-    known_producer,
-    producer_fenced,
-    surviving_counters,
 )
-from kafka_on_spark.log.state import LogChange, ProducerCounter, ReplicaState
+from kafka_on_spark.log.producers import (
+    ProducerEntries,
+    RegisteredProducers,
+    not_above,
+    united,
+)
+from kafka_on_spark.log.state import LogChange, ReplicaState
 
 
 def append(
@@ -79,12 +83,15 @@ def append_fetched(
     *,
     leader_epoch: LeaderEpoch,
     leader_compaction: CompactionProgress = NO_PROGRESS,
+    leader_producers: ProducerEntries | None = None,
 ) -> LogChange:
     """Decide a follower's append of whole `batches` taken from its leader.
 
     An empty log may begin with a batch that starts below its log start. The chain of the batches
     is computed from the log's own end: batches that do not compute are not taken, and the leader
     is at fault. Their files are added under names of this leadership, whatever the leader's (I26).
+    A merged segment has no producers: what the leader knows of them, `leader_producers` as read
+    with its log, is taken in the same commit.
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -104,12 +111,16 @@ def append_fetched(
         expected, last_epoch = batch.end_offset, batch.leader_epoch
     identity = state.identity
     check_chain(state.chain_digest, identity.topic_id, identity.partition, batches)
+    producers = state.producers
+    if leader_producers and any(isinstance(each, MergedSegment) for each in batches):
+        producers = united(producers, leader_producers)
     return LogChange(
         operation="append_fetched",
         log_start_offset=state.log_start_offset,
         log_end_offset=expected,
         leader_epoch=state.leader_epoch,
         adds=tuple(batch.named_under(leader_epoch) for batch in batches),
+        producers=None if producers == state.producers else producers,
         compaction=_changed(
             state, state.compaction.after_fetch(leader_compaction, is_first=not state.batches)
         ),
@@ -159,7 +170,13 @@ def adopt(
         compaction=_changed(state, state.compaction.lowered_to(end_offset))
         if truncate_to is None
         else None,
+        # What the log is cut of, or has not reached, must not count once it has grown again.
+        producers=_if_changed(state, not_above(state.producers, end_offset)),
     )
+
+
+def _if_changed(state: ReplicaState, producers: ProducerEntries) -> ProducerEntries | None:
+    return None if producers is state.producers else producers
 
 
 def _cut_at(state: ReplicaState, end_offset: Offset) -> Offset | None:
@@ -177,12 +194,12 @@ def truncate_fully_and_start_at(
     offset: Offset,
     *,
     leader_epoch: LeaderEpoch,
-    producers: dict[str, ProducerCounter],
+    producers: ProducerEntries,
     chain_before: ChainDigest,
 ) -> LogChange:
     """Decide a new start at `offset` for a follower whose next records its leader has removed.
 
-    `producers` are the leader's counters of batches that retention removed.
+    `producers` are the entries after it: those that hold of the leader's log.
     `chain_before` is the leader's chain digest where its batch at `offset` begins.
 
     Raises:
@@ -196,17 +213,19 @@ def truncate_fully_and_start_at(
         log_end_offset=offset,
         leader_epoch=leader_epoch,
         cut_from=state.batches[0].base_offset if state.batches else None,
-        producers=producers,
+        producers=None if producers == state.producers else producers,
         chain_before=chain_before,
         compaction=_changed(state, NO_PROGRESS),
     )
 
 
-def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
+def advance_log_start(
+    state: ReplicaState, offset: Offset, registered: RegisteredProducers | None = None
+) -> LogChange | None:
     """Decide to remove the batches wholly below `offset`; None if there are none.
 
     The offset was decided in the metadata log, at most the high watermark, so no epoch is checked.
-    A batch that holds the offset stays whole (I16).
+    A batch that holds the offset stays whole (I16). `registered`: as in `entries_without`.
 
     Raises:
         OffsetOutOfRangeError: The offset is above the log end.
@@ -217,13 +236,14 @@ def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
         raise OffsetOutOfRangeError(
             "log start above the log end", offset=offset, end=state.log_end_offset
         )
+    removed = [batch for batch in state.batches if batch.end_offset <= offset]
     return LogChange(
         operation="advance_log_start",
         log_start_offset=offset,
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
         drop_below=offset,
-        producers=surviving_counters(state, offset),
+        producers=entries_without(state, removed, registered),
         chain_before=_chain_kept_from(state, offset),
     )
 
@@ -243,6 +263,7 @@ def merge(
     *,
     leader_epoch: LeaderEpoch,
     stable_offset: Offset,
+    registered: RegisteredProducers | None = None,
 ) -> LogChange | None:
     """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
 
@@ -257,6 +278,7 @@ def merge(
         operation="merge",
         leader_epoch=leader_epoch,
         stable_offset=stable_offset,
+        registered=registered,
     )
 
 
@@ -268,13 +290,14 @@ def replace_neighbours(
     operation: str,
     leader_epoch: LeaderEpoch,
     stable_offset: Offset,
+    registered: RegisteredProducers | None = None,
 ) -> LogChange | None:
     """Decide to put `merged` in the place of `inputs`, of one leadership and kind of timestamps.
 
     None if the log no longer has the inputs as they were read: then the file stays an orphan.
     `stable_offset` is the last stable offset, in an image that was taken before the table was read
     and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
-    replicas may have other files for it.
+    replicas may have other files for it. `registered`: as in `entries_without`.
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -289,7 +312,6 @@ def replace_neighbours(
     kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
     ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
     ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
-    ensure(all(each.producer is None for each in inputs), "a producer's header is kept")
     check_new_names(state, merged.segments, leader_epoch=leader_epoch)
     return LogChange(
         operation=operation,
@@ -297,6 +319,7 @@ def replace_neighbours(
         log_end_offset=state.log_end_offset,
         leader_epoch=state.leader_epoch,
         merged=merged,
+        producers=entries_without(state, inputs, registered),
     )
 
 
@@ -334,49 +357,6 @@ def check_new_names(
     for segment in segments:
         ensure(segment.epoch_in_name == leader_epoch, segment)
         ensure(segment.file_name not in names, segment)
-
-
-def fence_producer(
-    state: ReplicaState, producer_id: str, producer_epoch: int, *, leader_epoch: LeaderEpoch
-) -> LogChange:
-    """Decide to write a producer's epoch, so that none of its older runs can append.
-
-    It is also written if the log has it already: the commit itself excludes an append that was
-    tried at this version and never answered.
-
-    Raises:
-        ProducerFencedError: The log has a newer run of the producer.
-    """
-    check_fence(state, leader_epoch)
-    known = known_producer(state, producer_id)
-    if known.producer_epoch > producer_epoch:
-        raise producer_fenced(producer_id, producer_epoch, known.producer_epoch)
-    known = state.producers.get(producer_id, ProducerCounter(-1, -1))
-    return LogChange(
-        operation="fence_producer",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        producers={producer_id: ProducerCounter(known.sequence, producer_epoch)},
-    )
-
-
-def fence_writer(
-    state: ReplicaState, writer: WriterFence, *, leader_epoch: LeaderEpoch
-) -> LogChange | None:
-    """Decide to write a writer's epoch before its first append, so that no older one appends after.
-
-    None if the log has it already.
-
-    Raises:
-        ProducerFencedError: A newer writer has begun.
-    """
-    check_fence(state, leader_epoch)
-    check_writer(state, writer)
-    known = state.producers.get(writer.key)
-    if known is not None and known.producer_epoch == writer.epoch:
-        return None
-    return fence_producer(state, writer.key, writer.epoch, leader_epoch=leader_epoch)
 
 
 def check_end(state: ReplicaState, expected_offset: Offset) -> None:

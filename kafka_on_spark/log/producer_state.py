@@ -7,15 +7,17 @@ another append with the same number.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import (
     CorruptLogError,
     DuplicateSequenceError,
     OutOfOrderSequenceError,
     ProducerFencedError,
+    UnknownProducerIdError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import LeaderEpoch, ProducerEpoch
 from kafka_on_spark.log.batch import (
     Batch,
     ProducerStamp,
@@ -23,8 +25,18 @@ from kafka_on_spark.log.batch import (
     WriterFence,
     uuid_in_name,
 )
+from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.state import ProducerCounter, ReplicaState
+from kafka_on_spark.log.producers import (
+    LastAppend,
+    ProducerEntries,
+    ProducerEntry,
+    RegisteredProducers,
+    with_batches,
+)
+from kafka_on_spark.log.state import LogChange, ReplicaState
+
+_NO_ENTRY: Final = ProducerEntry(producer_epoch=ProducerEpoch(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +44,12 @@ class AppendedBefore:
     """The append is in the log already.
 
     Attributes:
-        batch: The batch it became; None if retention has removed it.
+        batch: The batch it became; None if the log no longer has its header.
+        last: Without a batch, where it stands, if it is its producer's last append.
     """
 
     batch: Batch | None
+    last: LastAppend | None = None
 
 
 def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | None:
@@ -78,11 +92,13 @@ def _whole(batch: Batch, wanted: set[str]) -> Batch:
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
     """Return the append of `producer`'s sequence, or None if the sequence is a new one.
 
+    It is looked for in the headers, then among the producers whose headers went.
+
     Raises: as `find_append`.
     """
-    counter = state.producers.get(producer.producer_id, ProducerCounter(-1, -1))
-    if producer.producer_epoch < counter.producer_epoch:
-        raise producer_fenced(producer.producer_id, producer.producer_epoch, counter.producer_epoch)
+    entry = state.producers.get(producer.producer_id, _NO_ENTRY)
+    if producer.producer_epoch < entry.producer_epoch:
+        raise producer_fenced(producer.producer_id, producer.producer_epoch, entry.producer_epoch)
     last_sequence: int | None = None
     for batch, stamp in _appends_of(state.batches, producer.producer_id):
         if stamp.producer_epoch > producer.producer_epoch:
@@ -90,18 +106,36 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
                 producer.producer_id, producer.producer_epoch, stamp.producer_epoch
             )
         if stamp.sequence == producer.sequence:
-            return _same_payload(batch, stamp, producer)
+            _check_payload(producer, stamp.payload_digest)
+            return AppendedBefore(batch)
         last_sequence = stamp.sequence if last_sequence is None else last_sequence
         if producer.sequence > last_sequence:
-            return None
-    if producer.sequence <= counter.sequence:
-        return AppendedBefore(None)
-    if last_sequence is None:
-        return None
+            break
+    found = _find_in_entry(state, entry, producer)
+    if found is not None or last_sequence is None or producer.sequence > last_sequence:
+        return found
     raise OutOfOrderSequenceError(
         f"producer {producer.producer_id!r} sent sequence {producer.sequence} after"
         f" {last_sequence}: sequences must rise; give each append the next number"
     )
+
+
+def _find_in_entry(
+    state: ReplicaState, entry: ProducerEntry, producer: ProducerStamp
+) -> AppendedBefore | None:
+    """Return an append whose header went, or None: the sequence is above what the entry knows."""
+    entry = entry.not_above(state.log_end_offset)
+    last = entry.last
+    if last is not None and producer.sequence == last.sequence:
+        _check_payload(producer, last.payload_digest)
+        return AppendedBefore(None, last)
+    if producer.sequence <= entry.unknown_to:
+        raise UnknownProducerIdError(
+            f"whether sequence {producer.sequence} of producer {producer.producer_id!r} stands in"
+            f" the log is not known, for sequences up to {entry.unknown_to}: an unclean election"
+            " may have lost it; read the topic, and append what is missing with a later sequence"
+        )
+    return None if producer.sequence > entry.sequence else AppendedBefore(None)
 
 
 def _appends_of(
@@ -113,13 +147,12 @@ def _appends_of(
             yield batch, stamp
 
 
-def _same_payload(batch: Batch, stamp: ProducerStamp, retry: ProducerStamp) -> AppendedBefore:
-    if stamp.payload_digest != retry.payload_digest:
+def _check_payload(retry: ProducerStamp, payload_digest: int) -> None:
+    if payload_digest != retry.payload_digest:
         raise DuplicateSequenceError(
             f"producer {retry.producer_id!r} appended sequence {retry.sequence} before, with"
             " other records: a retry must bring the same records, a new append a new sequence"
         )
-    return AppendedBefore(batch)
 
 
 def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:
@@ -155,43 +188,110 @@ def writer_fenced(writer: WriterFence, newer_epoch: int) -> ProducerFencedError:
     )
 
 
-def known_producer(state: ReplicaState, producer_id: str) -> ProducerCounter:
-    """Return the last sequence and the newest run of a producer that a log knows; -1: none."""
-    found = counters_of(state.batches).get(producer_id, ProducerCounter(-1, -1))
-    return found.at_least(state.producers.get(producer_id, found))
+class KnownProducer(NamedTuple):
+    """The last sequence and the newest run of a producer that a log knows; -1: none."""
+
+    sequence: int
+    producer_epoch: int
+
+
+def known_producer(state: ReplicaState, producer_id: str) -> KnownProducer:
+    """Return what a log knows of a producer, by headers and entries."""
+    entry = state.producers.get(producer_id)
+    sequence, epoch = (-1, -1) if entry is None else (entry.sequence, int(entry.producer_epoch))
+    for _, stamp in _appends_of(state.batches, producer_id):
+        sequence, epoch = max(sequence, stamp.sequence), max(epoch, stamp.producer_epoch)
+    return KnownProducer(sequence, epoch)
 
 
 def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None:
-    """Return the partition count by which an append in a log was split, or None."""
+    """Return the partition count by which an append in a log was split, or None.
+
+    Of those whose headers went only the producer's last one tells; an older one may have been
+    split otherwise, since the topic may have grown between both.
+    """
     for batch, stamp in _appends_of(state.batches, producer_id):
         if stamp.sequence == sequence:
             return batch.partition_count
         if stamp.sequence < sequence:
-            return None
-    return None
+            break
+    last = state.producers.get(producer_id, _NO_ENTRY).not_above(state.log_end_offset).last
+    return last.partition_count if last is not None and last.sequence == sequence else None
 
 
-def counters_of(batches: Iterable[LogPart]) -> dict[str, ProducerCounter]:
-    """Return the counters to keep of the producers of `batches` once those are removed."""
-    counters: dict[str, ProducerCounter] = {}
-    for batch in batches:
-        stamp = batch.producer
-        if stamp is None:
-            continue
-        counter = ProducerCounter(stamp.sequence, stamp.producer_epoch)
-        counters[stamp.producer_id] = counter.at_least(counters.get(stamp.producer_id, counter))
-    return counters
+def entries_without(
+    state: ReplicaState,
+    removed: Iterable[LogPart],
+    registered: RegisteredProducers | None = None,
+) -> ProducerEntries | None:
+    """Return the entries to write in the commit that takes the headers of `removed` out of a log.
 
-
-def surviving_counters(state: ReplicaState, log_start_offset: Offset) -> dict[str, ProducerCounter]:
-    """Return the counters to write when the log start moves to `log_start_offset`.
-
-    A producer that still has a batch in the log gets one, too: that batch may lie above the high
-    watermark and be cut off, and the removed ones must not be forgotten with it. A counter that the
-    log has never goes back: it may be the fence of a run that appended nothing.
+    None: they stay as they are, and no file is written. For every commit that takes headers:
+    retention, merging, compaction. A producer that still has a batch in the log gets an entry, too:
+    that batch may be above the high watermark and be cut, and what went must not be forgotten with
+    it. An entry that the log has never goes back: it may be the fence of a run that appended
+    nothing. `registered`: the ids that the cluster knows, if at hand; the entries of others go.
     """
-    removed = [batch for batch in state.batches if batch.end_offset <= log_start_offset]
-    return {
-        producer_id: counter.at_least(state.producers.get(producer_id, counter))
-        for producer_id, counter in counters_of(removed).items()
-    }
+    after = with_batches(state.producers, removed)
+    if after is state.producers:
+        return None
+    return after if registered is None else registered.without_expired(after)
+
+
+def fence_producer(
+    state: ReplicaState,
+    producer_id: str,
+    producer_epoch: ProducerEpoch,
+    *,
+    leader_epoch: LeaderEpoch,
+    registered: RegisteredProducers | None = None,
+) -> LogChange:
+    """Decide to write a producer's epoch, so that none of its older runs can append.
+
+    It is also written if the log has it already: the commit itself excludes an append that was
+    tried at this version and never answered. `registered`: as in `entries_without`.
+
+    Raises:
+        ProducerFencedError: The log has a newer run of the producer.
+    """
+    check_leader_epoch(state.leader_epoch, leader_epoch)
+    known = known_producer(state, producer_id)
+    if known.producer_epoch > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, known.producer_epoch)
+    entry = state.producers.get(producer_id, ProducerEntry(producer_epoch=producer_epoch))
+    fenced = replace(entry, producer_epoch=producer_epoch)
+    producers = state.producers
+    if fenced != producers.get(producer_id):
+        producers = {**producers, producer_id: fenced}
+        producers = producers if registered is None else registered.without_expired(producers)
+    return LogChange(
+        operation="fence_producer",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        producers=None if producers is state.producers else producers,
+    )
+
+
+def fence_writer(
+    state: ReplicaState,
+    writer: WriterFence,
+    *,
+    leader_epoch: LeaderEpoch,
+    registered: RegisteredProducers | None = None,
+) -> LogChange | None:
+    """Decide to write a writer's epoch before its first append, so that no older one appends after.
+
+    None if the log has it already. `registered`: as in `entries_without`.
+
+    Raises:
+        ProducerFencedError: A newer writer has begun.
+    """
+    check_leader_epoch(state.leader_epoch, leader_epoch)
+    check_writer(state, writer)
+    known = state.producers.get(writer.key)
+    if known is not None and known.producer_epoch == writer.epoch:
+        return None
+    return fence_producer(
+        state, writer.key, writer.epoch, leader_epoch=leader_epoch, registered=registered
+    )

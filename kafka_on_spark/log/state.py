@@ -6,7 +6,7 @@ real table alike, so the effect of a commit is written down once.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -25,6 +25,7 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained, check_chain
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.producers import ProducerEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,25 +47,6 @@ class ReplicaIdentity:
     replica_uuid: ReplicaUuid
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerCounter:
-    """What a log keeps of a producer whose last batch retention removed.
-
-    Attributes:
-        sequence: Its last sequence; at or below it, an append is a duplicate.
-        producer_epoch: Its last run; a lower one is fenced.
-    """
-
-    sequence: int
-    producer_epoch: int
-
-    def at_least(self, other: "ProducerCounter") -> "ProducerCounter":
-        """Return the counter that has passed both."""
-        return ProducerCounter(
-            max(self.sequence, other.sequence), max(self.producer_epoch, other.producer_epoch)
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
     """One replica's log, as of `version` of its table.
@@ -77,7 +59,7 @@ class ReplicaState:
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
         batches: Batches and merged segments in offset order; what they cover is dense.
-        producers: Counters of producers whose batches retention removed, by producer id.
+        producers: Entries of producers whose headers went (log/producers.py), and of fences.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
         compaction: How far it is compacted.
@@ -89,7 +71,7 @@ class ReplicaState:
     log_end_offset: Offset = Offset(0)
     leader_epoch: LeaderEpoch | None = None
     batches: tuple[LogPart, ...] = ()
-    producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+    producers: ProducerEntries = field(default_factory=dict)
     chain_before: ChainDigest = NO_CHAIN
     compaction: CompactionProgress = NO_PROGRESS
 
@@ -197,7 +179,7 @@ class ReplicaState:
             log_end_offset=change.log_end_offset,
             leader_epoch=change.leader_epoch,
             batches=(*kept, *change.adds),
-            producers={**self.producers, **change.producers},
+            producers=self.producers if change.producers is None else change.producers,
             chain_before=self.chain_before if change.chain_before is None else change.chain_before,
             compaction=self.compaction if change.compaction is None else change.compaction,
         )
@@ -233,7 +215,8 @@ class LogChange:
             Such a change neither cuts nor drops.
         cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
         drop_below: Batches that end at or below it are removed (retention); None: no drop.
-        producers: Producer counters written in the same commit.
+        producers: The producer entries after it, all of them; None: unchanged. A change that takes
+            headers away has what `producer_state.entries_without` says.
         chain_before: Chain digest before the first batch that is kept after it; None: unchanged.
             A change that removes batches at the front has one.
         compaction: How far the log is compacted after the commit; None: as far as before.
@@ -247,7 +230,7 @@ class LogChange:
     merged: MergedSegment | None = None
     cut_from: Offset | None = None
     drop_below: Offset | None = None
-    producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+    producers: ProducerEntries | None = None
     chain_before: ChainDigest | None = None
     compaction: CompactionProgress | None = None
 

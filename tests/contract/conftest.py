@@ -64,7 +64,7 @@ def memory_disks():
             roots[address.root].files.get(fakes.folder(address), {}).get(name)
         ),
         write=lambda address, name, content: (
-            roots[address.root].files[fakes.folder(address)].update({name: content})
+            roots[address.root].files.setdefault(fakes.folder(address), {}).update({name: content})
         ),
         roots=roots,
     )

@@ -184,7 +184,7 @@ def test_a_replicas_newest_commit_has_all_its_counters_of_the_log(replica, uri, 
         "leader-epoch",
         "chain-high",
         "chain-low",
-        "producer-count",
+        "producer-state",
     }
 
 

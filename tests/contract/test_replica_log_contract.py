@@ -6,11 +6,10 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.state import ProducerCounter
-from tests.builders import NOW_MS, batch, disk, log, merged, staged, stamp, text_of, uuid_on
+from tests.builders import NOW_MS, batch, disk, entry, log, merged, staged, stamp, text_of, uuid_on
 
 CHAIN = log("0:xyz").chain_digest
 
@@ -90,7 +89,7 @@ def test_every_operation_is_read_back_as_it_was_committed(disks, replica, addres
         ("0:abbbccc 2:fffg", fetch),
         ("0:abbb", lambda state: adopt(state, 3, cut=Offset(4))),
         ("0:bbb", lambda state: operations.advance_log_start(state, Offset(2))),
-        ("0:bbb", lambda state: operations.fence_producer(state, "q", 5, leader_epoch=3)),
+        ("0:bbb", lambda state: producer_state.fence_producer(state, "q", 5, leader_epoch=3)),
         ("", lambda state: operations.advance_log_start(state, Offset(4))),
     ]
     for expected, decide in steps:
@@ -99,7 +98,10 @@ def test_every_operation_is_read_back_as_it_was_committed(disks, replica, addres
         assert text_of(after) == expected
         assert_reopens_as(disks, address, after)
     assert after.version == len(steps)
-    assert after.producers == {"p": ProducerCounter(4, 1), "q": ProducerCounter(-1, 5)}
+    assert after.producers == {
+        "p": entry(4, epoch=1, base=1, count=3, digest=-(2**63)),
+        "q": entry(epoch=5),
+    }
 
 
 def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, address):
@@ -132,19 +134,19 @@ def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, 
 
 
 def test_new_start_is_one_commit_with_the_leaders_producers(disks, replica, address):
-    counters = {"p": ProducerCounter(2**40, 3), "q / é": ProducerCounter(0, 0)}
+    kept = {"p": entry(2**40, epoch=3, base=2**50), "q / é": entry(epoch=2, unknown_to=7)}
     before = run(replica, lead(1), write("a", "2"), write("b"))
 
     after = run(
         replica,
         lambda state: operations.truncate_fully_and_start_at(
-            state, Offset(40), leader_epoch=2, producers=counters, chain_before=CHAIN
+            state, Offset(40), leader_epoch=2, producers=kept, chain_before=CHAIN
         ),
     )
 
     assert after.version == before.version + 1
     assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
-    assert (after.leader_epoch, dict(after.producers)) == (2, counters)
+    assert (after.leader_epoch, dict(after.producers)) == (2, kept)
     assert after.chain_digest == CHAIN
     assert_reopens_as(disks, address, after)
 
@@ -190,7 +192,7 @@ def test_truncated_offsets_are_given_again(disks, replica, address):
     assert_reopens_as(disks, address, after)
 
 
-def test_counters_of_producers_survive_checkpoints(disks, replica, address):
+def test_producers_whose_headers_went_survive_checkpoints(disks, replica, address):
     run(
         replica, lead(0), write("a", producer=stamp(4)), write("b", producer=stamp(5, producer="q"))
     )
@@ -202,8 +204,9 @@ def test_counters_of_producers_survive_checkpoints(disks, replica, address):
     again = disks.reopened().open(address).load()
 
     assert again == after
-    assert again.producers == {"p": ProducerCounter(4, 0), "q": ProducerCounter(5, 0)}
-    assert append(again, staged("z", producer=stamp(4))) == AppendedBefore(None)
+    kept = {"p": entry(4), "q": entry(5, base=1)}
+    assert again.producers == kept
+    assert append(again, staged("z", producer=stamp(4))) == AppendedBefore(None, kept["p"].last)
 
 
 def test_commit_decided_on_an_old_state_is_a_conflict_and_changes_nothing(disks, replica, address):

@@ -1,9 +1,14 @@
 """One fault an invariant, planted in replicas' tables: found by its id, and where it is."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import ProducerStamp
-from tests.fsck.lives import TOPIC
+from tests.builders import entry
+from tests.fsck.lives import TOPIC, replica
 from tests.fsck.plants import Plant, changed, commit_records, found, registration, watermark
 
 
@@ -194,17 +199,70 @@ def test_i11_a_sequence_that_stands_in_the_log_already(life, leader, sequence):
 def test_i11_a_sequence_that_retention_has_removed_is_remembered(life, leader):
     state = leader.state
     last = state.batches[-1]
-    leader.commit(
-        "advance_log_start",
-        removes=state.batches,
-        log_start_offset=last.end_offset,
-        log_end_offset=last.end_offset,
-        **{"producer/p": 9},
-    )
+    log = replica(life.disks.cluster, leader.broker_id)
+    log.commit(state, operations.advance_log_start(log.load(), last.end_offset))
     batch = leader.batch(b"twice", producer=producer_stamp(9))
     version = leader.append(batch)
 
     found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
+
+
+def with_producers(life, leader, entries):
+    """Move the log start past the newest batch, and write `entries` of its producers."""
+    log = replica(life.disks.cluster, leader.broker_id)
+    state = log.load()
+    change = operations.advance_log_start(state, state.batches[-1].end_offset)
+    return log.commit(state, replace(change, producers=entries(change.producers)))
+
+
+def test_i11_headers_that_go_without_a_new_producer_state(life, leader):
+    after = with_producers(life, leader, lambda entries: None)
+
+    finding = found(life.fsck(), "I11", leader, version=after.version)
+
+    assert (
+        finding.sentence == "headers of producers were removed, and no new producer state was named"
+    )
+
+
+def test_i11_a_producer_state_that_lacks_a_producer(life, leader):
+    after = with_producers(life, leader, lambda entries: {})
+
+    finding = found(life.fsck(), "I11", leader, version=after.version)
+
+    assert finding.sentence == "the producer state lacks producer 'p', whose appends went"
+
+
+def test_i11_a_producer_state_that_says_another_place(life, leader):
+    after = with_producers(life, leader, lambda entries: {"p": entry(9, base=1)})
+
+    finding = found(
+        life.fsck(), "I11", leader, version=after.version, offset=after.log_end_offset - 2
+    )
+
+    assert "says of producer 'p' what its log never had" in finding.sentence
+
+
+def test_i11_a_producer_state_whose_number_falls(life, leader):
+    with_producers(life, leader, lambda entries: entries)
+    number = max(int(each.name[10:30]) for each in leader.folder.glob("producers-*"))
+    version = leader.commit("append_fetched", producer_state=number - 1)
+
+    finding = found(life.fsck(), "I11", leader, version=version)
+
+    assert (
+        finding.sentence
+        == f"the number of the producer-state file went back from {number} to {number - 1}"
+    )
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
+def test_i15_a_producer_state_that_is_missing_or_damaged(life, leader, damage):
+    with_producers(life, leader, lambda entries: entries)
+    name = max(each.name for each in leader.folder.glob("producers-*"))
+    damage(leader.folder / name)
+
+    assert any(each.invariant == "I15" and each.place.path == name for each in life.fsck().findings)
 
 
 def test_i11_an_older_run_of_a_producer_behind_a_newer_one(life, leader):

@@ -15,6 +15,7 @@ from kafka_on_spark.ids import LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.cleaning import CleaningTimes, Fate, FoundFile, TableFiles, judge
+from kafka_on_spark.log.producers import producers_file_number
 
 _AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=0, delete_delay_ms=0, append_ms=0)
 
@@ -22,7 +23,7 @@ _AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=0, delete_delay_ms=0, append_ms
 def segment_orphans(
     traces: Sequence[ReplicaTrace], folders: Mapping[ReplicaUuid, str]
 ) -> list[Orphan]:
-    """Return the files in replicas' folders that their logs don't name.
+    """Return the files in replicas' folders that their logs don't name, segments or not.
 
     `folders` are the replicas' URLs. Of a replica that could not be read nothing is said.
     """
@@ -50,6 +51,15 @@ def _table_of(trace: ReplicaTrace) -> TableFiles:
 
 
 def _orphan(trace: ReplicaTrace, table: TableFiles, name: str, path: str) -> Orphan:
+    number = producers_file_number(name)
+    if number is not None:
+        return Orphan(
+            kind="producer state",
+            broker_id=trace.broker_id,
+            path=path,
+            is_deletable=number < trace.producer_state,
+            reason=f"its log names producer state {trace.producer_state}, which only rises",
+        )
     epoch = epoch_in_name(name)
     is_deletable = judge(FoundFile(name, 0, 0), table, _AT_ANY_LATER_TIME).fate is Fate.GOES
     if epoch is None:

@@ -1,51 +1,97 @@
-"""I11: an append is in a replica's log once, and a producer's sequences rise.
+"""I11: an append is in a replica's log once, a producer's sequences rise, and what is kept of a
+producer whose headers went agrees with them.
 
-Counters that retention leaves are compared with sequences, but not with producer epochs: a run is
-fenced on leaders only, so a follower may take what its own old counter would refuse.
+Entries are compared with sequences, but not with producer epochs: a run is fenced on leaders only,
+so a follower may take what its own old entry would refuse.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from kafka_on_spark.audit.batches import LoggedBatch
+from kafka_on_spark.audit.batches import LoggedBatch, Stamp
 from kafka_on_spark.audit.findings import FindingList
+from kafka_on_spark.log.producers import ProducerEntries, ProducerEntry
 
-_SEQUENCE: Final = "producer/"
+
+class _Removed(NamedTuple):
+    """A producer's last append whose header went; its offset and digest, where they must agree."""
+
+    sequence: int
+    base_offset: int | None
+    payload_digest: int | None
 
 
 class ProducerReplay:
-    """Replays the producers of one log's batches, in order."""
+    """Replays the producers of one log's batches, in order.
+
+    Attributes:
+        number: The producer-state file that counts; 0: none.
+    """
 
     def __init__(self, findings: FindingList) -> None:
+        self.number = 0
         self._findings = findings
-        self._counters: dict[str, int] = {}
+        self._removed: dict[str, _Removed] = {}
         self._last: dict[str, tuple[int, int]] = {}  # sequence and producer epoch
         self._uuids: dict[str, int] = {}  # base offset of each segment's batch
 
-    def start_over(self, batches: Iterable[LoggedBatch]) -> None:
-        """Forget the batches that were cut off: `batches` are left."""
+    def start_over(self, batches: Iterable[LoggedBatch], end_offset: int) -> None:
+        """Forget the batches that were cut off at `end_offset`: `batches` are left."""
         self._last.clear()
         self._uuids.clear()
+        for producer_id, removed in list(self._removed.items()):
+            if removed.base_offset is None or removed.base_offset >= end_offset:
+                del self._removed[producer_id]
         for batch in batches:
             self._remember(batch)
 
-    def counters(
-        self, counters: Mapping[str, int], *, is_checked: bool, version: int | None = None
-    ) -> None:
-        """Check and take the counters that a commit sets."""
-        for name, sequence in counters.items():
-            if not name.startswith(_SEQUENCE):
-                continue
-            producer_id = name.removeprefix(_SEQUENCE)
-            known = self._counters.get(producer_id, sequence)
-            if is_checked and sequence < known:
+    def begin_again(self) -> None:
+        """Forget where the appends stood whose headers went: the log is its leader's from now."""
+        for producer_id, removed in self._removed.items():
+            self._removed[producer_id] = _Removed(removed.sequence, None, None)
+
+    def name_file(self, number: int, version: int | None, *, is_checked: bool = True) -> None:
+        """Check and take the number of the file that a commit names."""
+        if is_checked and number < self.number:
+            self._findings.add(
+                "I11",
+                f"the number of the producer-state file went back from {self.number} to {number}",
+                version=version,
+            )
+        self.number = number
+
+    def remove(self, batches: Sequence[LoggedBatch], version: int, *, is_named: bool) -> None:
+        """Take batches whose headers went; `is_named`: with a commit that names another file."""
+        stamped = [(batch, batch.stamp) for batch in batches if batch.stamp is not None]
+        if stamped and not is_named and any(self._is_later(stamp) for _, stamp in stamped):
+            self._findings.add(
+                "I11",
+                "headers of producers were removed, and no new producer state was named",
+                version=version,
+            )
+        for batch, stamp in stamped:
+            if self._is_later(stamp):
+                self._removed[stamp.producer_id] = _Removed(
+                    stamp.sequence, batch.base_offset, stamp.payload_digest
+                )
+
+    def _is_later(self, stamp: Stamp) -> bool:
+        known = self._removed.get(stamp.producer_id)
+        return known is None or stamp.sequence > known.sequence
+
+    def compare(self, entries: ProducerEntries, version: int) -> tuple[str, ...]:
+        """Compare the file that counts with what was removed; return the producers it lacks."""
+        for producer_id, removed in self._removed.items():
+            entry = entries.get(producer_id)
+            if entry is not None and not _agrees(entry, removed):
                 self._findings.add(
                     "I11",
-                    f"the sequence remembered of producer {producer_id!r} went back from {known}"
-                    f" to {sequence}",
+                    f"the producer state says of producer {producer_id!r} what its log never had:"
+                    f" its sequence {removed.sequence} stood at offset {removed.base_offset}",
                     version=version,
+                    offset=removed.base_offset,
                 )
-            self._counters[producer_id] = sequence
+        return tuple(sorted(self._removed.keys() - entries.keys()))
 
     def batch(self, batch: LoggedBatch, version: int) -> None:
         """Check that the next batch is a new append, and remember it."""
@@ -65,7 +111,8 @@ class ProducerReplay:
         assert batch.stamp is not None
         producer_id, producer_epoch, sequence, _ = batch.stamp
         last, last_epoch = self._last.get(producer_id, (-1, -1))
-        last = max(last, self._counters.get(producer_id, -1))
+        removed = self._removed.get(producer_id)
+        last = max(last, -1 if removed is None else removed.sequence)
         sentence = None
         if sequence <= last:
             sentence = f"sequence {sequence} of producer {producer_id!r} stands behind {last}"
@@ -80,3 +127,11 @@ class ProducerReplay:
         self._uuids.update(dict.fromkeys(batch.uuids, batch.base_offset))
         if batch.stamp is not None:
             self._last[batch.stamp.producer_id] = (batch.stamp.sequence, batch.stamp.producer_epoch)
+
+
+def _agrees(entry: ProducerEntry, removed: _Removed) -> bool:
+    """Return whether an entry may stand for an append that was removed, or a later one."""
+    last = entry.last
+    if last is None or last.sequence != removed.sequence or removed.base_offset is None:
+        return entry.sequence >= removed.sequence
+    return (last.base_offset, last.payload_digest) == (removed.base_offset, removed.payload_digest)

@@ -24,23 +24,17 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
+from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
 from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import (
-    NO_CHAIN,
     BrokerId,
-    ChainDigest,
     PartitionKey,
     ReplicaUuid,
     TopicPartition,
 )
-from kafka_on_spark.log.chain import from_halves
+from kafka_on_spark.log.producers import ProducerEntries
 
-LOG_START_OFFSET: Final = "log-start-offset"
-LOG_END_OFFSET: Final = "log-end-offset"
-LEADER_EPOCH: Final = "leader-epoch"
-CHAIN_HIGH: Final = "chain-high"
-CHAIN_LOW: Final = "chain-low"
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
 
 
@@ -63,27 +57,6 @@ class ReplicaName:
     configuration: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counters:
-    """The counters that commits set for the whole log."""
-
-    start: int = 0
-    end: int = 0
-    fence: int | None = None
-    chain: ChainDigest = NO_CHAIN
-
-    def after(self, counters: Mapping[str, int]) -> "_Counters":
-        """Return them after a commit."""
-        return _Counters(
-            counters.get(LOG_START_OFFSET, self.start),
-            counters.get(LOG_END_OFFSET, self.end),
-            counters.get(LEADER_EPOCH, self.fence),
-            from_halves(counters[CHAIN_HIGH], counters.get(CHAIN_LOW))
-            if CHAIN_HIGH in counters
-            else self.chain,
-        )
-
-
 class ReplicaReplay:
     """Replays the steps of one table's log in order; holds findings and the trace."""
 
@@ -93,7 +66,7 @@ class ReplicaReplay:
         self._first_version = 0
         self._version = -1
         self._is_read = False
-        self._counters = _Counters()
+        self._counters = LogCounters()
         self._lifetimes: list[BatchLifetime] = []
         self._spans: list[EpochSpan] = []
         self._active: dict[int, LoggedBatch] = {}  # by the place of its lifetime, in offset order
@@ -117,6 +90,15 @@ class ReplicaReplay:
         """The files of the newest version."""
         return list(self._entries.values())
 
+    @property
+    def producer_state(self) -> int:
+        """The number of the producer-state file that counts; 0: none."""
+        return self._producers.number
+
+    def compare_producers(self, entries: ProducerEntries) -> tuple[str, ...]:
+        """Compare that file with the log's history; return the producers that it lacks."""
+        return self._producers.compare(entries, self._version)
+
     def trace(self) -> ReplicaTrace:
         """Return the history of the replica."""
         return ReplicaTrace(
@@ -131,6 +113,7 @@ class ReplicaReplay:
             log_end_offset=self._counters.end,
             chain_before=self._counters.chain,
             fence=self._counters.fence,
+            producer_state=self.producer_state,
             lifetimes=tuple(self._lifetimes),
             spans=tuple(self._spans),
             findings=self.findings.all(),
@@ -139,7 +122,8 @@ class ReplicaReplay:
     def _checkpoint(self, step: TableCheckpoint) -> None:
         if self._is_read:
             is_same = {file.path for file in step.files} == self._entries.keys()
-            if not is_same or _Counters().after(step.counters) != self._counters:
+            is_same &= step.counters.get(PRODUCER_STATE, 0) == self.producer_state
+            if not is_same or LogCounters().after(step.counters) != self._counters:
                 self.findings.add(
                     "I15",
                     f"the checkpoint of version {step.version} says another state than the"
@@ -155,9 +139,9 @@ class ReplicaReplay:
         self._spans.clear()  # how the log went on is not known
         self._check_configuration(step.configuration)
         self._remove(list(self._active), step.version)
-        counters = self._counters = _Counters().after(step.counters)
+        counters = self._counters = LogCounters().after(step.counters)
         self._entries = {file.path: file for file in step.files}
-        self._producers.counters(step.counters, is_checked=False)
+        self._producers.name_file(step.counters.get(PRODUCER_STATE, 0), None, is_checked=False)
         batches = self._parsed(step.files)
         expected = batches[0].base_offset if batches else counters.end
         if batches and batches[0].base_offset > counters.start:
@@ -182,9 +166,10 @@ class ReplicaReplay:
         is_cut = self._check_removed(removed, after)
         if step.operation != STARTS_AGAIN:  # that takes its leader's chain
             self._check_chain_before(removed, before, after, is_cut=is_cut)
+        self._follow_producers(step, [] if is_cut else [self._active[each] for each in removed])
         self._remove(removed, step.version)
         if is_cut:
-            self._producers.start_over(self._active.values())
+            self._producers.start_over(self._active.values(), after.end)
         batches = self._parsed(step.adds)
         for entry in step.adds:
             if entry.path in self._entries:
@@ -194,13 +179,17 @@ class ReplicaReplay:
         is_fetched = step.operation == "append_fetched"
         self._check_epochs(batches, before, is_fetched=is_fetched)
         self._check_end(self._append(batches, expected, is_own=not is_fetched))
-        # A follower that starts again takes its leader's counters for its own.
-        self._producers.counters(
-            step.counters,
-            is_checked=step.operation != STARTS_AGAIN,
-            version=step.version,
-        )
         self._follow_span(before, after)
+
+    def _follow_producers(self, step: TableCommit, removed: Sequence[LoggedBatch]) -> None:
+        """Follow the producer state of a commit that removes batches at the front, or none."""
+        number = step.counters.get(PRODUCER_STATE, self.producer_state)
+        if step.operation == STARTS_AGAIN:
+            self._producers.begin_again()
+        else:
+            is_named = number > self.producer_state
+            self._producers.remove(removed, step.version, is_named=is_named)
+        self._producers.name_file(number, step.version)
 
     def _add(self, invariant: str, sentence: str, offset: int | None = None) -> None:
         self.findings.add(invariant, sentence, version=self._version, offset=offset)
@@ -219,7 +208,7 @@ class ReplicaReplay:
                     invariant, f"the table says {name}={found.get(name)}, it must be {expected}"
                 )
 
-    def _check_counters(self, before: _Counters, after: _Counters) -> None:
+    def _check_counters(self, before: LogCounters, after: LogCounters) -> None:
         if after.start < before.start:
             self._add("I16", f"the log start went back from {before.start} to {after.start}")
         if after.start > after.end:
@@ -250,7 +239,7 @@ class ReplicaReplay:
                 self._add("I15", "a part of a batch was removed", batch.base_offset)
         return removed
 
-    def _check_removed(self, removed: Sequence[int], after: _Counters) -> bool:
+    def _check_removed(self, removed: Sequence[int], after: LogCounters) -> bool:
         """Check that batches may be removed; return whether they were cut off the end."""
         is_cut = False
         for place in removed:
@@ -270,7 +259,7 @@ class ReplicaReplay:
         return is_cut
 
     def _check_chain_before(
-        self, removed: Sequence[int], before: _Counters, after: _Counters, *, is_cut: bool
+        self, removed: Sequence[int], before: LogCounters, after: LogCounters, *, is_cut: bool
     ) -> None:
         """Check the chain digest before the first batch that is kept: that of the last batch that
         was removed at the front, or else the one before."""
@@ -289,7 +278,7 @@ class ReplicaReplay:
             del self._active[place]
             self._lifetimes[place] = replace(self._lifetimes[place], removed_version=version)
 
-    def _expected_end(self, before: _Counters, after: _Counters, *, is_cut: bool) -> int:
+    def _expected_end(self, before: LogCounters, after: LogCounters, *, is_cut: bool) -> int:
         """Return where the log ends before what a commit adds."""
         if self._active:
             return next(reversed(self._active.values())).end_offset
@@ -341,7 +330,7 @@ class ReplicaReplay:
         return expected
 
     def _check_epochs(
-        self, batches: Sequence[LoggedBatch], before: _Counters, *, is_fetched: bool
+        self, batches: Sequence[LoggedBatch], before: LogCounters, *, is_fetched: bool
     ) -> None:
         for batch in batches:
             epoch = batch.leader_epoch
@@ -380,7 +369,7 @@ class ReplicaReplay:
             )
         )
 
-    def _follow_span(self, before: _Counters, after: _Counters) -> None:
+    def _follow_span(self, before: LogCounters, after: LogCounters) -> None:
         if after.fence is None:
             return
         if after.fence != before.fence:

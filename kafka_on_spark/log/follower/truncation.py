@@ -15,6 +15,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import lacks_replaced_records
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
+from kafka_on_spark.log.producers import not_above, united
 from kafka_on_spark.log.state import LogChange, ReplicaState
 
 AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
@@ -128,9 +129,10 @@ def follow(
     """Decide, in one commit, how a follower's log moves to the leadership that `leader` has begun.
 
     It keeps what it shares with the leader, by epochs and by chain. If that ends below the
-    leader's log start, the follower starts where the leader does, with the leader's counters and
-    chain: a deposed leader's batch below it, if kept, would answer a retry of an append that was
-    never committed. None if it follows already, and its next records are still there.
+    leader's log start, the follower starts where the leader does, with the leader's chain and
+    producers: a deposed leader's batch below it, if kept, would answer a retry of an append that
+    was never committed. Its own producers it keeps as far as both logs are the same. None if it
+    follows already, and its next records are still there.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
@@ -153,7 +155,9 @@ def follow(
             follower,
             start,
             leader_epoch=leader_epoch,
-            producers=dict(leader.producers),
+            producers=united(
+                not_above(follower.producers, shared_end or Offset(0)), leader.producers
+            ),
             chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
         )
     return operations.adopt(

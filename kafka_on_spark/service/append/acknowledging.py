@@ -104,13 +104,13 @@ def acknowledge(
     appended: AppendedPart, partition: PartitionRegistration, *, acks: str
 ) -> AcknowledgedPart | None:
     """Return the part acknowledged, if it is under `partition`, which is the registered one now."""
-    log = appended.placed.log
-    if acks == "all" and not is_acknowledged(partition, appended.state, appended.batch, log):
+    log, batch = appended.placed.log, appended.batch
+    if acks == "all" and not is_acknowledged(partition, appended.state, batch, log):
         return None
-    batch = appended.batch
+    stands = batch or appended.last
     return AcknowledgedPart(
         key=appended.placed.part.key,
-        base_offset=None if batch is None else batch.base_offset,
+        base_offset=None if stands is None else stands.base_offset,
         record_count=appended.placed.part.batch.record_count,
         is_duplicate=appended.is_duplicate,
         append_time_ms=batch.appended_at_ms
@@ -125,8 +125,8 @@ def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Ba
     `seen` is the log in which the append was seen, and must be that of the current leader. Even
     then a leader that was rolled back may have taken other records at the same offsets in the same
     epoch, and those may be the committed ones. So `seen` must have the append's chain digest at
-    the append's end, and the registered one at the high watermark. `batch`: None if it was
-    committed and has left the log since.
+    the append's end, and the registered one at the high watermark. `batch`: None if the log
+    no longer has its header, which it loses below the high watermark only.
     """
     if seen.leader_epoch != partition.leader_epoch:
         return False

@@ -28,4 +28,5 @@ def append_placed(
         batch=appended.batch,
         state=appended.state,
         is_duplicate=is_duplicate or (appended.is_duplicate and not is_appended),
+        last=appended.last,
     )

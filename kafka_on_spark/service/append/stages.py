@@ -12,6 +12,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, StagedBatch
+from kafka_on_spark.log.producers import LastAppend
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
@@ -61,15 +62,17 @@ class AppendedPart:
 
     Attributes:
         placed: As it was placed.
-        batch: Where it stands; None if retention has removed it since.
+        batch: Where it stands; None if the log no longer has its header.
         state: The leader's log that it was seen in.
         is_duplicate: It stood there before this append's first try.
+        last: Without a batch, where it stands, if that is known.
     """
 
     placed: PlacedPart
     batch: Batch | None
     state: ReplicaState
     is_duplicate: bool
+    last: LastAppend | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,8 @@ class AcknowledgedPart:
 
     Attributes:
         key: The partition.
-        base_offset: Offset of its first record; None if it is a duplicate that retention has
-            removed.
+        base_offset: Offset of its first record; None if it is a duplicate whose header the log no
+            longer has, and not its producer's last append.
         record_count: Records appended.
         is_duplicate: They stood in the log before.
         append_time_ms: Their timestamp, if the time of their append counts (LogAppendTime) and

@@ -257,6 +257,7 @@ class Fsck:
         assert after.register is not None
         for trace in traces:
             self._findings.extend(trace.findings)
+            self._check_forgotten(after, trace)
             self._coverage.append(_coverage(after, trace))
         read = [trace for trace in traces if trace.is_read]
         replicas = before.register.replicas
@@ -272,6 +273,15 @@ class Fsck:
             self._findings.extend(findings.all())
         folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
         self._orphans.extend(segment_orphans(read, folders))
+
+    def _check_forgotten(self, timeline: PartitionTimeline, trace: ReplicaTrace) -> None:
+        """A producer may be dropped only once its id has expired."""
+        findings = FindingList(Place(partition=timeline.name, broker_id=trace.broker_id))
+        for producer_id in trace.forgotten_producers:
+            if producer_id in self._metadata.replay.image.producers:
+                sentence = f"the producer state lacks producer {producer_id!r}, whose appends went"
+                findings.add("I11", sentence, version=trace.last_version)
+        self._findings.extend(findings.all())
 
 
 def _is_still(register: Register, address: ReplicaAddress) -> bool:

@@ -7,12 +7,14 @@ is a finding, and the audit of other replicas goes on. One table's history is in
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.audit.findings import FindingList
-from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
+from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE
 from kafka_on_spark.audit.replicas.replica import ReplicaName, ReplicaReplay
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
 from kafka_on_spark.ports import ReplicaArchive
 
 
@@ -44,12 +46,13 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         )
     )
     file_names: list[str] = []
-    read = (0, 0)
+    read, forgotten = (0, 0), tuple[str, ...]()
     try:
         # Listed first: a file that is about to be committed then is in the log when that is read.
         file_names = archive.file_names(address)
         for step in archive.steps(address, is_deep=order.is_deep):
             replay.take(step)
+        forgotten = _compare_producers(order, replay, archive)
         if order.is_deep:
             read = _read_segments(order, replay, archive)
     except ReplicaLostError as error:
@@ -60,12 +63,35 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         replay.findings.add(None, f"the replica could not be checked: {error.message}")
         return replace(replay.trace(), is_read=False)
     named = {entry.path for entry in replay.active_entries}
+    named.add(producers_file_name(replay.producer_state))
     return replace(
         replay.trace(),
         file_names=tuple(name for name in file_names if name not in named),
+        forgotten_producers=forgotten,
         read_files=read[0],
         read_bytes=read[1],
     )
+
+
+def _compare_producers(
+    order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
+) -> tuple[str, ...]:
+    """Compare the producer state with the log's history; return the producers that it lacks."""
+    number = replay.producer_state
+    entries: ProducerEntries = {}
+    try:
+        if number:
+            entries = archive.producers(order.address, number)
+    except CorruptLogError as error:
+        later = archive.steps(order.address, is_deep=False)
+        if all(_named_by(step) <= number for step in later):  # else it may be cleaned by now
+            replay.findings.add("I15", error.message, path=producers_file_name(number))
+        return ()
+    return replay.compare_producers(entries)
+
+
+def _named_by(step: TableStep) -> int:
+    return 0 if isinstance(step, TableDamage) else step.counters.get(PRODUCER_STATE, 0)
 
 
 def _read_segments(

@@ -12,8 +12,9 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
+from kafka_on_spark.log.producers import LastAppend, not_above, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
@@ -28,13 +29,15 @@ class Appended:
 
     Attributes:
         state: The table after it.
-        batch: The batch in the log; None if retention has removed it since.
+        batch: The batch in the log; None if the log no longer has its header.
         is_duplicate: The log had it before.
+        last: Without a batch, where it stands, if that is known.
     """
 
     state: ReplicaState
     batch: Batch | None
     is_duplicate: bool
+    last: LastAppend | None = None
 
 
 def commit_decided(
@@ -76,7 +79,8 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
                 state,
                 partition.log_start_offset,
                 leader_epoch=partition.leader_epoch,
-                producers=dict(state.producers),
+                # The log begins anew, with nothing: of what it had nobody knows whether it stands.
+                producers=not_above(with_batches(state.producers, state.batches), Offset(0)),
                 chain_before=NO_CHAIN,
             )
         change = operations.adopt(
@@ -108,10 +112,10 @@ def fence_older_writers(
         return state
     leader_epoch = state.leader_epoch
     assert leader_epoch is not None, "a leadership has begun"
-    if operations.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
+    if producer_state.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
         return state
     return commit_decided(
-        replica, lambda now: operations.fence_writer(now, writer, leader_epoch=leader_epoch)
+        replica, lambda now: producer_state.fence_writer(now, writer, leader_epoch=leader_epoch)
     )
 
 
@@ -210,7 +214,7 @@ def append(
             expected_offset=expected_offset,
         )
         if not isinstance(decided, LogChange):
-            return Appended(state, decided.batch, is_duplicate=True)
+            return Appended(state, decided.batch, is_duplicate=True, last=decided.last)
         try:
             state = replica.commit(state, decided)
         except CommitConflictError:

@@ -18,6 +18,9 @@ CHECKPOINT_BYTES_MAX: Final = 2**30
 METADATA_FILE_BYTES_MAX: Final = 2**30
 """Of a snapshot or a file of metadata records: a million partitions take 100 MB."""
 
+PRODUCERS_BYTES_MAX: Final = 2**30
+"""Of a producer-state file: 100,000 producers take about 6 MB."""
+
 SEGMENT_BYTES_MAX: Final = 2**32
 """Of a segment: a task holds 192 MiB of a partition, and one more Arrow batch, whose columns have
 two gigabytes at most."""

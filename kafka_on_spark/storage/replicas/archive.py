@@ -20,13 +20,19 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.log.producers import ProducerEntries
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
-from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import (
+    METADATA_FILE_BYTES_MAX,
+    PRODUCERS_BYTES_MAX,
+    SEGMENT_BYTES_MAX,
+)
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
+from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, digest_of
@@ -65,6 +71,16 @@ class FileReplicaArchive:
         with as_storage_errors(f"list {folder}", self._options):
             names = RootFiles(address.root, self._options).names(folder)
         return [name for name in names if name != "_delta_log"]
+
+    def producers(self, address: ReplicaAddress, number: int) -> ProducerEntries:
+        """Return the entries in a replica's producer-state file."""
+        files, folder = RootFiles(address.root, self._options), replica_folder(address)
+        with as_storage_errors(f"read the producer state at {folder}", self._options):
+            return read_producers(
+                lambda name: files.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX),
+                address.replica_uuid,
+                number,
+            )
 
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence, or None."""

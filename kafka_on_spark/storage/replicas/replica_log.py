@@ -1,12 +1,12 @@
 """Adapts a Delta table to the ReplicaLog port: one commit for each operation.
 
 The table's partition columns are the batch header, its files are the segments, and its `txn`
-counters are what Kafka keeps in checkpoint files: log start, log end, the fence and left-over
-producer state. So a commit is atomic over data and counters, and any Delta reader sees an ordinary
-table.
+counters are what Kafka keeps in checkpoint files: log start, log end, the fence, and which
+producer-state file counts. So a commit is atomic over data and counters, and any Delta reader sees
+an ordinary table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import (
@@ -22,15 +22,11 @@ from kafka_on_spark.log import chain
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.state import (
-    LogChange,
-    ProducerCounter,
-    ReplicaIdentity,
-    ReplicaState,
-    check_log,
-)
+from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
+from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.identity.root_identity import check_directory
@@ -39,6 +35,12 @@ from kafka_on_spark.storage.replicas.evidence import (
     identity_flaw,
     inspect_root,
     table_flaw,
+)
+from kafka_on_spark.storage.replicas.producer_files import (
+    ReadFile,
+    listed_file,
+    read_producers,
+    write_producers,
 )
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import (
@@ -50,7 +52,7 @@ from kafka_on_spark.storage.replicas.replica_headers import (
     removed_files,
     rows_of,
 )
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
@@ -65,7 +67,7 @@ COMPACTION: Final = {  # counters of a log's compaction, by the field that each 
     "compacted_to": "compacted-to",
     "finished_below": "compaction-finished-below",
 }
-PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves a search for them
+PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0: there is none
 
 
 class _Checked(NamedTuple):
@@ -89,6 +91,8 @@ class DeltaReplicaLog:
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._checked: _Checked | None = None
+        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
+        self._files = RootFiles(address.root, options)
         self._options = options
         self._checks_disk = checks_disk
 
@@ -162,9 +166,13 @@ class DeltaReplicaLog:
         version = self._delta.version
         if self._state is None or is_opened_anew:
             self._check_identity()
+            self._producers = (0, {})  # the file of this number may be another one now
         if self._state is None or self._state.version != version:
-            self._state = self._read_state(version)
+            self._state = self._read_state(version, self._read_file)
         return self._state
+
+    def _read_file(self, name: str) -> bytes | None:
+        return self._files.read(f"{self._delta.uri}/{name}", PRODUCERS_BYTES_MAX)
 
     def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
         """Return what an inspection finds wrong with the table, or that nothing is proved.
@@ -180,7 +188,7 @@ class DeltaReplicaLog:
                 inspection, folder, seen_version=self._delta.version, configuration=expected
             )
             if flaw is None:
-                flaw = self._flaw_on_second_read()
+                flaw = self._flaw_on_second_read(listed_file(inspection, folder))
         if flaw is None:
             kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
             flaw = kind(
@@ -191,13 +199,16 @@ class DeltaReplicaLog:
         self._state, self._checked = None, None
         return flaw
 
-    def _flaw_on_second_read(self) -> KafkaOnSparkError | None:
-        """Return what a second read finds wrong with the log, whose files can all be read."""
+    def _flaw_on_second_read(self, read: ReadFile) -> KafkaOnSparkError | None:
+        """Return what a second read finds wrong with the log, whose commits can all be read.
+
+        `read` reads the replica's other files.
+        """
         log = DeltaReplicaLog(self._address, self._options)
         try:
             version = log._delta.refresh()
             log._check_identity()
-            log._read_state(version)
+            log._read_state(version, read)
         except ReplicaLostError:
             return None  # the inspection has just read the table: the root was away for a moment
         except EVIDENCE as error:
@@ -218,10 +229,11 @@ class DeltaReplicaLog:
         if flaw is not None:
             raise flaw
 
-    def _read_state(self, version: int) -> ReplicaState:
-        start, end, fence, high, low, producer_count = self._delta.counters_of(
-            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
+    def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
+        start, end, fence, high, low, number = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_STATE
         )
+        producers = self._producers_at(number or 0, read)
         compaction = self._delta.counters_of(*COMPACTION.values())
         files = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
@@ -235,7 +247,7 @@ class DeltaReplicaLog:
                 log_end_offset=Offset(end or 0),
                 leader_epoch=_epoch(fence),
                 batches=(*kept, *batches_of(rows[same:])),
-                producers=self._producers() if producer_count else {},
+                producers=producers,
                 chain_before=before,
                 compaction=_compaction(compaction),
             )
@@ -263,15 +275,12 @@ class DeltaReplicaLog:
             place += len(batch.segments)
         return place, known.batches
 
-    def _producers(self) -> Mapping[str, ProducerCounter]:
-        counters = self._delta.counters()
-        return {
-            name.removeprefix("producer/"): ProducerCounter(
-                sequence, counters[f"producer-epoch/{name.removeprefix('producer/')}"]
-            )
-            for name, sequence in counters.items()
-            if name.startswith("producer/")
-        }
+    def _producers_at(self, number: int, read: ReadFile) -> ProducerEntries:
+        """Return the entries in the file `number`, which is read once: files never change."""
+        if self._producers[0] != number:
+            uuid = self._address.replica_uuid
+            self._producers = (number, read_producers(read, uuid, number) if number else {})
+        return self._producers[1]
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         """Commit `change` at the version after `state`; return the state that it leads to."""
@@ -283,14 +292,34 @@ class DeltaReplicaLog:
     def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         with self._delta.lock:
             after = state.apply(change)
+            number = self._write_producers(state, change)
             self._delta.commit(
                 state.version,
                 operation=change.operation,
                 files=list(_files_of(state, change)),
-                counters=_counters(after, change),
+                counters=_counters(after, change, number),
             )
             self._state = after
+            self._producers = (number, after.producers)
             return after
+
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> int:
+        """Write the producer-state file of a change, if it has one; return the number that counts
+        after it. The file is durable then."""
+        number = self._producers[0]  # as of the newest state that was read
+        if self._state is None or self._state.version != state.version:
+            raise CommitConflictError("decided on an old version", version=state.version + 1)
+        if change.producers is None:
+            return number
+        if not self._delta.is_still_at(state.version):  # the commit would not count: no file
+            raise CommitConflictError("decided on an old version", version=state.version + 1)
+        return write_producers(
+            self._files,
+            self._delta.uri,
+            self._address.replica_uuid,
+            change.producers,
+            above=number,
+        )
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due."""
@@ -335,9 +364,9 @@ def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | Remo
         yield from added_files(batch, changes_data=changes_data)
 
 
-def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
+def _counters(after: ReplicaState, change: LogChange, producers_number: int) -> dict[str, int]:
     """Return the counters that the commit carries: those of the whole log, so that a process that
-    opens the table finds them in its newest commit, and those of the producers that advanced.
+    opens the table finds them in its newest commit.
 
     Delta lets a counter go back: a truncation lowers the log end on purpose, and the decision has
     compared the others.
@@ -348,13 +377,10 @@ def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
         LOG_END_OFFSET: after.log_end_offset,
         CHAIN_HIGH: high,
         CHAIN_LOW: low,
-        PRODUCER_COUNT: len(after.producers),
+        PRODUCER_STATE: producers_number,
     }
     if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch
     if change.compaction is not None:
         counters |= {name: getattr(change.compaction, field) for field, name in COMPACTION.items()}
-    for producer_id, counter in change.producers.items():
-        counters[f"producer/{producer_id}"] = counter.sequence
-        counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch
     return counters

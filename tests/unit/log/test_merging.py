@@ -13,8 +13,9 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import end_offset_for, epoch_history
+from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import check_log
-from tests.builders import batch, log, merged, stamp, with_merged
+from tests.builders import batch, entry, log, merged, staged, stamp, with_merged
 
 TEXT = "0:aab 1:ccdee 3:f"  # borders: 0 2 3 5 6 8 9; epochs begin at 0, 3 and 8
 
@@ -166,11 +167,31 @@ def test_a_path_of_the_log_is_not_added_again():
         merge(state, 0, 2, made=replace(made, segment=named))
 
 
-def test_a_batch_with_a_producer_is_not_merged_away():
-    state = log("0:aab", stamps={"a": stamp(3)})
+def test_a_merge_enters_the_producers_whose_headers_go():
+    state = log("0:aabcc", stamps={"a": stamp(3), "b": stamp(4, epoch=2)})
 
-    with pytest.raises(ImpossibleValueError, match="producer"):
-        merge(state, 0, 3)
+    change = merge(state, 0, 3)
+
+    assert change.producers == {"p": entry(4, epoch=2, base=2)}
+    assert find_append(state.apply(change), staged("z", producer=stamp(4, epoch=2))).last
+
+
+def test_a_follower_that_takes_a_merged_segment_takes_its_leaders_producers():
+    leader = log("0:aabc", stamps={"a": stamp(3), "c": stamp(5, producer="q")})
+    leader = leader.apply(merge(leader, 0, 3))
+    own = {"old": entry(1)}
+
+    def fetch(follower, batches):
+        return operations.append_fetched(
+            follower, batches, leader_epoch=0, leader_producers=leader.producers
+        )
+
+    first = log("", fence=0, producers=own)
+    taken = first.apply(fetch(first, leader.batches[:1]))
+
+    assert taken.producers == {**own, "p": entry(3, count=2)}
+    # What has its headers brings its producers with them.
+    assert fetch(taken, leader.batches[1:]).producers is None
 
 
 # fmt: off

@@ -15,10 +15,10 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.state import ProducerCounter, check_log
-from tests.builders import NOW_MS, batch, log, staged, stamp, text_of
+from kafka_on_spark.log.state import check_log
+from tests.builders import NOW_MS, batch, entry, log, staged, stamp, text_of
 
 ELSEWHERE = log("0:xyz").chain_digest
 
@@ -57,7 +57,7 @@ FENCES = [  # fence epoch expected
 OPERATIONS = [
     pytest.param(lambda state, epoch: append(state, staged("c", epoch=epoch), epoch=epoch), id="append"),
     pytest.param(lambda state, epoch: operations.append_fetched(state, [batch("c", 1, epoch=3, after=state)], leader_epoch=epoch), id="append_fetched"),
-    pytest.param(lambda state, epoch: operations.fence_producer(state, "p", 1, leader_epoch=epoch), id="fence_producer"),
+    pytest.param(lambda state, epoch: producer_state.fence_producer(state, "p", 1, leader_epoch=epoch), id="fence_producer"),
 ]
 # fmt: on
 
@@ -189,17 +189,17 @@ def test_cut_below_the_log_start_leaves_an_empty_log_there(text, start):
 
 
 def test_new_start_forgets_the_log_and_takes_the_leaders_producers():
-    state = log("0:aa 1:b", producers={"old": ProducerCounter(3, 0)})
-    counters = {"p": ProducerCounter(8, 2)}
+    state = log("0:aa 1:b", producers={"old": entry(3)})
+    kept = {"p": entry(8, epoch=2)}
 
     change = operations.truncate_fully_and_start_at(
-        state, Offset(40), leader_epoch=3, producers=counters, chain_before=ELSEWHERE
+        state, Offset(40), leader_epoch=3, producers=kept, chain_before=ELSEWHERE
     )
     after = state.apply(change)
 
     assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
     assert after.leader_epoch == 3
-    assert after.producers["p"] == ProducerCounter(8, 2)
+    assert after.producers == kept
     assert after.chain_digest == ELSEWHERE
     assert state.removed_by(change) == state.batches
     check_log(after)
@@ -243,15 +243,16 @@ def test_log_start_advances(to, expected, start):
 
 
 def test_producers_fence_is_written_again_and_never_goes_back():
-    state = log(producers={"p": ProducerCounter(4, 2)})
+    state = log(producers={"p": entry(4, epoch=2)})
 
-    change = operations.fence_producer(state, "p", 3, leader_epoch=0)
+    change = producer_state.fence_producer(state, "p", 3, leader_epoch=0)
 
-    assert state.apply(change).producers == {"p": ProducerCounter(4, 3)}
-    again = operations.fence_producer(state, "p", 2, leader_epoch=0)
+    assert state.apply(change).producers == {"p": entry(4, epoch=3)}
+    again = producer_state.fence_producer(state, "p", 2, leader_epoch=0)
+    assert again.producers is None
     assert state.apply(again).producers == state.producers
     with pytest.raises(ProducerFencedError):
-        operations.fence_producer(state, "p", 1, leader_epoch=0)
+        producer_state.fence_producer(state, "p", 1, leader_epoch=0)
 
 
 def test_every_short_run_of_operations_leaves_a_dense_log():

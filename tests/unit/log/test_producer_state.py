@@ -10,24 +10,27 @@ from kafka_on_spark.errors import (
     DuplicateSequenceError,
     OutOfOrderSequenceError,
     ProducerFencedError,
+    UnknownProducerIdError,
 )
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     check_writer,
-    counters_of,
     find_append,
     known_producer,
     split_of,
 )
-from kafka_on_spark.log.state import ProducerCounter
-from tests.builders import batch, log, staged, stamp
+from tests.builders import batch, entry, log, staged, stamp
 
 NEW = None
 GONE = AppendedBefore(None)
 # One producer's appends 3 and 5 (a later run), another's in between.
 TWO = {"a": stamp(3), "b": stamp(9, producer="q", epoch=4), "c": stamp(5, epoch=1)}
-COUNTED = {"p": ProducerCounter(sequence=4, producer_epoch=1)}
+# What is kept of its append 4, whose header went: it stands below the log, or may not stand.
+KEPT = {"p": entry(4, epoch=1, base=2)}
+ABOVE = {"p": entry(4, epoch=1, base=9)}
+UNKNOWN = {"p": entry(epoch=1, unknown_to=4)}
+LAST = AppendedBefore(None, KEPT["p"].last)
 
 
 # fmt: off
@@ -52,21 +55,30 @@ CASES = [  # log     stamps producers  sent                                expec
     # Fenced by a newer run, also for what it appended itself.
     pytest.param("0:abc", TWO, {},      stamp(6, epoch=0),                   ProducerFencedError,     id="zombie"),
     pytest.param("0:abc", TWO, {},      stamp(3, epoch=0),                   ProducerFencedError,     id="zombie-retries-its-own"),
-    # What retention left: at or below it a duplicate whose offsets are unknown.
-    pytest.param("",      {},  COUNTED, stamp(4, epoch=1),                   GONE,                    id="counter-at"),
-    pytest.param("",      {},  COUNTED, stamp(2, epoch=1),                   GONE,                    id="counter-below"),
-    pytest.param("",      {},  COUNTED, stamp(5, epoch=1),                   NEW,                     id="counter-above"),
-    pytest.param("",      {},  COUNTED, stamp(5, epoch=0),                   ProducerFencedError,     id="counter-fences"),
-    pytest.param("0:c",   TWO, COUNTED, stamp(5, epoch=1),                   0,                       id="batch-before-counter"),
-    pytest.param("0:c",   TWO, COUNTED, stamp(3, epoch=1),                   GONE,                    id="counter-after-batch"),
-    pytest.param("0:c",   TWO, COUNTED, stamp(6, epoch=1),                   NEW,                     id="above-batch-and-counter"),
+    # Its header went: the last one is known with its offsets, those before it stand somewhere.
+    pytest.param("",      {},  KEPT,    stamp(4, epoch=1),                   LAST,                    id="kept"),
+    pytest.param("",      {},  KEPT,    stamp(4, epoch=1, digest=8),         DuplicateSequenceError,  id="kept-with-another-payload"),
+    pytest.param("",      {},  KEPT,    stamp(2, epoch=1),                   GONE,                    id="below-the-kept"),
+    pytest.param("",      {},  KEPT,    stamp(5, epoch=1),                   NEW,                     id="above-the-kept"),
+    pytest.param("",      {},  KEPT,    stamp(5, epoch=0),                   ProducerFencedError,     id="the-kept-epoch-fences"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(5, epoch=1),                   3,                       id="header-before-entry"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(3, epoch=1),                   GONE,                    id="entry-after-header"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(6, epoch=1),                   NEW,                     id="above-header-and-entry"),
+    # What is kept of an offset that the log has not reached, or was cut at, is no duplicate.
+    pytest.param("",      {},  ABOVE,   stamp(4, epoch=1),                   UnknownProducerIdError,  id="kept-of-above-the-end"),
+    pytest.param("",      {},  ABOVE,   stamp(3, epoch=1),                   UnknownProducerIdError,  id="below-what-is-kept-of-above-the-end"),
+    pytest.param("",      {},  ABOVE,   stamp(5, epoch=1),                   NEW,                     id="above-what-is-kept-of-above-the-end"),
+    pytest.param("",      {},  UNKNOWN, stamp(4, epoch=1),                   UnknownProducerIdError,  id="unknown"),
+    pytest.param("0:c",   TWO, UNKNOWN, stamp(3, epoch=1),                   UnknownProducerIdError,  id="unknown-and-no-header"),
+    pytest.param("0:c",   TWO, UNKNOWN, stamp(5, epoch=1),                   3,                       id="header-above-the-unknown"),
+    pytest.param("0:a",   TWO, UNKNOWN, stamp(3, epoch=1),                   3,                       id="header-among-the-unknown"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("text, stamps, producers, sent, expected", CASES)
 def test_append_of_a_producer(text, stamps, producers, sent, expected):
-    state = log(text, stamps=stamps, producers=producers)
+    state = log(text, stamps=stamps, producers=producers, base=3 if producers else 0)
     append = staged("z", producer=sent)
 
     if isinstance(expected, type):
@@ -104,17 +116,6 @@ def test_part_of_an_append_in_the_log_is_corruption(sent):
 
     with pytest.raises(CorruptLogError):
         find_append(state, whole)
-
-
-def test_counters_are_the_highest_of_each_producer():
-    batches = [
-        batch("a", 0, producer=stamp(3, epoch=1)),
-        batch("b", 1, producer=stamp(8, epoch=2)),
-        batch("c", 2, producer=stamp(1, producer="q")),
-        batch("d", 3),
-    ]
-
-    assert counters_of(batches) == {"p": ProducerCounter(8, 2), "q": ProducerCounter(1, 0)}
 
 
 def answer(state, sent):
@@ -176,6 +177,15 @@ def test_by_how_many_partitions_an_append_was_split(sequence, partitions):
     assert split_of(replace(state, batches=split), "another", sequence) is None
 
 
+@pytest.mark.parametrize("sequence, partitions", [(4, 6), (3, None), (5, None)])
+def test_of_appends_without_a_header_only_the_last_ones_split_is_known(sequence, partitions):
+    """The topic may have grown between an older one and the last."""
+    assert (
+        split_of(log("", base=3, producers={"p": entry(4, partitions=6)}), "p", sequence)
+        == partitions
+    )
+
+
 # fmt: off
 WRITERS = [  # known   asks  fenced
     pytest.param(None,   0,    False, id="the first writer"),
@@ -189,7 +199,7 @@ WRITERS = [  # known   asks  fenced
 @pytest.mark.parametrize("known, asks, is_fenced", WRITERS)
 def test_an_older_writer_is_fenced_and_no_other(known, asks, is_fenced):
     writer = WriterFence(transactional_id="t", epoch=asks)
-    producers = {} if known is None else {writer.key: ProducerCounter(-1, known)}
+    producers = {} if known is None else {writer.key: entry(epoch=known)}
     state = log("0:a", producers=producers)
 
     if is_fenced:
@@ -201,11 +211,10 @@ def test_an_older_writer_is_fenced_and_no_other(known, asks, is_fenced):
     check_writer(state, None)
 
 
-def test_what_a_log_knows_of_a_producer_is_the_highest_of_headers_and_counters():
+def test_what_a_log_knows_of_a_producer_is_the_highest_of_headers_and_entries():
     state = log("0:ab", stamps={"a": stamp(2, epoch=1), "b": stamp(7, epoch=1)})
 
-    assert known_producer(state, "p") == ProducerCounter(7, 1)
-    assert known_producer(state, "q") == ProducerCounter(-1, -1)
-    for counter, expected in (((9, 0), (9, 1)), ((-1, 4), (7, 4))):
-        counted = replace(state, producers={"p": ProducerCounter(*counter)})
-        assert known_producer(counted, "p") == ProducerCounter(*expected)
+    assert known_producer(state, "p") == (7, 1)
+    assert known_producer(state, "q") == (-1, -1)
+    for kept, expected in ((entry(9), (9, 1)), (entry(epoch=4), (7, 4))):
+        assert known_producer(replace(state, producers={"p": kept}), "p") == expected

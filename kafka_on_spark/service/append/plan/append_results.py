@@ -13,8 +13,8 @@ class PartitionAppend:
     """Where one partition's records stand.
 
     Attributes:
-        base_offset: Offset of the first; None if they were appended before and retention has
-            removed them since, or if acks=0 waited for nothing.
+        base_offset: Offset of the first; None if they were appended before and the log no longer
+            says where, or if acks=0 waited for nothing.
         record_count: Number of records.
         is_duplicate: An earlier try had appended them: this was a retry.
     """

@@ -22,8 +22,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.operations import fence_producer
-from kafka_on_spark.log.producer_state import known_producer, split_of
+from kafka_on_spark.log.producer_state import fence_producer, known_producer, split_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

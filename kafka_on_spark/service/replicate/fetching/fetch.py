@@ -328,6 +328,7 @@ class _Fetcher:
                 batches,
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
+                leader_producers=leader.producers,
             )
         except CorruptLogError as error:  # batches whose chain does not compute are the leader's
             return LeaderRefused(error)

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
-from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, known_producer
+from kafka_on_spark.log.producer_state import AppendedBefore, known_producer
 from kafka_on_spark.log.state import LogChange
 from tests.conformance.logs import in_chain, log_of, segment_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
@@ -137,7 +137,8 @@ class IdempotentLog(Adapter):
 
     def producers(self):
         """Return the producers that the log knows."""
-        return sorted({*counters_of(self.state.batches), *self.state.producers})
+        stamps = [each.producer for each in self.state.batches if each.producer is not None]
+        return sorted({*(each.producer_id for each in stamps), *self.state.producers})
 
     def expected(self):
         return {

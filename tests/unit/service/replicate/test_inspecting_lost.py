@@ -17,7 +17,8 @@ from kafka_on_spark.controller.verdicts.lost_replica_restore import (
 )
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.log.operations import advance_log_start, append, fence_producer
+from kafka_on_spark.log.operations import advance_log_start, append
+from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import (

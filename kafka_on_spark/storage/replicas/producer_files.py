@@ -1,0 +1,219 @@
+"""Writes and reads a replica's producer state: one immutable file, which a counter of its table
+names (log/producers.py says what is in it).
+
+The file is durable before the commit that names it. A process that dies between both leaves a file
+above the counter, which no commit names: the next writer passes over its number. What is read must
+have the digest that the file itself names, for this number and this replica; a file that is missing
+or is not that is evidence against the replica, never an empty state.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ensure
+from kafka_on_spark.ids import Offset, ProducerEpoch, ReplicaUuid
+from kafka_on_spark.log.producers import (
+    LastAppend,
+    ProducerEntries,
+    ProducerEntry,
+    producers_file_name,
+)
+from kafka_on_spark.storage.calls.error_translation import parsing
+from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
+from kafka_on_spark.storage.replicas.evidence import RootInspection
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.roots import RootFiles
+
+ReadFile = Callable[[str], bytes | None]
+"""Returns the bytes of a replica's file by its name; None: there is none."""
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("producer_id", pa.string()),
+        ("producer_epoch", pa.int32()),
+        ("unknown_to", pa.int64()),
+        ("sequence", pa.int64()),
+        ("base_offset", pa.int64()),
+        ("record_count", pa.int64()),
+        ("payload_digest", pa.int64()),
+        ("partition_count", pa.int32()),
+        ("append_time_ms", pa.int64()),
+    ]
+)
+_LABEL: Final = b"kos.producers"
+_TRIES_MAX: Final = 64
+
+
+def write_producers(
+    files: RootFiles,
+    folder: str,
+    replica_uuid: ReplicaUuid,
+    entries: ProducerEntries,
+    *,
+    above: int,
+) -> int:
+    """Write `entries` under a number above `above`, the counter; return the number.
+
+    Raises:
+        KafkaStorageError: The root does not answer, or has no room.
+    """
+    table = _table_of(entries)
+    number = above
+    for _ in range(_TRIES_MAX):
+        number += 1
+        path = f"{folder}/{producers_file_name(number)}"
+        if files.write_if_absent(path, _encoded(table, replica_uuid, number)):
+            return number
+    raise KafkaStorageError(
+        f"{_TRIES_MAX} producer-state files above number {above} are in {folder}, and no commit"
+        " names one: delete those that are numbered higher than the table's counter"
+    )
+
+
+def read_producers(read: ReadFile, replica_uuid: ReplicaUuid, number: int) -> ProducerEntries:
+    """Return the entries of the producer-state file `number` of a replica.
+
+    Raises:
+        CorruptLogError: It is missing or damaged, or another replica's.
+    """
+    name = producers_file_name(number)
+    try:
+        content = read(name)
+    except UnsafeFileError as error:
+        raise CorruptLogError(error.message, **error.context) from error
+    if content is None:
+        raise CorruptLogError(f"the producer state {name} is missing from the replica's folder")
+    return decode_producers(content, replica_uuid, number)
+
+
+def decode_producers(content: bytes, replica_uuid: ReplicaUuid, number: int) -> ProducerEntries:
+    """Return the entries in the bytes of a producer-state file.
+
+    Raises:
+        CorruptLogError: They are damaged, or those of another replica or number.
+    """
+    name = producers_file_name(number)
+    table = read_parquet(content, name, verifies_pages=True)
+    with parsing(f"the producer state {name}"):
+        label = (table.schema.metadata or {}).get(_LABEL)
+        table = table.replace_schema_metadata(None)
+        if table.schema != _SCHEMA or label != _label(table, replica_uuid, number):
+            raise CorruptLogError(
+                f"the producer state {name} is not what its digest says, or another replica's"
+            )
+        return _entries_of(table)
+
+
+def listed_file(inspection: RootInspection, folder: str) -> ReadFile:
+    """Return how a replica's files are read for evidence: only a listing shows that one is missing.
+
+    `folder` is relative to the root.
+    """
+
+    def read(name: str) -> bytes | None:
+        content = inspection.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX)
+        if content is None and name in (inspection.names(folder) or ()):
+            raise KafkaStorageError(f"{folder}/{name} disappeared while it was read: try again")
+        return content
+
+    return read
+
+
+def _encoded(table: pa.Table, replica_uuid: ReplicaUuid, number: int) -> bytes:
+    sink = pa.BufferOutputStream()
+    label = {_LABEL: _label(table, replica_uuid, number)}
+    pq.write_table(
+        table.replace_schema_metadata(label),
+        sink,
+        compression="zstd",
+        use_dictionary=False,
+        write_page_checksum=True,
+        write_statistics=False,
+    )
+    encoded: bytes = sink.getvalue().to_pybytes()
+    return encoded
+
+
+def _label(table: pa.Table, replica_uuid: ReplicaUuid, number: int) -> bytes:
+    """Return what a file says of itself: whose it is, its number, and the digest of its rows."""
+    return json.dumps(
+        {"replica_uuid": replica_uuid, "number": number, "digest": _digest(table)}
+    ).encode()
+
+
+def _digest(table: pa.Table) -> str:
+    """Return a digest of the values, whatever pages they are in."""
+    digest = xxhash.xxh3_128()
+    for column in table.combine_chunks().columns:
+        digest.update(np.packbits(pc.is_valid(column).to_numpy(zero_copy_only=False)).tobytes())
+        if pa.types.is_string(column.type):
+            digest.update(_bytes_of(pc.binary_length(column)))
+            digest.update("".join(column.to_pylist()).encode())
+        else:
+            digest.update(_bytes_of(column))
+    return digest.hexdigest()
+
+
+def _bytes_of(column: Any) -> bytes:
+    numbers = pc.fill_null(column, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    content: bytes = np.ascontiguousarray(numbers).tobytes()
+    return content
+
+
+def _table_of(entries: ProducerEntries) -> pa.Table:
+    rows = sorted(entries.items())
+    lasts = [entry.last for _, entry in rows]
+    columns: list[list[Any]] = [
+        [producer_id for producer_id, _ in rows],
+        [entry.producer_epoch for _, entry in rows],
+        [entry.unknown_to for _, entry in rows],
+        *(
+            [None if last is None else getattr(last, name) for last in lasts]
+            for name in LastAppend.__slots__
+        ),
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _entries_of(table: pa.Table) -> ProducerEntries:
+    entries: dict[str, ProducerEntry] = {}
+    for producer_id, epoch, unknown_to, *last in zip(
+        *(column.to_pylist() for column in table.columns), strict=True
+    ):
+        ensure(
+            producer_id is not None and epoch is not None and unknown_to is not None, producer_id
+        )
+        entries[producer_id] = ProducerEntry(
+            producer_epoch=ProducerEpoch(epoch),
+            last=None if last[0] is None else _last(*last),
+            unknown_to=unknown_to,
+        )
+    ensure(len(entries) == table.num_rows, "a producer has two entries")
+    return entries
+
+
+def _last(
+    sequence: int,
+    base_offset: int,
+    record_count: int,
+    payload_digest: int,
+    partition_count: int,
+    appended_at_ms: int,
+) -> LastAppend:
+    return LastAppend(
+        sequence=sequence,
+        base_offset=Offset(base_offset),
+        record_count=record_count,
+        payload_digest=payload_digest,
+        partition_count=partition_count,
+        appended_at_ms=appended_at_ms,
+    )

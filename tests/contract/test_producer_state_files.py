@@ -1,0 +1,140 @@
+"""The producer state of a replica is one file, which a commit names: for the fake and on Delta."""
+
+import pytest
+
+from kafka_on_spark.errors import CommitConflictError, CorruptLogError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.storage.replicas.producer_files import decode_producers
+from tests.builders import NOW_MS, entry, staged, stamp
+
+KEPT = {"p": entry(4)}
+
+
+@pytest.fixture
+def address(disks):
+    return disks.addresses[1]
+
+
+@pytest.fixture
+def replica(disks, address):
+    """A log of two batches of a producer."""
+    disks.replicas.create(address, leader_epoch=0)
+    replica = disks.replicas.open(address)
+    for name, sequence in (("a", 4), ("b", 5)):
+        append(replica, name, stamp(sequence))
+    return replica
+
+
+def append(replica, name, producer=None):
+    state = replica.load()
+    made = staged(name, producer=producer)
+    return replica.commit(state, operations.append(state, made, leader_epoch=0, now_ms=NOW_MS))
+
+
+def advance(replica, to, state=None):
+    state = replica.load() if state is None else state
+    return replica.commit(state, operations.advance_log_start(state, Offset(to)))
+
+
+def name_of(number):
+    return producers_file_name(number)
+
+
+def reopened(disks, address):
+    return disks.reopened().open(address)
+
+
+def test_a_commit_that_takes_no_header_writes_no_file(disks, address, replica):
+    assert disks.content(address, name_of(1)) is None
+
+
+def test_each_commit_that_takes_headers_names_a_file_of_its_own(disks, address, replica):
+    first = advance(replica, 1)
+    written = disks.content(address, name_of(1))
+    append(replica, "c")
+
+    second = advance(replica, 2)
+
+    assert first.producers == KEPT
+    assert second.producers == {"p": entry(5, base=1)}
+    assert disks.content(address, name_of(1)) == written
+    assert reopened(disks, address).load() == second
+
+
+def test_a_number_that_is_taken_is_passed_over(disks, address, replica):
+    """Its writer died before the commit: no table names it, and it is never read."""
+    disks.write(address, name_of(1), b"half of it")
+
+    after = advance(replica, 1)
+
+    assert after.producers == KEPT
+    assert disks.content(address, name_of(1)) == b"half of it"
+    assert reopened(disks, address).load() == after
+
+
+def test_a_file_whose_commit_conflicts_counts_for_nothing(disks, address, replica):
+    """Two processes decide on one version: the second decides again, on what the first has left."""
+    slow = reopened(disks, address)
+    state = slow.load()
+    first = advance(replica, 1)
+
+    with pytest.raises(CommitConflictError):
+        advance(slow, 2, state)
+
+    assert slow.load() == first
+    second = advance(slow, 2)
+    assert second.producers == {"p": entry(5, base=1)}
+    assert reopened(disks, address).load() == second
+
+
+# fmt: off
+DAMAGES = [
+    pytest.param(lambda content: b"x" * len(content),      id="other bytes"),
+    pytest.param(lambda content: content[: len(content) // 2], id="cut short"),
+    pytest.param(lambda content: b"",                      id="empty"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_makes_the_replica_corrupt_and_never_empty(disks, address, replica, damage):
+    advance(replica, 1)
+    disks.write(address, name_of(1), damage(disks.content(address, name_of(1))))
+
+    with pytest.raises(CorruptLogError):
+        reopened(disks, address).load()
+
+
+def test_another_replicas_file_is_damage_too(delta_disks):
+    """As after a restored or copied folder: its digest is right, and it is not this log's."""
+    for each in delta_disks.addresses.values():
+        delta_disks.replicas.create(each, leader_epoch=0)
+        log = delta_disks.replicas.open(each)
+        append(log, "a", stamp(4 + each.broker_id))
+        advance(log, 1)
+    own, other = delta_disks.addresses[1], delta_disks.addresses[2]
+    delta_disks.write(own, name_of(1), delta_disks.content(other, name_of(1)))
+
+    with pytest.raises(CorruptLogError, match="not what its digest says, or another replica's"):
+        reopened(delta_disks, own).load()
+
+
+def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_disks):
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.create(address, leader_epoch=0)
+    log = delta_disks.replicas.open(address)
+    append(log, "a", stamp(4, epoch=3))
+    after = advance(log, 1)
+    content = delta_disks.content(address, name_of(1))
+
+    wrong = []
+    for place in range(0, len(content), 3):
+        changed = content[:place] + bytes([content[place] ^ 0x20]) + content[place + 1 :]
+        try:
+            found = decode_producers(changed, address.replica_uuid, 1)
+        except CorruptLogError:
+            continue
+        wrong += [place] if found != after.producers else []
+    assert not wrong
