@@ -77,7 +77,7 @@ def test_retry_after_retention_is_a_duplicate_with_its_offsets():
 
 
 def sent(state, sequence, epoch=0):
-    again = staged("z", producer=stamp(sequence, epoch=epoch))
+    again = staged("z", epoch=state.leader_epoch, producer=stamp(sequence, epoch=epoch))
     return append(state, again, leader_epoch=state.leader_epoch, now_ms=NOW_MS)
 
 
