@@ -19,6 +19,7 @@ from tests.conformance.adapters.controller.partitions import (
     ReassignmentRevert,
 )
 from tests.conformance.adapters.controller.placement import Ring, Striped
+from tests.conformance.adapters.logs.compaction import CleanableRange, Compaction
 from tests.conformance.adapters.logs.log_offsets import ListOffsets, LogOffsets
 from tests.conformance.adapters.logs.log_start import DeleteRecords
 from tests.conformance.adapters.logs.partitioner import Partitioner
@@ -58,6 +59,8 @@ ADAPTERS = {
     "list_offsets": ListOffsets,
     "log_offsets": LogOffsets,
     "retention": Retention,
+    "compaction": Compaction,
+    "cleanable_range": CleanableRange,
     "delete_records": DeleteRecords,
     "idempotent_log": IdempotentLog,
     "producer_state": ProducerState,

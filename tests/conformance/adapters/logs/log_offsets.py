@@ -8,7 +8,9 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
-from tests.builders import NOW_MS
+from kafka_on_spark.service.append.preconditions import check_keys
+from kafka_on_spark.service.append.stages import StagedPart
+from tests.builders import KEY, NOW_MS, staged
 from tests.conformance.adapters.replication.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
@@ -28,7 +30,8 @@ class LogOffsets(Adapter):
         assert log in (None, "empty", [])
         made = [batch_of(each, LEADER_EPOCH) for each in range(log_start_offset, log_end_offset)]
         state = log_of(made, start=log_start_offset, fence=LEADER_EPOCH)
-        self.world = World(state, replicas=(1, 2), leader_epoch=LEADER_EPOCH)
+        configs = {"cleanup.policy": cleanup_policy}
+        self.world = World(state, replicas=(1, 2), leader_epoch=LEADER_EPOCH, configs=configs)
 
     def op_high_watermark_is(self):
         return self.world.high_watermark
@@ -92,7 +95,9 @@ class LogOffsets(Adapter):
         return {"records": self.world.leader.log_end_offset - offset}
 
     def op_append_records(self, keys):
-        raise CutOffError("compaction")
+        """Check what a task has staged; the refusal names the partition, not the record."""
+        batch = replace(staged("a"), has_keyless=None in keys)
+        check_keys(self.world.image, [StagedPart(key=KEY, batch=batch, holders=())])
 
     def _about(self):
         return {

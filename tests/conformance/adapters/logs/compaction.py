@@ -1,0 +1,247 @@
+"""The kinds of file 07 about compaction: what a cleaning keeps, and where it may go.
+
+A cleaning here is a decision of the product, and what a replica keeps that has finished it.
+"""
+
+from dataclasses import replace
+
+from kafka_on_spark.controller.partitions.compaction import (
+    CompactionReport,
+    ReplicaProgress,
+    compact,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
+from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS
+from tests.builders import KEY, image_of, partition, uuid_on
+from tests.committing import committed
+from tests.conformance.runner import Adapter, Answer, CutOffError
+
+TRANSACTIONS = "transactions"
+COVERAGE = "compaction-keeps-coverage"
+TOMBSTONES = "tombstones-wait-for-replicas"
+ROUNDS = "compaction-rounds"
+NOWS = {"now": 10_000, "large": 10_000_000, "max": 2**62}
+LARGE = 2**62
+
+
+class Compaction(Adapter):
+    """One log of one replica. `roll` ends what the next cleaning may take."""
+
+    def __init__(
+        self,
+        batches=(),
+        delete_retention_ms=0,
+        map_slots=None,
+        rule=None,
+        log=None,
+        segments=None,
+        cleanable_segments=None,
+    ):
+        if map_slots is not None:
+            raise CutOffError(ROUNDS)
+        if rule is not None or segments is not None or cleanable_segments is not None:
+            raise CutOffError(COVERAGE)
+        retention_ms = 24 * 3_600_000 if delete_retention_ms == "default" else delete_retention_ms
+        self.configs = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0",
+            "delete.retention.ms": str(retention_ms),
+        }
+        self.records = []
+        self.ranges = []
+        self.end = self.stable = 0
+        self.has_tombstones = False
+        self.progress = NO_PROGRESS
+        self.image = image_of(partition("1", hw=0), configs=self.configs)
+        if log is not None:
+            self._segments(log)
+        elif isinstance(batches, str):
+            self._in_words(batches)
+        else:
+            for batch in batches:
+                self.op_append_batch(batch)
+
+    def _segments(self, words):
+        """Read "offsets 0-9, segment base 15 with 15-24, active base 30": coverage has no gaps."""
+        bases = {"offsets 0-9, next segment base 11 (gap at 10), active": [0, 11]}
+        bases["offsets 0-9, segment base 15 with 15-24, active base 30"] = [0, 15, 30]
+        for base, end in zip(bases[words], bases[words][1:], strict=False):
+            self.records += [KeyedRecord(Offset(base + i), b"%d" % i) for i in range(10)]
+            self.ranges.append(AppendedRange(Offset(base), Offset(end), 1, 0))
+        self.end = self.stable = bases[words][-1]
+
+    def _in_words(self, words):
+        if words == "unkeyed segment then keyed":
+            self.op_append_batch({"keys": [None, None]})
+            self.op_append_batch({"keys": [1, 2]})
+        else:
+            assert words.startswith("keys 0..N-1, then tombstones for all even keys"), words
+            self.op_append_batch({"keys": list(range(10))})
+            evens = list(range(0, 10, 2))
+            self.op_append_batch({"keys": evens, "null_values": list(range(len(evens)))})
+            self.op_append_batch({"keys": [100, 101]})
+        self.stable = self.end
+
+    def op_append_batch(self, batch):
+        if "marker" in batch or batch.get("transactional"):
+            raise CutOffError(TRANSACTIONS)
+        base, keys, nulls = self.end, batch["keys"], batch.get("null_values", ())
+        self.has_tombstones |= bool(nulls)
+        for place, key in enumerate(keys):
+            name = None if key is None else b"%d" % key
+            self.records.append(KeyedRecord(Offset(base + place), name, place in nulls))
+        self.end = base + len(keys)
+        self.ranges.append(AppendedRange(Offset(base), Offset(self.end), len(keys), 0))
+
+    def op_append_tombstone(self, key, timestamp):
+        self.op_append_batch({"keys": [key], "null_values": [0]})
+
+    def op_roll(self):
+        self.stable = self.end
+
+    def op_reload(self):
+        pass
+
+    def op_append_leader(self, producer_id, epoch, first_seq, keys):
+        raise CutOffError("sequences")
+
+    def op_two_pass_clean(self, now):
+        raise CutOffError(TRANSACTIONS)
+
+    def op_clean_segments(self):
+        raise CutOffError(COVERAGE)
+
+    def op_clean(self, now="now", first_dirty=None):
+        registration = self.image.partition(KEY)
+        if self.stable > registration.high_watermark:
+            self._put(replace(registration, high_watermark=Offset(self.stable)))
+        now_ms = NOWS.get(now, now)
+        self._decide(now_ms)
+        done = self.image.partition(KEY).compaction
+        before = self.records
+        self.records = kept_records(
+            before,
+            compacted_below=done.compacted_below,
+            tombstones_below=done.tombstones_below,
+        )
+        begun = self.progress.begun(done)
+        self.progress = begun.in_round(begun.compacted_below).round_finished()
+        return self._answer(done)
+
+    def expected(self):
+        return {"log_end_offset": self.end}
+
+    def _decide(self, now_ms):
+        registration = self.image.partition(KEY)
+        found = dirt_of(
+            self.ranges,
+            log_start_offset=Offset(0),
+            compacted_below=registration.compaction.compacted_below,
+            stable_below=registration.high_watermark,
+            appended_before_ms=LARGE,
+        )
+        report = CompactionReport(
+            key=KEY,
+            leader_epoch=registration.leader_epoch,
+            dirt=found,
+            replicas={1: ReplicaProgress(uuid_on(1), Offset(self.end), self.progress)},
+            now_ms=now_ms,
+        )
+        record = compact(self.image, report)
+        if record is not None:
+            self.image = committed(self.image, [record])
+
+    def _put(self, registration):
+        topic = self.image.topics[KEY.topic_id]
+        topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
+        self.image = replace(self.image, topics=topics)
+
+    def _answer(self, done):
+        values = [each for each in self.records if not each.is_tombstone]
+        keyed = [each for each in values if each.key is not None]
+        value = {
+            "keys": [int(each.key) for each in keyed],
+            "offsets": [each.offset for each in values],
+            "records": [
+                [
+                    each.offset,
+                    None if each.key is None else int(each.key),
+                    None if each.is_tombstone else f"v{each.offset}",
+                ]
+                for each in self.records
+            ],
+            "markers": [],
+            "next_dirty_offset": done.compacted_below,
+            "no_value_for_keys": "even keys below N"
+            if not any(int(each.key) < 10 and int(each.key) % 2 == 0 for each in keyed)
+            else "some",
+            "unkeyed_left": len(values) - len(keyed),
+            "keyed": "unchanged" if {b"1", b"2"} <= {each.key for each in keyed} else "changed",
+        }
+        left_out = dict.fromkeys(
+            ("batches", "batch_last_offsets", "first_batch_last_offset"), COVERAGE
+        )
+        left_out["last_sequences"] = "sequences"
+        if self.has_tombstones:
+            left_out["records"] = TOMBSTONES
+        return Answer(value, left_out)
+
+
+class CleanableRange(Adapter):
+    """Where the dirty part of a log begins, and where what may be compacted ends."""
+
+    def __init__(
+        self,
+        segments=8,
+        high_watermark=None,
+        last_clean=0,
+        min_compaction_lag_ms=0,
+        log=None,
+        age=None,
+        log_start_offset=0,
+        log_end_offset=None,
+        checkpoint=None,
+    ):
+        if log is not None:
+            raise CutOffError(TRANSACTIONS)
+        if log_end_offset is not None and checkpoint > log_end_offset:
+            raise CutOffError("compacted-within-the-log")
+        self.lag_ms = min_compaction_lag_ms
+        self.start = log_start_offset
+        self.compacted = last_clean if checkpoint is None else checkpoint
+        end = log_end_offset or 80
+        times = [1000] * 80 if isinstance(segments, int) else [1000] * 40 + [LARGE // 2] * 40
+        self.ranges = [
+            AppendedRange(Offset(at), Offset(at + 1), 1, times[at])
+            for at in range(log_start_offset, end)
+        ]
+        self.stable = high_watermark if isinstance(high_watermark, int) else end
+        self.newer = next(
+            (each.base_offset for each in self.ranges if each.appended_at_ms > 1000), end
+        )
+
+    def resolve(self, expectation):
+        if expectation == "base of the segment that was active at T0":
+            return self.newer
+        return expectation
+
+    def op_cleanable_offsets(self, last_clean=None):
+        self.compacted = self.compacted if last_clean is None else last_clean
+        found = self._found()
+        value = {"first_dirty": found.first_dirty, "first_uncleanable": found.cleanable_below}
+        return Answer(value, {"reset": "compacted-within-the-log"})
+
+    def op_grab_filthiest(self):
+        return {"first_dirty": self._found().first_dirty}
+
+    def _found(self):
+        now_ms = 1000 + self.lag_ms + 1
+        return dirt_of(
+            self.ranges,
+            log_start_offset=Offset(self.start),
+            compacted_below=Offset(self.compacted),
+            stable_below=Offset(self.stable),
+            appended_before_ms=now_ms - self.lag_ms if self.lag_ms else LARGE,
+        )
