@@ -210,6 +210,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # core that this may take; 0: none, all is left to `maintain`.
     "log.cleaner.interval.ms": Setting("60000", _integer(1)),
     "log.cleaner.share": Setting("0.1", _ratio),
+    # Ours: how many of the newest batches of a partition are not merged. Whoever appended them may
+    # still ask whether they stand, which costs the reading of a file once they are merged.
+    "merge.min.lag.batches": Setting("10", _integer(0, _INT_MAX), True),
     # Bytes a second that upkeep reads and rewrites, of all tasks of a job together.
     "log.cleaner.io.max.bytes.per.second": Setting(str(_LONG_MAX), _integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.

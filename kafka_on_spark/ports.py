@@ -11,7 +11,11 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
+<<<<<<< HEAD
 from kafka_on_spark.log.producers import ProducerEntries
+=======
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+>>>>>>> 95b223b (A replica's neighbouring files can be merged: which, by tiers; how, checked and read back; not yet done by upkeep)
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
@@ -104,6 +108,38 @@ class SegmentStore(Protocol):
         Raises:
             CorruptLogError: The source's bytes are not what the name says.
             KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
+        """
+        ...
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        """Write what neighbouring `parts` of `source`'s log have in a range as one merged segment
+        of `target`, under a new name of `leader_epoch`; return it.
+
+        What is read is checked, what was written is read back, and it is durable. The parts are of
+        one leadership and one kind of timestamps; the range begins and ends at borders.
+
+        Raises:
+            CorruptLogError: A file of `source` is missing or damaged, or the end is no border.
+            KafkaStorageError: A root does not answer; of the source, the error's `broker_id` says
+                so.
+        """
+        ...
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
+        """Return the borders that a merged segment's file keeps, its end last; empty: none.
+
+        Raises:
+            CorruptLogError: The file is missing or damaged.
+            KafkaStorageError: The root does not answer.
         """
         ...
 

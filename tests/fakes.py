@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from uuid import uuid4
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import (
@@ -24,9 +25,11 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result
+from tests.merged_files import Borders, rewritten
 
 
 class Fault(Enum):
@@ -287,6 +290,7 @@ class MemorySegmentStore:
     def __init__(self, roots: MemoryRoots) -> None:
         self._roots = roots
         self.copied: list[str] = []
+        self._borders: dict[str, Borders] = {}
 
     def put(self, address: ReplicaAddress, segment: Segment) -> None:
         """Write a new segment, as a staging task does."""
@@ -316,6 +320,35 @@ class MemorySegmentStore:
                 raise CorruptLogError("a segment is missing or not what its name says")
             present[name] = found
             self.copied.append(name)
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        for part in parts:
+            for segment in part.segments:
+                self.check(source, segment)
+        merged, borders = rewritten(
+            parts,
+            lambda part: self.borders(source, part),
+            name=uuid4().hex,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        self._borders[merged.segment.digest] = borders
+        self.put(target, merged.segment)
+        return merged
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
+        self.check(address, merged.segment)
+        return self._borders.get(merged.segment.digest, ())
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         root = self._roots[address.root]

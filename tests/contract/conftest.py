@@ -12,9 +12,9 @@ from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_lo
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
-    FileSegmentStore,
     new_segment,
     put_segment,
 )

@@ -20,6 +20,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.merged_segment import Border, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -298,6 +299,12 @@ class _SegmentStore:
         is_staged: bool = False,
     ) -> None:
         """A copy touches nothing that others see."""
+
+    def rewrite(self, *arguments: Any, **named: Any) -> MergedSegment:
+        raise NotImplementedError("no search merges")
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
+        raise NotImplementedError("no search merges")
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         """Every file is as its name says."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
+from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -72,6 +74,28 @@ class _JustStaged:
         are_named = names is None or list(names) == [each.file_name for each in segments]
         are_staged = are_named and set(segments) <= set(staged)
         self.segments.copy(source, target, segments, names, is_staged=is_holder and are_staged)
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        return self.segments.rewrite(
+            source,
+            target,
+            parts,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
+        return self.segments.borders(address, merged)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         self.segments.check(address, segment)

@@ -13,9 +13,10 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.ids import ControllerEpoch, LeaderEpoch, Offset
+from kafka_on_spark.ids import NO_CHAIN, ControllerEpoch, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
@@ -160,6 +161,42 @@ class DryRunSegments:
         is_staged: bool = False,
     ) -> None:
         """Do nothing: what is counted as copied is what the table would name."""
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        """Return about what would be written: the file is given no content."""
+        last = parts[-1]
+        covered = end_offset - start_offset
+        size_bytes = sum(part.size_bytes for part in parts)
+        offsets = sum(part.end_offset - part.base_offset for part in parts)
+        return MergedSegment(
+            base_offset=start_offset,
+            end_offset=end_offset,
+            leader_epoch=last.leader_epoch,
+            appended_at_ms=max(part.appended_at_ms for part in parts),
+            segment=Segment(
+                file_name=segment_name(leader_epoch, "dry_run", f"{start_offset}_{end_offset}"),
+                size_bytes=size_bytes * covered // offsets,
+                record_count=min(covered, sum(part.record_count for part in parts)),
+                timestamp_min_us=min(e.timestamp_min_us for each in parts for e in each.segments),
+                timestamp_max_us=max(e.timestamp_max_us for each in parts for e in each.segments),
+            ),
+            content_digest=0,
+            chain_digest=last.chain_digest if end_offset == last.end_offset else NO_CHAIN,
+            has_append_time=last.has_append_time,
+        )
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
+        """Return none: no file is read."""
+        return ()
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         """Do nothing: every source is assumed to be undamaged."""

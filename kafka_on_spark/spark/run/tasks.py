@@ -44,7 +44,7 @@ from kafka_on_spark.storage.identity.root_identity import check_directory, probe
 from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
-from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.storage.temporaries import clean_broker_root
 from kafka_on_spark.visible import visible

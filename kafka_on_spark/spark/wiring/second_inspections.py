@@ -21,7 +21,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)

@@ -56,7 +56,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Reads, writes and copies segments: records as Parquet files, written once and never changed.
+"""Reads and writes segments: records as Parquet files, written once and never changed.
 
 A segment is written under a unique name; it is part of a log from the moment a commit names it.
 Its name carries the digest of its bytes, so a copy is checked, and two replicas are compared,
@@ -25,7 +25,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.storage.calls.deadlines import begin, within
+from kafka_on_spark.storage.calls.deadlines import begin
 from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
@@ -36,7 +36,7 @@ from kafka_on_spark.storage.replicas.replica_folders import (
 )
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import parquet_batches, read_parquet
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -74,20 +74,23 @@ def encode_segment(records: pa.Table) -> pa.Buffer:
     deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
     table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
     sink = pa.BufferOutputStream()
-    is_small = records.nbytes < _COMPRESSED_BYTES_MIN
-    pq.write_table(
-        table,
-        sink,
-        compression="none" if is_small else "zstd",
-        compression_level=None if is_small else 1,
-        use_dictionary=False,
-        column_encoding=_ENCODINGS,
-        write_page_checksum=True,
-        # No reader skips pages by a value's bytes, and comparing them takes a seventh of the time.
-        write_statistics=["offset_delta", "timestamp", "key"],
-        store_schema=False,
-    )
+    pq.write_table(table, sink, **parquet_format(records.nbytes))
     return sink.getvalue()
+
+
+def parquet_format(size_bytes: int) -> dict[str, Any]:
+    """Return the options under which pyarrow writes records of `size_bytes` as a segment."""
+    is_small = size_bytes < _COMPRESSED_BYTES_MIN
+    return {
+        "compression": "none" if is_small else "zstd",
+        "compression_level": None if is_small else 1,
+        "use_dictionary": False,
+        "column_encoding": _ENCODINGS,
+        "write_page_checksum": True,
+        # No reader skips pages by a value's bytes, and comparing them takes a seventh of the time.
+        "write_statistics": ["offset_delta", "timestamp", "key"],
+        "store_schema": False,
+    }
 
 
 def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, pa.Buffer]:
@@ -130,18 +133,23 @@ def segment_pieces(
 def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
     path = f"{replica_folder(address)}/{segment.file_name}"
     try:
-        yield from _checked(
+        yield from checked(
             segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
         )
-    except (_NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
-        raise _segment_error(address, segment, options) from claim
+    except (NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
+        raise segment_error(address, segment, options) from claim
 
 
-class _NotTheSegmentError(Exception):
+class NotTheSegmentError(Exception):
     """The bytes that were read have another size or digest than the segment's name says."""
 
 
-def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
+def checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
+    """Yield the pieces of a file, and check after the last that they are the segment's.
+
+    Raises:
+        NotTheSegmentError: They have another size or digest.
+    """
     digest = xxhash.xxh3_128()
     size = 0
     for piece in pieces:
@@ -149,10 +157,10 @@ def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
         size += len(piece)
         yield piece
     if size != segment.size_bytes or digest.hexdigest() != segment.digest:
-        raise _NotTheSegmentError
+        raise NotTheSegmentError
 
 
-def _segment_error(
+def segment_error(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> KafkaOnSparkError:
     """Return what an inspection finds wrong with a segment, or that nothing is proved.
@@ -206,11 +214,11 @@ def read_segment(
         CorruptLogError: The file is missing or damaged.
         KafkaStorageError: The root is another disk or none, or does not answer.
     """
-    path, content = _checked_content(address, segment, options)
+    path, content = checked_content(address, segment, options)
     try:
         return read_parquet(content, path, columns=columns, row_count=segment.record_count)
     except CorruptLogError as claim:
-        raise _segment_error(address, segment, options) from claim
+        raise segment_error(address, segment, options) from claim
 
 
 def segment_batches(
@@ -224,7 +232,7 @@ def segment_batches(
 
     Raises: as `read_segment`, perhaps after some records.
     """
-    path, content = _checked_content(address, segment, options)
+    path, content = checked_content(address, segment, options)
     try:
         yield from parquet_batches(
             content,
@@ -234,7 +242,7 @@ def segment_batches(
             batch_rows_max=batch_rows_max,
         )
     except CorruptLogError as claim:
-        raise _segment_error(address, segment, options) from claim
+        raise segment_error(address, segment, options) from claim
 
 
 def between_deltas(records: pa.RecordBatch, first: int, end: int) -> pa.RecordBatch:
@@ -247,19 +255,19 @@ def between_deltas(records: pa.RecordBatch, first: int, end: int) -> pa.RecordBa
     return records.slice(start, stop - start)
 
 
-def _checked_content(
+def checked_content(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> tuple[str, bytes]:
-    """Return a segment's path and bytes, whose digest is right."""
+    """Return a segment's path and bytes, whose digest is right; raise as `read_segment`."""
     path = f"{replica_folder(address)}/{segment.file_name}"
     try:
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
     except UnsafeFileError as claim:
-        raise _segment_error(address, segment, options) from claim
+        raise segment_error(address, segment, options) from claim
     if content is None or len(content) != segment.size_bytes:
-        raise _segment_error(address, segment, options)
+        raise segment_error(address, segment, options)
     if digest_of(content) != segment.digest:
-        raise _segment_error(address, segment, options)
+        raise segment_error(address, segment, options)
     return path, content
 
 
@@ -307,75 +315,3 @@ def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptio
     create_folder(address, options)
     path = f"{replica_folder(address)}/{name}"
     RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
-
-
-class FileSegmentStore:
-    """A SegmentStore on fsspec file systems."""
-
-    def __init__(self, options: StorageOptions) -> None:
-        self._options = options
-
-    def copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
-        *,
-        is_staged: bool = False,
-    ) -> None:
-        """Copy `segments` to `target`, checked by size and digest, and durable."""
-        if segments:
-            copy = partial(self._copy, source, target, segments, names, is_staged=is_staged)
-            within(target.root, copy)
-
-    def _copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None,
-        *,
-        is_staged: bool,
-    ) -> None:
-        create_folder(target, self._options)
-        targets = RootFiles(target.root, self._options)
-        folder = replica_folder(target)
-        missing = []
-        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
-            path = f"{folder}/{name}"
-            if is_staged and targets.size(path) == segment.size_bytes:
-                continue
-            is_staged = False
-            if self._is_there(targets, path, segment):
-                # Its writer may not have flushed it.
-                if target.is_flushed:
-                    flush([path])
-                continue
-            missing.append((path, segment_pieces(source, segment, self._options)))
-        if not is_staged:
-            targets.write_all(missing, is_flushed=target.is_flushed)
-            flush_folder(target)
-
-    def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Check that a replica has a segment, by size and digest."""
-        for _ in segment_pieces(address, segment, self._options):
-            pass
-
-    @staticmethod
-    def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
-        """Return whether the segment is at `path`; a file of other bytes is written over.
-
-        A disk that lost its power may keep a file of the right size with other bytes. A store has
-        an object as it was put, or not at all.
-        """
-        if targets.size(path) != segment.size_bytes:
-            return False
-        if not is_local(path):
-            return True
-        try:
-            for _ in _checked(segment, targets.pieces(path, bytes_max_of(segment))):
-                pass
-        except (_NotTheSegmentError, UnsafeFileError, *ABSENT):
-            return False
-        return True

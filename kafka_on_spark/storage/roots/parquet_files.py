@@ -59,6 +59,14 @@ def parquet_batches(
         yield batch
 
 
+def read_footer(content: Any, path: str) -> pq.FileMetaData:
+    """Return what the footer of a file's bytes says; raise as `read_parquet`."""
+    with _errors_of(path):
+        footer = pq.ParquetFile(pa.BufferReader(content)).metadata
+    check_footer(footer, path)
+    return footer
+
+
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
     """Raise our errors in place of those that pyarrow raises for the file `path`."""

@@ -32,6 +32,12 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StagedSegment, StageOrder
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.hashing import (
+    add_digests,
+    partitions_of_keys,
+    record_digests,
+    sum_digests,
+)
 from kafka_on_spark.storage.replicas.replica_folders import flush_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
@@ -40,12 +46,6 @@ from kafka_on_spark.storage.replicas.segments import (
     put_segment,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from kafka_on_spark.storage.staging.hashing import (
-    add_digests,
-    partitions_of_keys,
-    record_digests,
-    sum_digests,
-)
 
 log = logging.getLogger(__name__)
 

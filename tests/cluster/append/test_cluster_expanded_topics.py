@@ -10,7 +10,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.storage.staging.hashing import partitions_of_keys
+from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.records import input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
 from tests.cluster.disks import isr_of, partition_of, values_of

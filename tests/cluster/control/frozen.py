@@ -85,6 +85,9 @@ class FrozenSegments:
         self._frost.stand("copy")
         self._segments.copy(*arguments, **named)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._segments, name)
+
 
 def freeze_appends(cluster: Any, frost: Frost) -> None:
     """Have a cluster's appends stopped by `frost`."""

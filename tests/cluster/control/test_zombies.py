@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.control.frozen import (
     WAIT_S,

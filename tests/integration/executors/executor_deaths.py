@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 from kafka_on_spark.spark.run.frames import _stage_task
 from kafka_on_spark.spark.run.tasks import fetch_task
-from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 
 EXECUTOR, WORKER = "executor", "worker"
 

@@ -23,8 +23,10 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from tests.merged_files import Borders, rewritten
 from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
 from tests.simulation.world.disks import Disks, Root, Table, folder
 from tests.simulation.world.scheduler import Node, Scheduler
@@ -262,6 +264,37 @@ class SimulatedSegmentStore:
             if fault in FAILED:
                 raise KafkaStorageError("EIO")
             present[name] = content
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        """Write a range of a log as one file."""
+        for part in parts:
+            for segment in part.segments:
+                self.read(source, segment)
+        made, borders = rewritten(
+            parts,
+            lambda part: self._world.disks.borders.get(part.segment.digest, ()),
+            name=f"merged{self._node.new_uuid()}",
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        self._world.disks.borders[made.segment.digest] = borders
+        self.put(target, made.segment)
+        return made
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
+        """Return the borders in a merged segment's file."""
+        self.read(address, merged.segment)
+        return self._world.disks.borders.get(merged.segment.digest, ())
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         """Check a segment's bytes."""

@@ -18,6 +18,7 @@ from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from tests.merged_files import Borders
 
 
 def values_in(segment: Segment) -> tuple[int, ...]:
@@ -161,6 +162,8 @@ class Disks:
         self.is_metadata_away = False
         self.sweep_hint: SweepPosition | None = None
         self.made = 0
+        self.borders: dict[str, Borders] = {}
+        """Of merged segments' files, by the digest of their bytes."""
 
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""

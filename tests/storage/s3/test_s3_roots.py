@@ -22,9 +22,9 @@ from kafka_on_spark.storage.identity.root_identity import prepare_root, probe_ro
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
-    FileSegmentStore,
     new_segment,
     put_segment,
     read_segment,

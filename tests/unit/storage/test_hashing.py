@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA
-from kafka_on_spark.storage.staging.hashing import (
+from kafka_on_spark.storage.hashing import (
     add_digests,
     murmur2,
     murmur64a,
@@ -16,6 +15,7 @@ from kafka_on_spark.storage.staging.hashing import (
     record_digests,
     sum_digests,
 )
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA
 
 M32, M64 = 2**32 - 1, 2**64 - 1
 

@@ -6,7 +6,7 @@ from threading import Condition
 import pyarrow as pa
 
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
-from kafka_on_spark.storage.staging.hashing import partitions_of_keys
+from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
 

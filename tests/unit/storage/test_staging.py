@@ -15,12 +15,12 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StageOrder
+from kafka_on_spark.storage.hashing import partitions_of_keys, record_digests, sum_digests
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, digest_of, read_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.storage.staging import staging
-from kafka_on_spark.storage.staging.hashing import partitions_of_keys, record_digests, sum_digests
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA, check_sizes, stage_records
 from tests.builders import KEY, address
 

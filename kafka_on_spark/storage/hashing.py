@@ -1,4 +1,4 @@
-"""Hashes of whole Arrow columns: Kafka's murmur2 of keys, and payload digests.
+"""Hashes of whole Arrow columns: Kafka's murmur2 of keys, digests of payloads and of content.
 
 No record goes through Python by itself: all rows are processed together, one machine word of each
 at a time, longest rows first, so that the rows with words left are always a prefix.
@@ -137,13 +137,26 @@ def record_digests(records: pa.RecordBatch) -> UInt64:
     timestamps = records.column("timestamp")
     numbers = pc.fill_null(timestamps.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     given = pc.if_else(pc.is_valid(timestamps), _fixed(numbers, "<i8"), pa.scalar(b"", pa.binary()))
-    parts = [
+    return murmur64a(_join([*_payload(records), given]))
+
+
+def content_digests(records: pa.RecordBatch, base_offset: int) -> UInt64:
+    """Return the content digest of each record of a segment that begins at `base_offset`.
+
+    As the payload digest of a record with a timestamp; then the record's offset as int64.
+    """
+    timestamps = records.column("timestamp").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    offsets = records.column("offset_delta").to_numpy(zero_copy_only=False) + np.int64(base_offset)
+    both = [_fixed(timestamps, "<i8"), _fixed(offsets, "<i8")]
+    return murmur64a(_join([*_payload(records), *both]))
+
+
+def _payload(records: pa.RecordBatch) -> list[pa.Array]:
+    return [
         *_with_length(records.column("key")),
         *_with_length(records.column("value")),
         *_headers(records.column("headers")),
-        given,
     ]
-    return murmur64a(_join(parts))
 
 
 def sum_digests(digests: UInt64) -> int:
@@ -152,7 +165,7 @@ def sum_digests(digests: UInt64) -> int:
 
 
 def add_digests(first: int, second: int) -> int:
-    """Return the digest of two parts of one append."""
+    """Return the digest of two parts together."""
     return (first + second + 2**63) % 2**64 - 2**63
 
 

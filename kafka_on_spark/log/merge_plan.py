@@ -1,0 +1,134 @@
+"""Which neighbours of a log are merged into one file next: decided from headers and settings.
+
+Files are in tiers, each 32 times as heavy as the one below. When 32 neighbours of a tier have come
+together, they become one file, with the lighter ones between them. So each merge lifts what goes in
+by a tier at least, and a record is rewritten as often as there are tiers above its batch: about the
+logarithm to the base of 32 of a full file's weight by its batch's. Where fewer than 32 fit into the
+largest size, those that fit become one, if they are not too few to be worth it; that ends it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.merged_segment import OFFSETS_MAX, LogPart
+
+FAN_IN: Final = 32
+"""Files of a tier that become one of the next."""
+
+FILLING_MIN: Final = 8
+"""Files at least that become one because no more fit into the largest size."""
+
+TIERS: Final = 8
+"""There are so many at most: the heaviest file has less than 32 to the power of 8."""
+
+RECORDS_MAX: Final = 2**24
+"""Records of a merged segment at most: a reader must be able to hold the file's columns."""
+
+MERGED_BYTES_MAX: Final = 2**28
+"""Bytes of a merged segment at most, if segment.bytes allows more: a task that reads a part of it
+has the file in memory, since it checks the digest of the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRules:
+    """What may be merged.
+
+    Attributes:
+        stable_offset: The last stable offset: only what lies below it is the same in all replicas.
+        size_bytes_max: Size of a merged segment at most.
+        span_ms: A merged segment has batches of one span of append times, so that retention by age
+            can drop it as a whole.
+        lag_batches: So many of the newest batches are left: whoever appended them may still ask
+            whether they stand.
+    """
+
+    stable_offset: Offset
+    size_bytes_max: int
+    span_ms: int
+    lag_batches: int
+
+
+def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogPart, ...]]:
+    """Return runs of neighbours that are each to become one segment; none if nothing is due.
+
+    The runs share no batch and are of one tier, the lowest in which any is due: each can be merged
+    whatever becomes of the others, and what they become is considered next time.
+    """
+    runs = list(_runs(batches, rules))
+    for tier in range(TIERS):
+        found = [merge for run in runs for merge in _merges_of(run, tier, rules)]
+        if found:
+            return found
+    return []
+
+
+def tier_of(part: LogPart) -> int:
+    """Return the tier of a file or batch: its weight's logarithm to the base of 32, rounded down.
+
+    A record weighs as much as a KiB: most of a small file is the format's own, and is gone when it
+    is merged, while its records stay.
+    """
+    weight = part.record_count + part.size_bytes // 1024
+    return max(0, (weight.bit_length() - 1) // 5)
+
+
+def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[list[LogPart]]:
+    """Yield the neighbours that may come into one segment by what they are."""
+    last = max(0, len(batches) - rules.lag_batches)
+    kinds = groupby(batches[:last], key=lambda part: _kind_of(part, rules))
+    return (list(run) for kind, run in kinds if kind is not None)
+
+
+def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
+    """Return what neighbours in one segment must share; None: it is not merged."""
+    is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
+    if is_full or part.end_offset > rules.stable_offset or part.producer is not None:
+        return None
+    return part.leader_epoch, part.has_append_time, part.appended_at_ms // rules.span_ms
+
+
+def _merges_of(
+    run: Iterable[LogPart], tier: int, rules: MergeRules
+) -> Iterator[tuple[LogPart, ...]]:
+    """Yield the merges of a run that lift what is in `tier` or below."""
+    taken = _Taken(rules)
+    for part in run:
+        own_tier = tier_of(part)
+        if own_tier > tier:
+            taken = _Taken(rules)
+            continue
+        if not taken.has_room_for(part):
+            if len(taken.parts) >= FILLING_MIN:
+                yield tuple(taken.parts)
+            taken = _Taken(rules)
+        taken.add(part)
+        taken.of_tier += own_tier == tier
+        if taken.of_tier == FAN_IN:
+            yield tuple(taken.parts)
+            taken = _Taken(rules)
+
+
+class _Taken:
+    """Neighbours that may become one segment."""
+
+    def __init__(self, rules: MergeRules) -> None:
+        self.parts: list[LogPart] = []
+        self.of_tier = 0
+        self._bytes_left = rules.size_bytes_max
+        self._records_left = RECORDS_MAX
+
+    def add(self, part: LogPart) -> None:
+        self.parts.append(part)
+        self._bytes_left -= part.size_bytes
+        self._records_left -= part.record_count
+
+    def has_room_for(self, part: LogPart) -> bool:
+        """Return whether one segment can hold `part` besides; it can if it holds nothing yet."""
+        return not self.parts or (
+            part.size_bytes <= self._bytes_left
+            and part.record_count <= self._records_left
+            and part.end_offset - self.parts[0].base_offset <= OFFSETS_MAX
+        )

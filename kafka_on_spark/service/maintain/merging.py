@@ -1,0 +1,133 @@
+"""Merging: neighbouring files of a replica become one, each merge a commit of its own.
+
+Each replica merges by itself: whatever files it has, its log is the same. It does so only under the
+leadership of the order's image, since before a replica has adopted that, its log below the high
+watermark may be another than the leader's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, merges_due
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.ports import ReplicaLog
+from kafka_on_spark.service.maintain.upkeep_work import (
+    NOTHING_DONE,
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    WorkDone,
+)
+
+ATTEMPTS_MAX: Final = 8
+"""Tries of one merge's commit: an appender that keeps winning has more right to the table."""
+
+
+def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Merge what is due in one replica, as far as the allowance goes."""
+    replica = ports.replicas.open(order.address)
+    state = replica.load()
+    if not state.is_fenced_at(order.partition.leader_epoch):
+        return NOTHING_DONE  # not yet under the image's leadership, or the image is old
+    due = merges_due(state.batches, rules_of(order))
+    merger = _Merger(order, ports, replica, state)
+    while due and not order.is_dry_run:
+        count = merger.count
+        for run in due:
+            if allowance.is_spent:
+                return merger.done(is_left=True)
+            merger.merge(run)
+            allowance.charge(2 * _size_of(run))
+        if merger.count == count:
+            break
+        due = merges_due(merger.state.batches, rules_of(order))
+    if order.is_dry_run:
+        return WorkDone(count=len(due), what=WHAT, size_bytes=sum(map(_size_of, due)))
+    return merger.done(is_left=False)
+
+
+def _size_of(run: Sequence[LogPart]) -> int:
+    return sum(part.size_bytes for part in run)
+
+
+WHAT: Final = "merges"
+
+
+def rules_of(order: UpkeepOrder) -> MergeRules:
+    """Return what may be merged in a replica, by its topic's settings and the order's image."""
+    settings = order.settings
+    return MergeRules(
+        # Without transactions the last stable offset is the high watermark.
+        stable_offset=order.partition.high_watermark,
+        size_bytes_max=min(settings.integer("segment.bytes"), MERGED_BYTES_MAX),
+        span_ms=settings.integer("segment.ms"),
+        lag_batches=settings.integer("merge.min.lag.batches"),
+    )
+
+
+@dataclass(slots=True)
+class _Merger:
+    """Merges one replica's runs of neighbours, one after the other.
+
+    Attributes:
+        state: The replica's log after the last merge.
+        count: Merges committed.
+        size_bytes: Bytes of the files that they took.
+    """
+
+    order: UpkeepOrder
+    ports: UpkeepPorts
+    replica: ReplicaLog
+    state: ReplicaState
+    count: int = field(default=0)
+    size_bytes: int = field(default=0)
+
+    def done(self, *, is_left: bool) -> WorkDone:
+        return WorkDone(count=self.count, what=WHAT, size_bytes=self.size_bytes, is_left=is_left)
+
+    def merge(self, run: Sequence[LogPart]) -> None:
+        """Write one file of a run of neighbours and commit it in their place.
+
+        It may hold the first of them only. What was written for nothing is an orphan, which the
+        cleaner takes.
+        """
+        address, epoch = self.order.address, self.order.partition.leader_epoch
+        merged = self.ports.segments.rewrite(
+            address,
+            address,
+            run,
+            leader_epoch=epoch,
+            start_offset=run[0].base_offset,
+            end_offset=run[-1].end_offset,
+        )
+        taken = [part for part in run if part.end_offset <= merged.end_offset]
+        if len(taken) > 1:
+            self._commit(taken, merged)
+
+    def _commit(self, inputs: Sequence[LogPart], merged: MergedSegment) -> None:
+        """Commit a merge; after a conflict again, if fence and inputs still stand."""
+        epoch = self.order.partition.leader_epoch
+        for _ in range(ATTEMPTS_MAX):
+            if not self.state.is_fenced_at(epoch):
+                return
+            change = operations.merge(
+                self.state,
+                inputs,
+                merged,
+                leader_epoch=epoch,
+                stable_offset=self.order.partition.high_watermark,
+            )
+            if change is None:
+                return
+            try:
+                self.state = self.replica.commit(self.state, change)
+            except CommitConflictError:
+                self.state = self.replica.load()
+                continue
+            self.count += 1
+            self.size_bytes += _size_of(inputs)
+            return

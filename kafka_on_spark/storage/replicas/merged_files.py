@@ -1,0 +1,364 @@
+"""Writes merged segments and reads their borders: many segments' records in one Parquet file.
+
+Such a file has the columns and encodings of any segment. Its `offset_delta` counts from the
+segment's base, each record's timestamp is in it, and its key-value metadata keeps where the plain
+segments ended that went in. It counts when a commit names it, as any segment does.
+"""
+
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Batch, Segment, segment_name
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+from kafka_on_spark.storage.hashing import add_digests, content_digests, sum_digests
+from kafka_on_spark.storage.replicas.replica_folders import (
+    create_folder,
+    flush_folder,
+    replica_folder,
+)
+from kafka_on_spark.storage.replicas.segments import (
+    SEGMENT_SCHEMA,
+    TIMESTAMP,
+    between_deltas,
+    checked_content,
+    digest_of,
+    parquet_format,
+    segment_batches,
+    segment_error,
+)
+from kafka_on_spark.storage.roots.parquet_files import (
+    parquet_batches,
+    read_footer,
+    uncompressed_bytes,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+BORDERS: Final = b"kos.borders"
+"""Key of the borders in a file's metadata: base64 of 20 bytes each, the offset from the segment's
+base as 32 bits, little-endian, and the digest."""
+
+_BORDER: Final = struct.Struct("<I16s")
+
+COLUMNS: Final = tuple(SEGMENT_SCHEMA.names)
+
+BATCH_ROWS: Final = 2**16
+"""Records that are decoded, and hashed, at once."""
+
+UNCOMPRESSED_MAX: Final = 2**31
+"""Bytes of a merged segment once uncompressed, at most, if more than one part is in it: half of
+what a reader takes."""
+
+GROUP_BYTES: Final = 2**25
+"""Bytes of a row group before compression, about: a merge holds them beside the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What records amount to, however they are cut: their number and the sum of their digests."""
+
+    record_count: int = 0
+    digest: int = 0
+
+    def plus(self, records: pa.RecordBatch, base_offset: int) -> "Content":
+        """Return the content with the records of a segment that begins at `base_offset`."""
+        digest = sum_digests(content_digests(records, base_offset))
+        return Content(self.record_count + records.num_rows, add_digests(self.digest, digest))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedFile:
+    """The bytes of a merged segment, and what its header says of them.
+
+    Attributes:
+        data: The bytes.
+        content: What its records amount to.
+        timestamp_min_us: Smallest timestamp, µs since 1970 UTC; None without records.
+        timestamp_max_us: Largest timestamp, likewise.
+    """
+
+    data: pa.Buffer
+    content: Content
+    timestamp_min_us: int | None
+    timestamp_max_us: int | None
+
+    def segment(self, leader_epoch: LeaderEpoch, *, empty_us: tuple[int, int]) -> Segment:
+        """Return the segment under a new name of `leader_epoch`. `empty_us`: smallest and largest
+        timestamp of the records that went, for a file without records."""
+        low, high = self.timestamp_min_us, self.timestamp_max_us
+        return Segment(
+            file_name=segment_name(leader_epoch, uuid4().hex, digest_of(self.data)),
+            size_bytes=self.data.size,
+            record_count=self.content.record_count,
+            timestamp_min_us=empty_us[0] if low is None else low,
+            timestamp_max_us=empty_us[1] if high is None else high,
+        )
+
+
+def encode_merged(
+    records: Iterable[pa.RecordBatch], base_offset: Offset, borders: Sequence[Border] = ()
+) -> MergedFile:
+    """Return records (SEGMENT_SCHEMA) as the file of a merged segment that begins at `base_offset`.
+
+    Their offset_delta counts from there and rises.
+    """
+    sink, content = pa.BufferOutputStream(), Content()
+    low: int | None = None
+    high: int | None = None
+    writer: pq.ParquetWriter | None = None
+    for group in _groups(records):
+        if writer is None:
+            writer = pq.ParquetWriter(sink, SEGMENT_SCHEMA, **parquet_format(group.nbytes))
+        for each in group.to_batches(BATCH_ROWS):
+            content = content.plus(each, base_offset)
+        span = pc.min_max(group.column("timestamp").cast(pa.int64()))
+        if group.num_rows:
+            low = min(span["min"].as_py(), span["min"].as_py() if low is None else low)
+            high = max(span["max"].as_py(), span["max"].as_py() if high is None else high)
+        writer.write_table(group, row_group_size=max(1, group.num_rows))
+    writer = writer or pq.ParquetWriter(sink, SEGMENT_SCHEMA, **parquet_format(0))
+    if borders:
+        writer.add_key_value_metadata({BORDERS: _encode(borders, base_offset)})
+    writer.close()
+    return MergedFile(
+        data=sink.getvalue(), content=content, timestamp_min_us=low, timestamp_max_us=high
+    )
+
+
+def _groups(records: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield records as tables of about GROUP_BYTES."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for each in records:
+        waiting.append(each)
+        size += each.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def _encode(borders: Sequence[Border], base_offset: Offset) -> bytes:
+    packed = (
+        _BORDER.pack(each.offset - base_offset, bytes.fromhex(each.chain_digest))
+        for each in borders
+    )
+    return b64encode(b"".join(packed))
+
+
+def _decode(text: bytes, base_offset: Offset) -> tuple[Border, ...]:
+    return tuple(
+        Border(Offset(base_offset + delta), ChainDigest(digest.hex()))
+        for delta, digest in _BORDER.iter_unpack(b64decode(text, validate=True))
+    )
+
+
+def read_borders(
+    address: ReplicaAddress, merged: MergedSegment, options: StorageOptions
+) -> tuple[Border, ...]:
+    """Return the borders that a replica's merged segment keeps, after a check of the whole file;
+    empty: it keeps none.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged, or they are not those of the segment.
+        KafkaStorageError: The root is another disk or none, or does not answer.
+    """
+    _, content = checked_content(address, merged.segment, options)
+    try:
+        return _borders_in(content, merged)
+    except CorruptLogError as claim:
+        raise segment_error(address, merged.segment, options) from claim
+
+
+def _borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
+    """Return the borders in the bytes of a merged segment.
+
+    Raises:
+        CorruptLogError: They are not those of the segment.
+    """
+    name = merged.segment.file_name
+    text = (read_footer(content, name).metadata or {}).get(BORDERS)
+    if text is None:
+        return ()
+    try:
+        borders = _decode(text, merged.base_offset)
+    except (ValueError, struct.error) as error:
+        raise CorruptLogError("borders that can't be read", path=name) from error
+    ends = [merged.base_offset, *(each.offset for each in borders)]
+    own = Border(merged.end_offset, merged.chain_digest)
+    if own not in borders[-1:] or sorted(set(ends)) != ends:
+        raise CorruptLogError("borders that are not those of the segment", path=name)
+    return borders
+
+
+def rewrite(
+    source: ReplicaAddress,
+    target: ReplicaAddress,
+    parts: Sequence[LogPart],
+    options: StorageOptions,
+    *,
+    leader_epoch: LeaderEpoch,
+    start_offset: Offset,
+    end_offset: Offset,
+) -> MergedSegment:
+    """Write what `parts` of a log have in ``[start_offset, end_offset)`` as one file of `target`.
+
+    Of several parts it takes as many, from the first on, as one file may hold. Every byte that is
+    read is checked, and what was written is read back and must have the same records. The file is
+    durable, under a new name of `leader_epoch`.
+
+    Raises:
+        CorruptLogError: A file of `source` is missing or damaged, or has no border where it is cut.
+        KafkaStorageError: A root does not answer; its `broker_id` says which, if it is `source`'s.
+    """
+    read = _Read(source, options, start_offset, end_offset)
+    try:
+        file = encode_merged(read.records(parts), start_offset, read.borders)
+    except KafkaStorageError as error:
+        context = {**error.context, "broker_id": source.broker_id}
+        raise type(error)(error.message, **context) from error
+    taken = [part for part in parts if part.base_offset < read.end_offset]
+    empty_us = (
+        min(segment.timestamp_min_us for part in taken for segment in part.segments),
+        max(segment.timestamp_max_us for part in taken for segment in part.segments),
+    )
+    merged = MergedSegment(
+        base_offset=start_offset,
+        end_offset=read.end_offset,
+        leader_epoch=taken[0].leader_epoch,
+        appended_at_ms=max(part.appended_at_ms for part in taken),
+        segment=file.segment(leader_epoch, empty_us=empty_us),
+        content_digest=file.content.digest,
+        chain_digest=read.borders[-1].chain_digest,
+        has_append_time=taken[0].has_append_time,
+    )
+    put_merged(target, merged, file, options)
+    return merged
+
+
+def put_merged(
+    target: ReplicaAddress, merged: MergedSegment, file: MergedFile, options: StorageOptions
+) -> None:
+    """Write a merged segment's file, durable, and read it back.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, or does not answer, or what was read
+            back is not what was written.
+    """
+    create_folder(target, options)
+    path = f"{replica_folder(target)}/{merged.segment.file_name}"
+    RootFiles(target.root, options).write(path, file.data, is_flushed=target.is_flushed)
+    flush_folder(target)
+    content = Content()
+    try:
+        for records in segment_batches(target, merged.segment, options, COLUMNS, BATCH_ROWS):
+            content = content.plus(_typed(records), merged.base_offset)
+    except CorruptLogError as error:
+        raise KafkaStorageError(f"a file just written is damaged: {error.message}") from error
+    if content != file.content:
+        raise KafkaStorageError(f"{path} was just written, and has other records than were written")
+
+
+class _Read:
+    """Reads a range of a log, part by part, and keeps the borders of what was read.
+
+    Attributes:
+        borders: Of the parts that were read as a whole.
+    """
+
+    def __init__(
+        self,
+        source: ReplicaAddress,
+        options: StorageOptions,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> None:
+        self.borders: list[Border] = []
+        self._source = source
+        self._options = options
+        self._start = start_offset
+        self._end = end_offset
+        self._size = 0
+
+    @property
+    def end_offset(self) -> Offset:
+        """Where what was read ends."""
+        return self.borders[-1].offset if self.borders else self._start
+
+    def records(self, parts: Iterable[LogPart]) -> Iterator[pa.RecordBatch]:
+        """Yield the range's records as far as one file may hold them; their offset_delta counts
+        from the range's start."""
+        for part in parts:
+            files = [
+                (base_offset, segment, *checked_content(self._source, segment, self._options))
+                for segment, base_offset, _ in part.ranges()
+            ]
+            self._size += sum(uncompressed_bytes(read_footer(file[3], file[2])) for file in files)
+            if self.borders and self._size > UNCOMPRESSED_MAX:
+                return
+            content = Content()
+            for base_offset, segment, path, data in files:
+                for records in self._decoded(segment, path, data):
+                    typed = _typed(records, part.common_timestamp_us)
+                    if isinstance(part, MergedSegment):
+                        content = content.plus(typed, base_offset)
+                    wanted = between_deltas(
+                        typed, self._start - base_offset, self._end - base_offset
+                    )
+                    if wanted.num_rows:
+                        yield _moved(wanted, base_offset - self._start)
+            self._finish(part, content, files[0][3])
+
+    def _decoded(self, segment: Segment, path: str, data: bytes) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from parquet_batches(
+                data,
+                path,
+                columns=COLUMNS,
+                row_count=segment.record_count,
+                batch_rows_max=BATCH_ROWS,
+            )
+        except CorruptLogError as claim:
+            raise segment_error(self._source, segment, self._options) from claim
+
+    def _finish(self, part: LogPart, content: Content, data: bytes) -> None:
+        """Keep the borders of a part that was read."""
+        if isinstance(part, Batch):
+            ends = zip(part.ranges(), part.chain_digests, strict=True)
+            found = tuple(Border(end_offset, digest) for (_, _, end_offset), digest in ends)
+        elif content.digest != part.content_digest:
+            raise CorruptLogError(
+                "a merged segment has other records than its header says",
+                base_offset=part.base_offset,
+            )
+        else:
+            found = _borders_in(data, part) or (Border(part.end_offset, part.chain_digest),)
+        self.borders += [each for each in found if self._start < each.offset <= self._end]
+        if self.end_offset != min(part.end_offset, self._end):
+            raise CorruptLogError("a cut at an offset where no batch ended", offset=self._end)
+
+
+def _typed(records: pa.RecordBatch, common_timestamp_us: int | None = None) -> pa.RecordBatch:
+    """Return records as SEGMENT_SCHEMA has them, with the timestamp that they have in common."""
+    columns = [records.column(name).cast(SEGMENT_SCHEMA.field(name).type) for name in COLUMNS]
+    if common_timestamp_us is not None:
+        moment = pa.scalar(common_timestamp_us, pa.int64()).cast(TIMESTAMP)
+        columns[COLUMNS.index("timestamp")] = pa.repeat(moment, records.num_rows)
+    return pa.RecordBatch.from_arrays(columns, schema=SEGMENT_SCHEMA)
+
+
+def _moved(records: pa.RecordBatch, by: int) -> pa.RecordBatch:
+    """Return records with `by` added to their offset_delta."""
+    deltas = pc.add(records.column(0).cast(pa.int64()), by).cast(pa.int32())
+    return records.set_column(0, SEGMENT_SCHEMA.field(0), deltas)

@@ -1,0 +1,174 @@
+"""Which neighbours are merged: runs that may, tiers, and how often a record is rewritten."""
+
+from collections import Counter
+from dataclasses import replace
+from math import ceil, log2
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.merge_plan import FAN_IN, MergeRules, merges_due, tier_of
+from kafka_on_spark.log.merged_segment import OFFSETS_MAX, MergedSegment
+from tests.builders import stamp
+
+KIB = 1024
+RULES = MergeRules(stable_offset=Offset(2**60), size_bytes_max=2**26, span_ms=1000, lag_batches=0)
+
+
+def segment(records, size_bytes):
+    return Segment(
+        file_name="0-u-d.parquet",
+        size_bytes=size_bytes,
+        record_count=records,
+        timestamp_min_us=0,
+        timestamp_max_us=0,
+    )
+
+
+def batch(base, records=1, size_bytes=2 * KIB, *, epoch=0, at_ms=0, **fields):
+    return Batch(
+        base_offset=Offset(base),
+        record_count=records,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_count=1,
+        producer=None,
+        appended_at_ms=at_ms,
+        segments=(segment(records, size_bytes),),
+        **fields,
+    )
+
+
+def run(*kinds):
+    """Return neighbouring batches of one record, with fields."""
+    return [batch(place, **fields) for place, fields in enumerate(kinds)]
+
+
+def together(parts):
+    """Return what parts become: the sum of what they have."""
+    return MergedSegment(
+        base_offset=parts[0].base_offset,
+        end_offset=parts[-1].end_offset,
+        leader_epoch=parts[0].leader_epoch,
+        appended_at_ms=parts[-1].appended_at_ms,
+        segment=segment(
+            sum(each.record_count for each in parts), sum(each.size_bytes for each in parts)
+        ),
+        content_digest=0,
+        chain_digest=NO_CHAIN,
+    )
+
+
+def offsets(due):
+    return [(each[0].base_offset, each[-1].end_offset) for each in due]
+
+
+def test_thirty_two_neighbours_become_one_and_not_fewer():
+    assert merges_due(run(*[{}] * 31), RULES) == []
+    assert offsets(merges_due(run(*[{}] * 32), RULES)) == [(0, 32)]
+    assert offsets(merges_due(run(*[{}] * 70), RULES)) == [(0, 32), (32, 64)]
+
+
+# fmt: off
+PARTED = [  # fields of the last of 32 batches, or rules
+    pytest.param({"epoch": 1}, {},                          id="another leadership"),
+    pytest.param({"has_append_time": True}, {},             id="another kind of timestamps"),
+    pytest.param({"at_ms": 1000}, {},                       id="another span of time"),
+    pytest.param({"size_bytes": 2**26}, {},                 id="a full file"),
+    pytest.param({}, {"stable_offset": Offset(31)},         id="above the last stable offset"),
+    pytest.param({}, {"lag_batches": 1},                    id="too new"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields, rules", PARTED)
+def test_what_differs_is_not_merged(fields, rules):
+    batches = run(*[{}] * 31, fields)
+
+    assert merges_due(batches, replace(RULES, **rules)) == []
+    assert offsets(merges_due([*run(*[{}] * 32), batch(32, **fields)], RULES)) == [(0, 32)]
+
+
+def test_a_batch_with_a_producer_is_passed_over():
+    batches = run(*[{}] * 32)
+    stamped = [replace(batches[0], producer=stamp(1)), *batches[1:]]
+
+    assert merges_due(stamped, RULES) == []
+
+
+def test_lighter_files_between_go_along_and_heavier_ones_part_them():
+    heavy = {"size_bytes": 100 * KIB}
+    assert tier_of(batch(0)) < tier_of(batch(0, **heavy))
+
+    assert merges_due(run(*[{}] * 20, heavy, *[{}] * 20), RULES) == []
+    assert offsets(merges_due(run(*[heavy, {}] * 32), RULES)) == [(0, 63)]
+
+
+def test_files_that_fill_the_largest_size_become_one_without_waiting_for_more():
+    eighth, quarter = {"size_bytes": 2**26 // 8}, {"size_bytes": 2**26 // 4}
+
+    assert offsets(merges_due(run(*[eighth] * 9), RULES)) == [(0, 8)]
+    assert merges_due(run(*[eighth] * 8), RULES) == []
+    assert merges_due(run(*[quarter] * 9), RULES) == []
+
+
+def test_a_segment_covers_no_more_offsets_than_a_delta_counts():
+    covered = OFFSETS_MAX // 10
+    far = [
+        replace(together([batch(base)]), end_offset=Offset(base + covered))
+        for base in range(0, 32 * covered, covered)
+    ]
+
+    assert offsets(merges_due(far, RULES))[0] == (0, 10 * covered)
+
+
+def test_nothing_is_due_in_a_short_or_empty_log():
+    assert merges_due([], RULES) == []
+    assert merges_due(run({}, {}), replace(RULES, lag_batches=9)) == []
+
+
+SIZES = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 400)), min_size=1, max_size=40)
+
+
+@given(sizes=SIZES, times=st.integers(1, 60), every=st.integers(1, 50))
+@settings(max_examples=60, deadline=None)
+def test_a_record_is_rewritten_as_often_as_there_are_tiers_above_its_batch(sizes, times, every):
+    """Random histories of appends with merges between: sizes of merged files add up."""
+    rules = replace(RULES, size_bytes_max=2**21)
+    log, rewrites, weights = [], Counter(), {}
+    end = 0
+    for number, (records, kib) in enumerate(sizes * times):
+        log.append(batch(end, records, kib * KIB))
+        weights[end] = records + kib
+        end = log[-1].end_offset
+        while number % every == 0 and (due := merges_due(log, rules)):
+            for each in due:
+                place = log.index(each[0])
+                assert log[place : place + len(each)] == list(each)
+                log[place : place + len(each)] = [together(each)]
+                for base in weights:
+                    rewrites[base] += each[0].base_offset <= base < each[-1].end_offset
+    heaviest = max(each.record_count + each.size_bytes // KIB for each in log)
+    for base, weight in weights.items():
+        # One more than the tiers between: a file that fills the largest size ends it.
+        assert rewrites[base] <= ceil(log2(heaviest / weight) / 5) + 1
+    assert [each.base_offset for each in log[1:]] == [each.end_offset for each in log[:-1]]
+
+
+def test_of_batches_of_one_size_few_files_are_left_and_each_byte_is_rewritten_twice():
+    """Ten thousand batches of 100 KiB: two tiers up to files of 100 MiB."""
+    rules = replace(RULES, size_bytes_max=2**28)
+    log, moved = [], 0
+    for number in range(10_000):
+        log.append(batch(number * 1000, 1000, 100 * KIB))
+    while due := merges_due(log, rules):
+        for each in due:
+            place = log.index(each[0])
+            log[place : place + len(each)] = [together(each)]
+            moved += sum(part.size_bytes for part in each)
+    tiers = Counter(tier_of(each) for each in log)
+
+    assert all(count < FAN_IN for count in tiers.values())
+    assert moved <= 2 * 10_000 * 100 * KIB
