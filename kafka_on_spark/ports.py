@@ -11,11 +11,8 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
-<<<<<<< HEAD
-from kafka_on_spark.log.producers import ProducerEntries
-=======
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
->>>>>>> 95b223b (A replica's neighbouring files can be merged: which, by tiers; how, checked and read back; not yet done by upkeep)
+from kafka_on_spark.log.producers import ProducerEntries
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 

@@ -32,7 +32,7 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import replacing
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.merged_segment import MergedSegment
@@ -379,7 +379,7 @@ def merged(
 def with_merged(state: ReplicaState, base: int, end: int, **given: Any) -> ReplicaState:
     """Return a log after its batches between two borders were merged."""
     made = merged(state, base, end, **given)
-    change = operations.replace_neighbours(
+    change = replacing.replace_neighbours(
         state,
         state.batches_between(Offset(base), Offset(end)),
         made,

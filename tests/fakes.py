@@ -24,8 +24,8 @@ from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import FoundFile
-from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result

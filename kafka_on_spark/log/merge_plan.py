@@ -43,12 +43,14 @@ class MergeRules:
             can drop it as a whole.
         lag_batches: So many of the newest batches are left: whoever appended them may still ask
             whether they stand.
+        size_bytes_min: What goes into a merge at least: it writes the whole producer state anew.
     """
 
     stable_offset: Offset
     size_bytes_max: int
     span_ms: int
     lag_batches: int
+    size_bytes_min: int = 0
 
 
 def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogPart, ...]]:
@@ -85,7 +87,7 @@ def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[list[LogPar
 def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
     """Return what neighbours in one segment must share; None: it is not merged."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    if is_full or part.end_offset > rules.stable_offset or part.producer is not None:
+    if is_full or part.end_offset > rules.stable_offset:
         return None
     return part.leader_epoch, part.has_append_time, part.appended_at_ms // rules.span_ms
 
@@ -106,7 +108,7 @@ def _merges_of(
             taken = _Taken(rules)
         taken.add(part)
         taken.of_tier += own_tier == tier
-        if taken.of_tier == FAN_IN:
+        if taken.of_tier >= FAN_IN and taken.size_bytes >= rules.size_bytes_min:
             yield tuple(taken.parts)
             taken = _Taken(rules)
 
@@ -117,18 +119,19 @@ class _Taken:
     def __init__(self, rules: MergeRules) -> None:
         self.parts: list[LogPart] = []
         self.of_tier = 0
-        self._bytes_left = rules.size_bytes_max
+        self.size_bytes = 0
+        self._bytes_max = rules.size_bytes_max
         self._records_left = RECORDS_MAX
 
     def add(self, part: LogPart) -> None:
         self.parts.append(part)
-        self._bytes_left -= part.size_bytes
+        self.size_bytes += part.size_bytes
         self._records_left -= part.record_count
 
     def has_room_for(self, part: LogPart) -> bool:
         """Return whether one segment can hold `part` besides; it can if it holds nothing yet."""
         return not self.parts or (
-            part.size_bytes <= self._bytes_left
+            self.size_bytes + part.size_bytes <= self._bytes_max
             and part.record_count <= self._records_left
             and part.end_offset - self.parts[0].base_offset <= OFFSETS_MAX
         )

@@ -39,7 +39,7 @@ class MergedSegment:
             that went in: it can't be computed.
         has_append_time: As in Batch.
         borders: The ends of the plain segments that went in, its own end last, if they were read
-            from the file; empty: they were not, or compaction has dropped them.
+            from the file; empty: compaction has dropped them; None: they were not read.
     """
 
     base_offset: Offset
@@ -50,7 +50,7 @@ class MergedSegment:
     content_digest: int
     chain_digest: ChainDigest
     has_append_time: bool = False
-    borders: tuple[Border, ...] = field(default=(), compare=False)
+    borders: tuple[Border, ...] | None = field(default=None, compare=False)
 
     # One append has these, and a merged segment is of many.
     producer: ClassVar[None] = None
@@ -90,6 +90,11 @@ class MergedSegment:
     def named_under(self, leader_epoch: LeaderEpoch) -> "MergedSegment":
         """Return the segment under the name that it has in a table fenced at `leader_epoch`."""
         return replace(self, segment=self.segment.named_under(leader_epoch))
+
+    def borders_within(self, offset: Offset) -> Iterator[Border]:
+        """Yield the borders at or below `offset` that are known, the highest first."""
+        own = (Border(self.end_offset, self.chain_digest),)
+        return (each for each in reversed(self.borders or own) if each.offset <= offset)
 
     def ranges(self) -> Iterator[tuple[Segment, Offset, Offset]]:
         """Yield the file with the offsets that it covers, the end exclusive."""

@@ -58,8 +58,7 @@ def append(
     found = find_append(state, staged)
     if found is not None:
         return found
-    under_fence = all(each.epoch_in_name == leader_epoch for each in staged.segments)
-    ensure(under_fence, "a file is added only under the fence in its name (I26)")
+    check_named_under(staged.segments, leader_epoch)
     check_writer(state, staged.writer)
     if expected_offset is not None:
         check_end(state, expected_offset)
@@ -114,12 +113,15 @@ def append_fetched(
     producers = state.producers
     if leader_producers and any(isinstance(each, MergedSegment) for each in batches):
         producers = united(producers, leader_producers)
+    adds = tuple(batch.named_under(leader_epoch) for batch in batches)
+    files = [segment for batch in adds for segment in batch.segments]
+    check_new_names(state, files, leader_epoch=leader_epoch)
     return LogChange(
         operation="append_fetched",
         log_start_offset=state.log_start_offset,
         log_end_offset=expected,
         leader_epoch=state.leader_epoch,
-        adds=tuple(batch.named_under(leader_epoch) for batch in batches),
+        adds=adds,
         producers=None if producers == state.producers else producers,
         compaction=_changed(
             state, state.compaction.after_fetch(leader_compaction, is_first=not state.batches)
@@ -137,18 +139,21 @@ def adopt(
     leader_epoch: LeaderEpoch,
     truncate_to: Offset | None,
     floor: Offset,
+    kept_part: MergedSegment | None = None,
 ) -> LogChange | None:
     """Decide to adopt a leadership: the fence and the truncation are one commit.
 
     A leader begins with it, without a truncation. None if the table is fenced at `leader_epoch`
     already: under one epoch nothing is ever cut. A cut below the log start leaves an empty log
     there (Source: UnifiedLog.truncateTo). `floor` is the high watermark for a replica that must
-    have all committed records.
+    have all committed records. `kept_part`: what a cut inside a merged segment leaves of it,
+    rewritten under `leader_epoch`; so a cut falls only after an unclean election, or in a replica
+    that need not be complete.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
         ReplicaLostError: It would end below `floor`; the replica is bad (I14).
-        CorruptLogError: The cut falls inside a batch.
+        CorruptLogError: The cut falls inside a batch, or elsewhere than `kept_part` ends.
     """
     if state.is_fenced_above(leader_epoch):
         raise _fenced(state, leader_epoch)
@@ -165,7 +170,8 @@ def adopt(
         log_start_offset=min(state.log_start_offset, end_offset),
         log_end_offset=end_offset,
         leader_epoch=leader_epoch,
-        cut_from=_cut_at(state, end_offset),
+        cut_from=_cut_at(state, end_offset, kept_part),
+        adds=() if kept_part is None else (kept_part,),
         # Of a follower, what it lacks is compared with its leader: see `truncation.follow`.
         compaction=_changed(state, state.compaction.lowered_to(end_offset))
         if truncate_to is None
@@ -179,14 +185,23 @@ def _if_changed(state: ReplicaState, producers: ProducerEntries) -> ProducerEntr
     return None if producers is state.producers else producers
 
 
-def _cut_at(state: ReplicaState, end_offset: Offset) -> Offset | None:
+def _cut_at(
+    state: ReplicaState, end_offset: Offset, kept_part: MergedSegment | None
+) -> Offset | None:
     if end_offset >= state.log_end_offset:
         return None
     if end_offset <= state.log_start_offset:
         # The start may lie in a batch: it goes whole. Below the start, the log is empty there.
         return state.batches[0].base_offset if state.batches else None
-    state.has_batches_from(end_offset)  # a cut never falls inside a batch
-    return end_offset
+    place = state.batch_index_at(end_offset)
+    assert place is not None, "it is below the end and not below the start"
+    base_offset = state.batches[place].base_offset
+    kept = (base_offset, base_offset)
+    if kept_part is not None:
+        kept = (kept_part.base_offset, kept_part.end_offset)
+    if kept != (base_offset, end_offset):
+        raise CorruptLogError("a cut inside a batch", base_offset=base_offset, cut=end_offset)
+    return base_offset
 
 
 def truncate_fully_and_start_at(
@@ -256,73 +271,6 @@ def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
     return state.batches[place - 1].chain_digest if place else state.chain_before
 
 
-def merge(
-    state: ReplicaState,
-    inputs: Sequence[LogPart],
-    merged: MergedSegment,
-    *,
-    leader_epoch: LeaderEpoch,
-    stable_offset: Offset,
-    registered: RegisteredProducers | None = None,
-) -> LogChange | None:
-    """Decide to put one file in the place of `inputs`, whole neighbours, with all their records.
-
-    Return and raise as `replace_neighbours`.
-    """
-    in_inputs = sum(each.record_count for each in inputs)
-    ensure(merged.record_count == in_inputs, "a merge keeps all records")
-    return replace_neighbours(
-        state,
-        inputs,
-        merged,
-        operation="merge",
-        leader_epoch=leader_epoch,
-        stable_offset=stable_offset,
-        registered=registered,
-    )
-
-
-def replace_neighbours(
-    state: ReplicaState,
-    inputs: Sequence[LogPart],
-    merged: MergedSegment,
-    *,
-    operation: str,
-    leader_epoch: LeaderEpoch,
-    stable_offset: Offset,
-    registered: RegisteredProducers | None = None,
-) -> LogChange | None:
-    """Decide to put `merged` in the place of `inputs`, of one leadership and kind of timestamps.
-
-    None if the log no longer has the inputs as they were read: then the file stays an orphan.
-    `stable_offset` is the last stable offset, in an image that was taken before the table was read
-    and whose leader epoch is `leader_epoch`. What is below it no fetch and no cut will change, so
-    replicas may have other files for it. `registered`: as in `entries_without`.
-
-    Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
-    """
-    check_fence(state, leader_epoch)
-    if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
-        return None
-    first, last = inputs[0], inputs[-1]
-    span = (merged.base_offset, merged.end_offset, merged.chain_digest, merged.appended_at_ms)
-    newest_ms = max(each.appended_at_ms for each in inputs)
-    ensure(span == (first.base_offset, last.end_offset, last.chain_digest, newest_ms), merged)
-    kinds = {(each.leader_epoch, each.has_append_time) for each in inputs}
-    ensure(kinds == {(merged.leader_epoch, merged.has_append_time)}, merged)
-    ensure(merged.end_offset <= stable_offset, "only what is stable has other files in replicas")
-    check_new_names(state, merged.segments, leader_epoch=leader_epoch)
-    return LogChange(
-        operation=operation,
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        merged=merged,
-        producers=entries_without(state, inputs, registered),
-    )
-
-
 def set_compaction(
     state: ReplicaState, progress: CompactionProgress, *, leader_epoch: LeaderEpoch
 ) -> LogChange | None:
@@ -353,10 +301,15 @@ def check_new_names(
     A path is added only while the table is fenced at the epoch in its name, and never again after
     the table removed it: a cleaner that is late then takes nothing that was added since (I26).
     """
-    names = {segment.file_name for batch in state.batches for segment in batch.segments}
-    for segment in segments:
-        ensure(segment.epoch_in_name == leader_epoch, segment)
-        ensure(segment.file_name not in names, segment)
+    check_named_under(segments, leader_epoch)
+    new = {each.file_name for each in segments}
+    names = (segment.file_name for batch in state.batches for segment in batch.segments)
+    ensure(new.isdisjoint(names), segments)
+
+
+def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) -> None:
+    """Check that files are named under the fence."""
+    ensure(all(each.epoch_in_name == leader_epoch for each in segments), segments)
 
 
 def check_end(state: ReplicaState, expected_offset: Offset) -> None:

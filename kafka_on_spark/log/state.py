@@ -24,7 +24,7 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained, check_chain
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
-from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.producers import ProducerEntries
 
 
@@ -101,15 +101,6 @@ class ReplicaState:
         last = bisect_right(self.batches, end_offset - 1, key=lambda batch: batch.base_offset)
         return self.batches[first:last]
 
-    def has_batches_from(self, offset: Offset) -> tuple[LogPart, ...]:
-        """Return the batches from `offset` on, which must be the base of one or the log end."""
-        if offset >= self.log_end_offset:
-            return ()
-        place = self.batch_index_at(offset)
-        if place is None or self.batches[place].base_offset != offset:
-            raise CorruptLogError("offset is not where a batch begins", offset=offset)
-        return self.batches[place:]
-
     @property
     def chain_digest(self) -> ChainDigest:
         """Chain digest at the log end."""
@@ -118,23 +109,30 @@ class ReplicaState:
     def chain_at(self, offset: Offset) -> ChainDigest | None:
         """Return the chain digest at `offset`, or None where no batch begins or ends.
 
-        Inside a merged segment None says nothing: see `is_merged_over`.
+        Inside a merged segment None says nothing if its borders were not read: see
+        `is_merged_over`.
         """
-        if not self.batches:
-            return self.chain_before if offset == self.log_end_offset else None
-        place = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset) - 1
-        if place < 0:
-            return self.chain_before if offset == self.batches[0].base_offset else None
-        found = self.batches[place]
-        return found.chain_digest if found.end_offset == offset else None
+        found = next(self.borders_down_from(offset), None)
+        return found[1] if found is not None and found[0] == offset else None
 
     def is_merged_over(self, offset: Offset) -> bool:
         """Return whether `offset` lies inside a merged segment, where a border may have been."""
+        return self.merged_over(offset) is not None
+
+    def with_borders(self, merged: MergedSegment, borders: tuple[Border, ...]) -> Self:
+        """Return the same log with the borders that were read from the file of `merged`."""
+        place = self.batch_index_at(merged.base_offset)
+        assert place is not None, "it is in the log"
+        known = replace(merged, borders=borders)
+        return replace(self, batches=(*self.batches[:place], known, *self.batches[place + 1 :]))
+
+    def merged_over(self, offset: Offset) -> MergedSegment | None:
+        """Return the merged segment inside which `offset` lies, if there is one."""
         place = self.batch_index_at(offset)
-        if place is None:
-            return False
-        found = self.batches[place]
-        return isinstance(found, MergedSegment) and found.base_offset < offset
+        found = None if place is None else self.batches[place]
+        if not isinstance(found, MergedSegment) or found.base_offset == offset:
+            return None
+        return found
 
     def chain_at_batch_of(self, offset: Offset) -> ChainDigest | None:
         """Return the chain digest where the batch that holds `offset` begins, or as `chain_at`.
@@ -147,11 +145,16 @@ class ReplicaState:
     def borders_down_from(self, offset: Offset) -> Iterator[tuple[Offset, ChainDigest]]:
         """Yield offset and chain digest of each border at or below `offset`, the highest first.
 
-        A border is where a batch begins or ends; of an emptied log, its end.
+        A border is where a batch begins or ends, or a plain segment ended that was merged, if that
+        is known; of an emptied log, its end.
         """
-        place = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
-        for batch in reversed(self.batches[:place]):
-            yield batch.end_offset, batch.chain_digest
+        place = bisect_right(self.batches, offset, key=lambda batch: batch.base_offset)
+        for number in range(place - 1, -1, -1):
+            batch = self.batches[number]
+            if isinstance(batch, MergedSegment):
+                yield from batch.borders_within(offset)
+            elif batch.end_offset <= offset:
+                yield batch.end_offset, batch.chain_digest
         first = self.batches[0].base_offset if self.batches else self.log_end_offset
         if first <= offset:
             yield first, self.chain_before

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
-from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.log import operations, producer_state, replacing
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producer_state import AppendedBefore
 from tests.builders import NOW_MS, batch, disk, entry, log, merged, staged, stamp, text_of, uuid_on
@@ -108,7 +108,7 @@ def test_a_merge_is_one_commit_that_is_read_back_as_it_was_made(disks, replica, 
     def merge(base, end, **given):
         def decide(state):
             made = merged(state, base, end, **given)
-            return operations.replace_neighbours(
+            return replacing.replace_neighbours(
                 state,
                 state.batches_between(base, end),
                 made,

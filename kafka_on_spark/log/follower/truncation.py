@@ -15,6 +15,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import lacks_replaced_records
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
+from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.producers import not_above, united
 from kafka_on_spark.log.state import LogChange, ReplicaState
 
@@ -93,9 +94,8 @@ def shared_border(
     None if the chains show none that both still have: then no record is known to be shared.
     """
     if not follower.batches:
-        end = follower.log_end_offset  # may lie inside a batch of the leader's
-        is_shared = leader.chain_at_batch_of(end) == follower.chain_before
-        return end if is_shared and end <= leader.log_end_offset else None
+        is_shared = fetch_start(follower, leader) is not None
+        return follower.log_end_offset if is_shared else None
     for offset, digest in follower.borders_down_from(end_offset):
         if leader.chain_at(offset) == digest:
             return offset
@@ -123,8 +123,102 @@ def _check_whole(follower: ReplicaState, leader: ReplicaState, shared_end: Offse
         )
 
 
+def fetch_start(follower: ReplicaState, leader: ReplicaState) -> Offset | None:
+    """Return from where a follower takes its leader's log; None: it is another log than its own.
+
+    That is its end, where both have the same chain digest. An emptied log may end inside a batch,
+    which it takes as a whole: then it is where the batch begins.
+    """
+    end = follower.log_end_offset
+    if not leader.log_start_offset <= end <= leader.log_end_offset:
+        return None
+    place = None if follower.batches else leader.batch_index_at(end)
+    lowest = end if place is None else leader.batches[place].base_offset
+    for offset, digest in leader.borders_down_from(end):
+        if offset < lowest:
+            break
+        if digest == follower.chain_digest:
+            return offset
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadBorders:
+    """Borders that a comparison of two logs needs, in the file of a merged segment.
+
+    Attributes:
+        merged: The segment.
+        is_leaders: It is the leader's; else the follower's.
+    """
+
+    merged: MergedSegment
+    is_leaders: bool
+
+
+def unread_borders(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch
+) -> UnreadBorders | None:
+    """Return the next borders to read before `follow` can tell where the logs part; None: none.
+
+    A follower that is fenced has no more to compare than its end. Else its borders are compared
+    downwards to the first that both have: what lies inside merged segments above that is in their
+    files. Nearly always the first border is it.
+    """
+    end = follower.log_end_offset
+    if follower.is_fenced_at(leader_epoch) or not follower.batches:
+        return _unread(leader, end, is_leaders=True)
+    end = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    unread = _unread(follower, end, is_leaders=False)
+    for offset, digest in follower.borders_down_from(end):
+        unread = unread or _unread(leader, offset, is_leaders=True)
+        if unread is not None or leader.chain_at(offset) == digest:
+            return unread
+        # What ends here is not shared as a whole, but what is inside may be in part.
+        unread = _unread(follower, Offset(offset - 1), is_leaders=False)
+    return unread
+
+
+def _unread(state: ReplicaState, offset: Offset, *, is_leaders: bool) -> UnreadBorders | None:
+    merged = state.merged_over(offset)
+    if merged is None or merged.borders is not None:
+        return None
+    return UnreadBorders(merged, is_leaders)
+
+
+def shared_end(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch
+) -> Offset | None:
+    """Return up to where a follower keeps its log when it moves to a leadership; None: nowhere.
+
+    All borders that `unread_borders` names have been read.
+    """
+    if follower.is_fenced_at(leader_epoch):  # it was compared when it began to follow
+        return follower.log_end_offset
+    by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+    return shared_border(follower, leader, by_epochs)
+
+
+def part_to_keep(
+    follower: ReplicaState, leader: ReplicaState, leader_epoch: LeaderEpoch, floor: Offset
+) -> tuple[MergedSegment, Offset] | None:
+    """Return the follower's merged segment inside which `follow` will cut, and where.
+
+    What is kept of it is written anew before the cut. None: the cut falls elsewhere, or none does.
+    """
+    shared = shared_end(follower, leader, leader_epoch)
+    if shared is None or shared < max(floor, leader.log_start_offset):
+        return None
+    merged = follower.merged_over(shared) if shared > follower.log_start_offset else None
+    return None if merged is None else (merged, shared)
+
+
 def follow(
-    follower: ReplicaState, leader: ReplicaState, *, leader_epoch: LeaderEpoch, floor: Offset
+    follower: ReplicaState,
+    leader: ReplicaState,
+    *,
+    leader_epoch: LeaderEpoch,
+    floor: Offset,
+    kept_part: MergedSegment | None = None,
 ) -> LogChange | None:
     """Decide, in one commit, how a follower's log moves to the leadership that `leader` has begun.
 
@@ -134,6 +228,9 @@ def follow(
     was never committed. Its own producers it keeps as far as both logs are the same. None if it
     follows already, and its next records are still there.
 
+    `kept_part`: what is kept of a merged segment of the follower's, rewritten, if the logs part
+    inside one.
+
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
         ReplicaLostError: It would end below `floor` (I14), or lack records that were compacted away
@@ -141,25 +238,25 @@ def follow(
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
     start = leader.log_start_offset
-    shared_end: Offset | None = follower.log_end_offset
-    if not follower.is_fenced_at(leader_epoch):  # if it is, it was compared when it began to follow
-        by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
-        shared_end = shared_border(follower, leader, by_epochs)
-        _check_whole(follower, leader, shared_end)
-    if shared_end is None and floor > 0:
+    shared = shared_end(follower, leader, leader_epoch)
+    if not follower.is_fenced_at(leader_epoch):
+        _check_whole(follower, leader, shared)
+    if shared is None and floor > 0:
         raise ReplicaLostError(
             "the replica shares nothing with its leader's log", high_watermark=floor
         )
-    if shared_end is None or floor <= shared_end < start:
+    if shared is None or floor <= shared < start:
         return operations.truncate_fully_and_start_at(
             follower,
             start,
             leader_epoch=leader_epoch,
-            producers=united(
-                not_above(follower.producers, shared_end or Offset(0)), leader.producers
-            ),
+            producers=united(not_above(follower.producers, shared or Offset(0)), leader.producers),
             chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
         )
     return operations.adopt(
-        follower, leader_epoch=leader_epoch, truncate_to=shared_end, floor=floor
+        follower,
+        leader_epoch=leader_epoch,
+        truncate_to=shared,
+        floor=floor,
+        kept_part=kept_part,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import replacing
 from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, merges_due
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
@@ -33,7 +33,7 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
     state = replica.load()
     if not state.is_fenced_at(order.partition.leader_epoch):
         return NOTHING_DONE  # not yet under the image's leadership, or the image is old
-    due = merges_due(state.batches, rules_of(order))
+    due = merges_due(state.batches, rules_of(order, state))
     merger = _Merger(order, ports, replica, state)
     while due and not order.is_dry_run:
         count = merger.count
@@ -44,7 +44,7 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
             allowance.charge(2 * _size_of(run))
         if merger.count == count:
             break
-        due = merges_due(merger.state.batches, rules_of(order))
+        due = merges_due(merger.state.batches, rules_of(order, merger.state))
     if order.is_dry_run:
         return WorkDone(count=len(due), what=WHAT, size_bytes=sum(map(_size_of, due)))
     return merger.done(is_left=False)
@@ -57,7 +57,11 @@ def _size_of(run: Sequence[LogPart]) -> int:
 WHAT: Final = "merges"
 
 
-def rules_of(order: UpkeepOrder) -> MergeRules:
+ENTRY_BYTES: Final = 64
+"""What a producer takes in the file of the producer state, about."""
+
+
+def rules_of(order: UpkeepOrder, state: ReplicaState) -> MergeRules:
     """Return what may be merged in a replica, by its topic's settings and the order's image."""
     settings = order.settings
     return MergeRules(
@@ -66,6 +70,7 @@ def rules_of(order: UpkeepOrder) -> MergeRules:
         size_bytes_max=min(settings.integer("segment.bytes"), MERGED_BYTES_MAX),
         span_ms=settings.integer("segment.ms"),
         lag_batches=settings.integer("merge.min.lag.batches"),
+        size_bytes_min=ENTRY_BYTES * len(state.producers),
     )
 
 
@@ -114,7 +119,7 @@ class _Merger:
         for _ in range(ATTEMPTS_MAX):
             if not self.state.is_fenced_at(epoch):
                 return
-            change = operations.merge(
+            change = replacing.merge(
                 self.state,
                 inputs,
                 merged,

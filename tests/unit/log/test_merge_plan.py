@@ -12,7 +12,6 @@ from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.merge_plan import FAN_IN, MergeRules, merges_due, tier_of
 from kafka_on_spark.log.merged_segment import OFFSETS_MAX, MergedSegment
-from tests.builders import stamp
 
 KIB = 1024
 RULES = MergeRules(stable_offset=Offset(2**60), size_bytes_max=2**26, span_ms=1000, lag_batches=0)
@@ -91,11 +90,11 @@ def test_what_differs_is_not_merged(fields, rules):
     assert offsets(merges_due([*run(*[{}] * 32), batch(32, **fields)], RULES)) == [(0, 32)]
 
 
-def test_a_batch_with_a_producer_is_passed_over():
-    batches = run(*[{}] * 32)
-    stamped = [replace(batches[0], producer=stamp(1)), *batches[1:]]
+def test_a_merge_that_moves_less_than_the_producer_state_waits_for_more():
+    rules = replace(RULES, size_bytes_min=40 * 2 * KIB)
 
-    assert merges_due(stamped, RULES) == []
+    assert merges_due(run(*[{}] * 39), rules) == []
+    assert offsets(merges_due(run(*[{}] * 41), rules)) == [(0, 40)]
 
 
 def test_lighter_files_between_go_along_and_heavier_ones_part_them():

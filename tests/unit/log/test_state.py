@@ -70,15 +70,6 @@ def test_batches_between_are_those_that_hold_any_of_the_range():
     assert checked == 28
 
 
-def test_batches_from_an_offset_inside_a_batch_are_refused():
-    state = log("0:aab 1:cc")
-
-    assert state.has_batches_from(Offset(2)) == state.batches[1:]
-    assert state.has_batches_from(Offset(5)) == ()
-    with pytest.raises(CorruptLogError):
-        state.has_batches_from(Offset(1))
-
-
 def test_a_log_is_checked_from_any_batch_on_behind_the_digest_of_the_one_before():
     state = log("0:abcdef")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
     CommitConflictError,
     CorruptLogError,
@@ -30,7 +30,7 @@ from kafka_on_spark.log.follower.fetch_checks import (
     first_batches,
     place_of,
 )
-from kafka_on_spark.log.follower.truncation import follow
+from kafka_on_spark.log.follower.truncation import fetch_start
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaState
@@ -38,6 +38,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.log_starts import advance_to
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
+from kafka_on_spark.service.replicate.fetching.comparing import Compared, follow_by, read_to_compare
 from kafka_on_spark.service.replicate.fetching.complete_followers import (
     end_offset_min,
     loss_of,
@@ -53,11 +54,10 @@ from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
 )
 from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     ends_alike,
-    failed_report,
     missing_batches,
-    partition_report,
-    state_report,
+    report_of,
 )
+from kafka_on_spark.service.replicate.fetching.fetched_files import bring_files
 
 ATTEMPTS_MAX: Final = 8
 
@@ -127,7 +127,9 @@ def fetch(
     fetcher = _Fetcher(order, replicas, segments)
     outcome = fetcher.run(leader_state)
     return FetchResult(
-        report=_report(order, outcome, now_ms=clock.now_ms()),
+        report=report_of(
+            outcome, order.partition, order.leader, order.follower, now_ms=clock.now_ms()
+        ),
         copied_bytes=fetcher.copied_bytes,
         copied_records=fetcher.copied_records,
         truncated_records=fetcher.truncated_records,
@@ -145,6 +147,7 @@ class _Fetcher:
         self._segments = segments
         self._leader_log = opened(order.leader)
         self._follower_log = None if order.follower is None else opened(order.follower)
+        self._compared: ReplicaState | None = None  # the leader's, with what was read to compare
         self.copied_bytes = 0
         self.copied_records = 0
         self.truncated_records = 0
@@ -166,7 +169,7 @@ class _Fetcher:
         after = self._catch_up(follower, newest)
         if isinstance(after, LeaderRefused):
             return FetchOutcome(after, None)
-        return FetchOutcome(newest, after)
+        return FetchOutcome(self._compared or newest, after)
 
     def _read_follower(self) -> ReplicaState | FollowerRefused:
         """Return the follower's state, unless it has seen a later leadership."""
@@ -233,9 +236,7 @@ class _Fetcher:
             loss = loss_of(self._partition, broker_id, follower)
             if loss is not None:
                 return FollowerRefused(loss)
-            after: FollowerOutcome | Conflict = self._adopt(follower, leader)
-            if isinstance(after, ReplicaState):
-                after = self._take_all(after, leader)
+            after = self._follow(follower, leader)
             if not isinstance(after, Conflict):
                 return after
             # A twin or a newer leadership was here; what it left decides.
@@ -245,13 +246,32 @@ class _Fetcher:
             follower = newest
         return FollowerRefused(KafkaStorageError("commits to the follower keep conflicting"))
 
+    def _follow(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome | Conflict:
+        """Compare both logs, adopt the leadership, and take what the follower lacks."""
+        compared = read_to_compare(
+            follower,
+            leader,
+            segments=self._segments,
+            follower_address=self._follower_side()[0],
+            leader_address=self._order.leader,
+            leader_epoch=self._epoch,
+        )
+        if not isinstance(compared, Compared):
+            return compared
+        self._compared = compared.leader
+        after = self._adopt(compared.follower, compared.leader)
+        if not isinstance(after, ReplicaState):
+            return after
+        return self._take_all(after, compared.leader)
+
     def _adopt(
         self, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState | Conflict | FollowerRefused:
         """Move the follower to the leadership: fence and truncation in one commit."""
-        floor = end_offset_min(self._partition, self._follower_side()[0].broker_id)
+        address = self._follower_side()[0]
+        floor = end_offset_min(self._partition, address.broker_id)
         change = answer_of(
-            lambda: follow(follower, leader, leader_epoch=self._epoch, floor=floor),
+            lambda: follow_by(self._segments, address, follower, leader, self._epoch, floor),
             FollowerRefused,
         )
         if change is None:
@@ -318,14 +338,22 @@ class _Fetcher:
         self, follower: ReplicaState, batches: Sequence[LogPart], leader: ReplicaState
     ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
-        files = [segment for batch in batches for segment in batch.segments]
-        refused = self._copy(files, [each.named_under(self._epoch).file_name for each in files])
-        if refused is not None:
-            return refused
+        start_offset = fetch_start(follower, leader)
+        assert start_offset is not None, "the logs end alike"
+        brought = bring_files(
+            self._segments,
+            self._order.leader,
+            self._follower_side()[0],
+            batches,
+            start_offset=start_offset,
+            leader_epoch=self._epoch,
+        )
+        if isinstance(brought, LeaderRefused | FollowerRefused):
+            return brought
         try:
             change = operations.append_fetched(
                 follower,
-                batches,
+                brought,
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
                 leader_producers=leader.producers,
@@ -335,22 +363,6 @@ class _Fetcher:
         except KafkaOnSparkError as error:
             return FollowerRefused(error)
         return self._commit(follower, change)
-
-    def _copy(
-        self, segments: Sequence[Segment], names: Sequence[str]
-    ) -> LeaderRefused | FollowerRefused | None:
-        """Have the files in the follower's folder; a source that is damaged, or can't be read, is
-        the leader's."""
-        leader, follower = self._order.leader, self._follower_side()[0]
-        try:
-            self._segments.copy(leader, follower, segments, names)
-        except CorruptLogError as error:
-            return LeaderRefused(error)
-        except KafkaOnSparkError as error:
-            is_storage = isinstance(error, KafkaStorageError)
-            is_of_leader = is_storage and error.context.get("broker_id") == leader.broker_id
-            return LeaderRefused(error) if is_of_leader else FollowerRefused(error)
-        return None
 
     def _bytes_max(self) -> int:
         """Return how many bytes the next commit may bring; 0: nothing more this time."""
@@ -381,32 +393,6 @@ class _Fetcher:
         assert self._order.follower is not None
         assert self._follower_log is not None
         return self._order.follower, self._follower_log
-
-
-def _report(order: FetchOrder, outcome: FetchOutcome, *, now_ms: int) -> PartitionReport:
-    """Return the report of a partition from the outcome of a fetch."""
-    followers = _follower_reports(order, outcome)
-    leader = outcome.leader
-    if isinstance(leader, LeaderRefused):
-        report, state = failed_report(order.leader, leader.error), None
-    else:
-        report, state = state_report(order.leader, leader, is_matched=True, missing=()), leader
-    return partition_report(order.key, order.partition, report, state, followers, now_ms=now_ms)
-
-
-def _follower_reports(order: FetchOrder, outcome: FetchOutcome) -> tuple[ReplicaReport, ...]:
-    address, leader, follower = order.follower, outcome.leader, outcome.follower
-    if address is None or follower is None:
-        return ()
-    if isinstance(follower, FollowerRefused):
-        return (failed_report(address, follower.error),)
-    if isinstance(follower, Diverged):
-        log = follower.follower
-        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
-    assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
-    is_matched = ends_alike(follower, leader)
-    missing = missing_batches(follower, leader) if is_matched else ()
-    return (state_report(address, follower, is_matched=is_matched, missing=missing),)
 
 
 def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:

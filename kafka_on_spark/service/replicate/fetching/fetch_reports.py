@@ -21,9 +21,16 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.epochs import epoch_entries
+from kafka_on_spark.log.follower.truncation import fetch_start
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
+    Diverged,
+    FetchOutcome,
+    FollowerRefused,
+    LeaderRefused,
+)
 
 
 def partition_report(
@@ -71,12 +78,7 @@ def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
 
     Both were computed when the tables were read, so the logs are the same below that end.
     """
-    end = follower.log_end_offset
-    if not leader.log_start_offset <= end <= leader.log_end_offset:
-        return False
-    if follower.batches:
-        return leader.chain_at(end) == follower.chain_digest
-    return leader.chain_at_batch_of(end) == follower.chain_before
+    return fetch_start(follower, leader) is not None
 
 
 def state_report(
@@ -187,12 +189,48 @@ def _merged(reports: list[PartitionReport]) -> PartitionReport:
 
 
 def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[LogPart, ...]:
-    """Return the leader's batches that the follower lacks.
+    """Return the leader's batches that the follower lacks, of logs that end alike.
 
-    An empty follower may begin inside a batch, which is fetched as a whole.
+    The first may begin below the follower's end: an emptied follower may begin inside a batch,
+    which is fetched as a whole, and of a merged segment the rest is fetched.
     """
     if follower.log_end_offset >= leader.log_end_offset:
         return ()
-    if not follower.batches:
-        return leader.batches_between(follower.log_end_offset, leader.log_end_offset)
-    return leader.has_batches_from(follower.log_end_offset)
+    return leader.batches_between(follower.log_end_offset, leader.log_end_offset)
+
+
+def report_of(
+    outcome: FetchOutcome,
+    partition: PartitionRegistration,
+    leader_address: ReplicaAddress,
+    follower_address: ReplicaAddress | None,
+    *,
+    now_ms: int,
+) -> PartitionReport:
+    """Return the report of a partition from the outcome of a fetch."""
+    followers = _follower_reports(outcome, follower_address)
+    leader = outcome.leader
+    if isinstance(leader, LeaderRefused):
+        report, state = failed_report(leader_address, leader.error), None
+    else:
+        report = state_report(leader_address, leader, is_matched=True, missing=())
+        state = leader
+    key = leader_address.key
+    return partition_report(key, partition, report, state, followers, now_ms=now_ms)
+
+
+def _follower_reports(
+    outcome: FetchOutcome, address: ReplicaAddress | None
+) -> tuple[ReplicaReport, ...]:
+    leader, follower = outcome.leader, outcome.follower
+    if address is None or follower is None:
+        return ()
+    if isinstance(follower, FollowerRefused):
+        return (failed_report(address, follower.error),)
+    if isinstance(follower, Diverged):
+        log = follower.follower
+        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
+    assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
+    is_matched = ends_alike(follower, leader)
+    missing = missing_batches(follower, leader) if is_matched else ()
+    return (state_report(address, follower, is_matched=is_matched, missing=missing),)
