@@ -209,6 +209,7 @@ class CleanableRange(Adapter):
         if log_end_offset is not None and checkpoint > log_end_offset:
             raise CutOffError("compacted-within-the-log")
         self.lag_ms = min_compaction_lag_ms
+        self.slept_ms = 0
         self.start = log_start_offset
         self.compacted = last_clean if checkpoint is None else checkpoint
         end = log_end_offset or 80
@@ -234,10 +235,25 @@ class CleanableRange(Adapter):
         return Answer(value, {"reset": "compacted-within-the-log"})
 
     def op_grab_filthiest(self):
-        return {"first_dirty": self._found().first_dirty}
+        found = self._found()
+        if found.cleanable_below == found.first_dirty:
+            return None
+        return {"first_dirty": found.first_dirty}
+
+    def op_advance_log_start(self, offset):
+        self.start = offset
+
+    def op_high_watermark(self, offset):
+        self.stable = offset
+
+    def op_roll(self):
+        pass
+
+    def op_sleep(self, ms):
+        self.slept_ms += ms
 
     def _found(self):
-        now_ms = 1000 + self.lag_ms + 1
+        now_ms = 1000 + self.lag_ms + 1 + self.slept_ms
         return dirt_of(
             self.ranges,
             log_start_offset=Offset(self.start),
