@@ -102,6 +102,8 @@ class Plan:
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
+        retention_ms: retention.ms; None: nothing is deleted for its age or size.
+        retention_bytes: retention.bytes; a record has 100.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
@@ -127,6 +129,8 @@ class Plan:
     sweep_ms: int = 1000
     is_uncontrolled: bool = False
     commits_kept: int | None = None
+    retention_ms: int | None = None
+    retention_bytes: int = -1
 
     @property
     def are_clocks_right(self) -> bool:
@@ -222,6 +226,38 @@ def forged(seed: int) -> Plan:
         sweep_ms=200,
         verdict_ms=rng.choice([20, 300]),
     )
+
+
+def retained(seed: int) -> Plan:
+    """Return a plan in which records are deleted for their age and size, leaders change meanwhile,
+    and the clocks of processes or those of disks are wrong, but not both."""
+    rng = random.Random(f"retained/{seed}")
+    rare = {"kill": 0.004, "freeze": 0.01, "second driver": 0.004, "rot": 0.001, "wipe": 0.001}
+    wrong = rng.choice([{}, {"clock jump": 0.02}, {"root clock jump": 0.02}])
+    plan = Plan(
+        seed=seed,
+        partitions=rng.choice([1, 2]),
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(2, 3))),
+        steps=rng.choice([800, 1500]),
+        call_faults=rng.choice(
+            [{}, {"slow": 0.02}, {"delayed": 0.03, "lost": 0.02, "stale": 0.03}]
+        ),
+        events={
+            "offline": rng.choice([0.0, 0.01]),
+            **wrong,
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.5},
+        },
+        twin_chance=rng.choice([0.0, 0.1]),
+        snapshot_records=rng.choice([15, 1000]),
+        session_ms=rng.choice([100, 300, 1500]),
+        sweep_ms=200,
+        retention_ms=rng.choice([300, 1000, 3000]),
+        retention_bytes=rng.choice([-1, 600]),
+    )
+    if seed % 3:
+        return plan
+    unclean = _unclean(plan)
+    return replace(unclean, events=unclean.events | wrong, retention_ms=100, retention_bytes=-1)
 
 
 def plan_of(seed: int) -> Plan:

@@ -97,6 +97,8 @@ class Simulation:
         )
         self.world.commits_kept = plan.commits_kept
         self.world.are_clocks_right = plan.are_clocks_right
+        self.world.deletes = plan.retention_ms is not None
+        self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self._create()
         disks.observer = self.checker
         self.passes = Passes(plan, self.world, self.checker.ledger, self._all_nodes)
@@ -135,6 +137,9 @@ class Simulation:
             "file.delete.delay.ms": plan.delete_delay_ms,
             "replica.sweep.interval.ms": plan.sweep_ms,
             "replica.verdict.delay.ms": plan.verdict_ms,
+            "log.retention.check.interval.ms": 20,
+            "retention.ms": -1 if plan.retention_ms is None else plan.retention_ms,
+            "retention.bytes": plan.retention_bytes,
         }
         brokers = [
             (each.broker_id, each.url, None, each.directory_id)

@@ -101,10 +101,10 @@ def retain(
     starts = {}
     for look in looks:
         partition = image.partition(look.key)
-        if partition is None or not _is_of_now(image, look, partition):
+        if partition is None or not is_of_now(image, look, partition):
             continue
         offset = look.found.log_start_offset
-        if partition.log_start_offset < offset <= partition.high_watermark:
+        if is_raised_within(partition, offset):
             raised = raise_log_start(
                 image, look.key, offset, cause_of(look, partition.log_start_offset)
             )
@@ -113,7 +113,13 @@ def retain(
     return ControllerResult(records, starts)
 
 
-def _is_of_now(image: MetadataImage, look: LeaderLook, partition: PartitionRegistration) -> bool:
+def is_raised_within(partition: PartitionRegistration, offset: Offset) -> bool:
+    """Return whether `offset` is above the log start, and not above the high watermark."""
+    return partition.log_start_offset < offset <= partition.high_watermark
+
+
+def is_of_now(image: MetadataImage, look: LeaderLook, partition: PartitionRegistration) -> bool:
+    """Return whether a look is of the leadership, the registration and the settings of `image`."""
     return (
         partition.leader_epoch == look.leader_epoch
         and partition.partition_epoch == look.partition_epoch

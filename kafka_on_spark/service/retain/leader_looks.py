@@ -65,6 +65,11 @@ def plan_look(
     )
 
 
+def earlier(now_ms: int, root_ms: int) -> int:
+    """Return the time that batches are too old by, of a process's clock and a root's."""
+    return min(now_ms, root_ms)
+
+
 def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> LookResult:
     """Look at one leader's log; return what may be deleted of it, or why that can't be said.
 
@@ -92,7 +97,7 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
 
         found = found_at(now_ms)
         if found.newest_ms is not None:
-            now_ms = min(now_ms, root_now_ms(order.address))
+            now_ms = earlier(now_ms, root_now_ms(order.address))
             found = found_at(now_ms)
     except KafkaOnSparkError as error:
         return LookResult(error=error.message)

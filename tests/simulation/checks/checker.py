@@ -5,6 +5,7 @@ own about tables: those are in invariants.py and registers.py.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from tests.simulation.checks import invariants, registers
 from tests.simulation.checks.controllers import check_controllers
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, records_of, require
+from tests.simulation.checks.retention import deleted_is_due
 from tests.simulation.checks.verdicts import (
     note_created_again,
     removed_is_not_waited_for,
@@ -42,6 +44,7 @@ class Checker(History):
     def __init__(self, disks: Disks, seen: Counter[str]) -> None:
         super().__init__(Ledger(disks, seen=seen), seen)
         self.passes: Passes | None = None
+        self.true_now_ms: Callable[[], float] = lambda: 0.0
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
         """Check one commit to a replica's table."""
@@ -115,6 +118,8 @@ class Checker(History):
                 changes[record.key] += 1
             elif isinstance(record, PartitionRecord | HighWatermarkRecord):
                 changes[record.key] += 0
+                if isinstance(record, HighWatermarkRecord):
+                    deleted_is_due(self.ledger, before, record, self.true_now_ms())
         for key, count in changes.items():
             old, new = before.partition(key), after.partition(key)
             if new is not None:

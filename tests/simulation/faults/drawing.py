@@ -66,6 +66,8 @@ class Drawing:
             broker = self._down(rng)
         if broker is None:
             return None
+        if name == "root clock jump":
+            return (name, str(broker), str(rng.choice([-60_000, 0, 500, 60_000])))
         if name == "forge":
             return (name, str(broker), rng.choice(WAYS))
         if name in ("roll back", "roll back live", "burst"):

@@ -132,8 +132,12 @@ class Faults(Drawing):
     def _heal(self, root: Root) -> bool:
         is_ill = not (root.can_read and root.can_write) or root.is_full or root.failing_calls > 0
         root.can_read = root.can_write = True
-        root.is_full, root.failing_calls = False, 0
+        root.is_full, root.failing_calls, root.clock_ahead_ms = False, 0, 0
         return is_ill
+
+    def _root_clock_jump(self, root: Root, ahead_ms: str) -> bool:
+        root.clock_ahead_ms = int(ahead_ms)
+        return True
 
     def _offline(self, root: Root) -> bool:
         root.can_read = root.can_write = False

@@ -38,6 +38,24 @@ def heal_and_read_back(driver: Driver, checker: Checker) -> None:
     _clean(driver, checker)
     invariants.no_acked_record_lost(checker.ledger)
     read_back(driver, checker)
+    if driver.retention is not None:
+        _delete_all(driver, checker)
+
+
+def _delete_all(driver: Driver, checker: Checker) -> None:
+    """L6: what is too old by clocks that are right again is deleted, from every replica."""
+    driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
+    for _ in range(ROUNDS_MAX):
+        driver.controller_loop().run(None)
+        driver.replication_round().run(is_sweep=True)
+    for key, partition in checker.ledger.image.partitions():
+        for broker_id in partition.replicas:
+            table = checker.ledger.disks.replica_table(partition, key, broker_id)
+            require(
+                table is None or table.state.log_start_offset == partition.high_watermark,
+                "L6 what is too old is deleted",
+                f"{key.partition} on {broker_id}: {partition}",
+            )
 
 
 def _replace_disks(driver: Driver) -> None:

@@ -46,6 +46,7 @@ class World:
         inspected_at_ms: When the newest inspection of a replica that was read began, or before the
             first one, when a round found it created.
         are_clocks_right: All wall clocks say the same.
+        deletes: Records are deleted for their age and size, which needs timestamps.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -59,6 +60,7 @@ class World:
     seen: Counter[str] = field(default_factory=Counter)
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
+    deletes: bool = False
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None

@@ -78,6 +78,7 @@ class Root:
             make a table there again.
         whole: Folders that had all of their files when the disk was wiped: a process that read before may
             still say so.
+        clock_ahead_ms: Its clock, which times what is written to it, is wrong by this.
     """
 
     broker_id: BrokerId
@@ -93,6 +94,7 @@ class Root:
     damaged: set[str] = field(default_factory=set)
     lost: dict[str, ReplicaState] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
+    clock_ahead_ms: int = 0
 
     def check_reads(self) -> None:
         """Refuse if the root does not answer reads."""

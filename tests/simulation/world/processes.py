@@ -68,6 +68,7 @@ from tests.simulation.world.adapters import (
 )
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.executors import Executors
+from tests.simulation.world.retaining import retention_of
 from tests.simulation.world.scheduler import Clock, Lock, Node, Threads
 
 TIMEOUT_MS = 8_000
@@ -234,6 +235,7 @@ class Driver:
             random=node.rng.random,
             second_inspections=self.second_inspections,
         )
+        self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.appends = AppendService(
             self.metadata,
             self.producers,
@@ -304,6 +306,7 @@ class Driver:
             lost_inspector=self.lost_inspector,
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
+            retention=self.retention,
         )
 
     @property
@@ -354,12 +357,13 @@ class Driver:
 
     def _segment(self, leader_epoch: int, values: list[int]) -> Segment:
         digest = "_".join(map(str, values))
+        time_us = self.clock.now_ms() * 1000 if self.world.deletes else 0
         return Segment(
             file_name=segment_name(leader_epoch, self.node.new_uuid(), digest),
             size_bytes=100 * len(values),
             record_count=len(values),
-            timestamp_min_us=0,
-            timestamp_max_us=len(values),
+            timestamp_min_us=time_us,
+            timestamp_max_us=time_us + len(values),
         )
 
     def _put(self, address: ReplicaAddress, segment: Segment) -> BrokerId | None:

@@ -1,0 +1,79 @@
+"""Rules of retention, switched off one at a time: the simulation must see each."""
+
+from dataclasses import replace
+from typing import Any
+
+from kafka_on_spark.controller.partitions import log_start
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log import retention
+from kafka_on_spark.service.replica import log_starts
+from kafka_on_spark.service.retain import leader_looks
+from tests.simulation.mutants.protocol_mutants import Mutant
+
+
+def _yes(*arguments: Any, **named: Any) -> bool:
+    return True
+
+
+def _own(now_ms: int, root_ms: int) -> int:
+    return now_ms
+
+
+def _root_s(now_ms: int, root_ms: int) -> int:
+    return root_ms
+
+
+def _to_the_end(state: Any, limits: Any, *, high_watermark: int, **named: Any) -> Any:
+    return retention.retained(state, limits, high_watermark=state.log_end_offset, **named)
+
+
+def _one_further(replica: Any, state: Any, offset: int) -> Any:
+    return log_starts.advance_to(replica, state, min(offset + 1, state.log_end_offset))
+
+
+def _is_possible(partition: Any, offset: int) -> bool:
+    return bool(partition.log_start_offset < offset)
+
+
+def _unchecked(image: Any, key: Any, offset: int, cause: str) -> Any:
+    partition = image.partition(key)
+    registered = replace(partition, high_watermark=Offset(offset))
+    topic = image.topics[key.topic_id]
+    topic = replace(topic, partitions=dict(topic.partitions) | {key.partition: registered})
+    raised = replace(image, topics=dict(image.topics) | {key.topic_id: topic})
+    return _RAISE(raised, key, offset, cause)
+
+
+_RAISE = log_start.raise_log_start
+
+
+RETENTION_MUTANTS = [
+    Mutant(
+        "nothing above the high watermark is deleted",
+        (
+            (leader_looks, "retained", _to_the_end),
+            (log_start, "is_raised_within", _is_possible),
+            (log_start, "raise_log_start", _unchecked),
+        ),
+    ),
+    Mutant(
+        "a process's clock that is ahead deletes nothing",
+        ((leader_looks, "earlier", _own),),
+        seed=7,
+    ),
+    Mutant(
+        "a disk's clock that is ahead deletes nothing",
+        ((leader_looks, "earlier", _root_s),),
+        seed=4,
+    ),
+    Mutant(
+        "a replica never runs ahead of the log start that was decided",
+        ((leader_looks, "advance_to", _one_further),),
+    ),
+]
+
+OTHER_LEADER = Mutant(
+    "what another leader's log had is no ground any more",
+    ((log_start, "is_of_now", _yes),),
+)
+"""It shows only where an unclean election and new records come between a look and its decision."""

@@ -1,0 +1,53 @@
+"""Retention as simulated processes do it: looks at leaders' logs by executors, and disks' clocks."""
+
+from typing import TYPE_CHECKING
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
+from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
+from kafka_on_spark.service.retain.retention import Retention
+from tests.simulation.world.adapters import FAILED
+from tests.simulation.world.scheduler import STARTED_AT_MS
+
+if TYPE_CHECKING:
+    from tests.simulation.world.processes import Driver, Worker
+
+
+def look_task(worker: "Worker", order: LookOrder) -> LookResult:
+    """Say what retention may delete of one leader's log."""
+    world = worker.world
+
+    def root_now_ms(address: ReplicaAddress) -> int:
+        root = world.disks.roots[address.root]
+        if world.scheduler.call("probe", root) in FAILED:
+            raise KafkaStorageError("the root does not answer")
+        root.check_reads()
+        root.check_writes()
+        return STARTED_AT_MS + int(world.scheduler.now_ms) + root.clock_ahead_ms
+
+    result = run_look(order, worker.replicas, root_now_ms)
+    # The answer of a task may take longer than an election.
+    worker.clock.sleep_ms(worker.node.rng.choice([0, 0, 0, 1500]))
+    world.seen["leader looked at"] += result.look is not None
+    world.seen["leader's log refused a look"] += result.look is None
+    return result
+
+
+def log_start_task(worker: "Worker", order: LogStartOrder) -> str | None:
+    """Apply a decided log start to one replica."""
+    return run_log_start(order, worker.replicas)
+
+
+def retention_of(driver: "Driver", *, timeout_ms: int) -> Retention | None:
+    """Return a process's retention, if anything is deleted in this simulation."""
+    if not driver.world.deletes:
+        return None
+    return Retention(
+        driver.metadata,
+        driver.clock,
+        run_looks=lambda orders: driver.executors.run(look_task, orders),
+        run_log_starts=lambda orders: driver.executors.run(log_start_task, orders),
+        random_below=driver.node.rng.randrange,
+        timeout_ms=timeout_ms,
+    )
