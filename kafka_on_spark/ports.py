@@ -180,6 +180,10 @@ class ReplicaFolders(Protocol):
         """
         ...
 
+    def clean_log(self, address: ReplicaAddress) -> int:
+        """Delete old commits and checkpoints of a replica's table; return how many commits."""
+        ...
+
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
         """Delete files of a replica; one that is gone was deleted by another cleaner."""
         ...
@@ -216,6 +220,11 @@ class MetadataLog(Protocol):
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
+        ...
+
+    def clean(self, delay_ms: int, now_ms: int) -> int:
+        """Delete files that merges replaced so long ago, and what else no reader needs; return how
+        many files. `now_ms`: the wall clock."""
         ...
 
     def check_writable(self) -> None:

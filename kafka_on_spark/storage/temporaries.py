@@ -16,8 +16,9 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.delta.files.delta_files import log_folder
+from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.identity.root_clock import modified_ms
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
@@ -30,11 +31,16 @@ _OF_FILES: Final = re.compile(
     r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
     r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
     r"|_probe-[0-9a-f]{32}"
+    r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
 )
 _QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
 _CREATED: Final = [f"{0:020}.json"]
 """All files in the log of a table that was created and never written to."""
 
+VIEWS: Final = "views"
+"""In the metadata root: the tables of views of running queries."""
+
+_VIEW: Final = re.compile(r"[0-9a-f]{32}")
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 
@@ -49,16 +55,37 @@ def clean_broker_root(root: str, tables: Iterable[str], options: StorageOptions)
     )
 
 
-def clean_metadata_root(root: str, table: str) -> int:
-    """Remove what killed processes left on a metadata root; return how many files."""
+def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:
+    """Remove what killed processes left on a metadata root; return how many files and tables."""
+    views = _remove_views(root, options)
     if not is_local(root):
-        return 0
+        return views
     folders = (root, f"{root}/snapshots", table, f"{table}/_delta_log")
     return (
-        _removed(root, f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
+        views
+        + _removed(root, f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
         + sum(_removed(root, folder, _OF_FILES) for folder in folders)
         + _remove_unnamed_tables(root, table)
     )
+
+
+def _remove_views(root: str, options: StorageOptions) -> int:
+    """Remove the tables of views that no process removed when it ended."""
+    files, removed = RootFiles(root, options), 0
+    with suppress(OSError, KafkaStorageError):
+        for name in files.names(f"{root}/{VIEWS}"):
+            view = f"{root}/{VIEWS}/{name}"
+            with suppress(FileNotFoundError):
+                if _VIEW.fullmatch(name) and _is_older(commit_path(view, 0), options):
+                    files.delete(view)
+                    removed += 1
+    return removed
+
+
+def _is_older(path: str, options: StorageOptions) -> bool:
+    read = partial(modified_ms, path, options)
+    written_at_ms = within(path, read, short_call_seconds(path))
+    return time.time() - written_at_ms / 1000 > AGE_SECONDS_MIN
 
 
 def _removed(root: str, folder: str, names: re.Pattern[str]) -> int:

@@ -43,6 +43,14 @@ def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
     return _Cleaning(order, ports, state, unnamed).run(allowance)
 
 
+def clean_delta_log(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+    """Write a due checkpoint, and delete old commits and checkpoints of the table."""
+    if order.is_dry_run:
+        return NOTHING_DONE
+    ports.replicas.open(order.address).maintain()
+    return WorkDone(count=ports.folders.clean_log(order.address), what="old commits deleted")
+
+
 class _Cleaning:
     """One cleaning of one folder that has files which the table does not name."""
 

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.service.maintain.cleaning import clean_replica
+from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_replica
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -46,6 +46,7 @@ def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
 WORKS: Final[tuple[tuple[str, Work], ...]] = (
     ("log start", apply_log_start),
     ("clean", clean_replica),
+    ("log", clean_delta_log),
 )
 """Each kind of work under its name, in the order in which they run."""
 

@@ -19,7 +19,7 @@ class UpkeepRow:
     Attributes:
         topic: The topic's name.
         partition: The partition's number.
-        broker_id: The replica.
+        broker_id: The replica; None: the metadata log.
         kind: The kind of work.
         count: Pieces of work that were done; in a dry run, that are due.
         what: What the pieces are.
@@ -30,7 +30,7 @@ class UpkeepRow:
 
     topic: str
     partition: int
-    broker_id: BrokerId
+    broker_id: BrokerId | None
     kind: str
     count: int = 0
     what: str = ""
@@ -39,7 +39,9 @@ class UpkeepRow:
     error: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.topic}-{self.partition} on broker {self.broker_id}"
+        place = f"{self.topic}-{self.partition}"
+        if self.broker_id is not None:
+            place = f"{place} on broker {self.broker_id}"
         if self.error:
             return f"{place}: {self.kind}: {self.error}"
         return f"{place}: {self.kind}: {self.count} {self.what} ({self.size_bytes} bytes)"
@@ -74,7 +76,7 @@ class UpkeepReport:
 
 
 def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
-    found: dict[tuple[str, int, BrokerId, str], UpkeepRow] = {}
+    found: dict[tuple[str, int, BrokerId | None, str], UpkeepRow] = {}
     for row in rows:
         name = (row.topic, row.partition, row.broker_id, row.kind)
         before = found.get(name)

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
     UpkeepThrottle,
     Visits,
@@ -54,11 +55,13 @@ class ReplicaUpkeep:
         *,
         progress: SweepProgress,
         run_upkeep: RunUpkeep,
+        roots: RootUpkeep | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._progress = progress
         self._run_upkeep = run_upkeep
+        self._roots = roots
         self._lock = threading.Lock()
         self._debt_ms = 0.0
         self._throttle = UpkeepThrottle()
@@ -86,7 +89,10 @@ class ReplicaUpkeep:
             report = report.plus(self._visit(image, sweep_round, keys))
         self._debt_ms = max(0.0, -sweep_round.budget_ms)
         self._progress.keep(image, scope, sweep_round)
-        return report
+        has_share = image.settings().number("log.cleaner.share") > 0
+        if self._roots is None or scope is not None or not has_share:
+            return report
+        return report.plus(UpkeepReport(rows=self._roots.run_if_due(sweep_round.since_last_ms)))
 
     def _visit(
         self, image: MetadataImage, sweep_round: SweepRound, keys: Sequence[PartitionKey]
@@ -158,7 +164,10 @@ class ReplicaUpkeep:
                 report = report.plus(self._run_until_done(part, is_dry_run=is_dry_run))
             done += len(part)
             after_part(done, len(keys))
-        return report
+        if self._roots is None or scope is not None or is_dry_run:
+            return report
+        with self._lock:
+            return report.plus(UpkeepReport(rows=self._roots.run()))
 
     def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
         report = UpkeepReport()

@@ -315,6 +315,16 @@ class MetadataService:
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 
+    def clean(self) -> int:
+        """Delete files of the metadata root that no reader needs; return how many.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        self.check_open()
+        delay_ms = self._image.settings().integer("file.delete.delay.ms")
+        return self._log.clean(delay_ms, self._clock.now_ms())
+
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""
         return self._log.read(from_offset=start, to_offset=end)

@@ -178,6 +178,7 @@ class SweepRound:
         is_all: Everything is inspected, however long it takes.
         position: Where the next part begins, and what was inspected.
         budget_ms: How long this round may still inspect.
+        since_last_ms: How long ago the last round was; None: not known, or just now.
     """
 
     def __init__(
@@ -204,8 +205,10 @@ class SweepRound:
         self._ring = ring
         self._as_of_ms = as_of_ms
         self._elapsed_ms: int | None = None
+        self.since_last_ms: int | None = None
         if known is not None and known.at_ms < now_ms:
-            self._elapsed_ms = min(now_ms - known.at_ms, self.interval_ms)
+            self.since_last_ms = now_ms - known.at_ms
+            self._elapsed_ms = min(self.since_last_ms, self.interval_ms)
         self._share = settings.number(pace.share)
         self._ms_min = pace.ms_min
         self.budget_ms = slice_ms(

@@ -83,10 +83,7 @@ def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
         folders=FileReplicaFolders(options),
         clock=SystemClock(),
     )
-    result = run_upkeep(order, ports)
-    if any(work.count for _, work in result.done):
-        ports.replicas.open(order.address).maintain()
-    return result
+    return run_upkeep(order, ports)
 
 
 def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:

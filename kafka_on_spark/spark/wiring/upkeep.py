@@ -3,8 +3,9 @@
 import random
 
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
@@ -13,7 +14,7 @@ from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
 def replica_upkeep(
-    metadata: MetadataDecider,
+    metadata: MetadataService,
     metadata_root: str,
     options: StorageOptions,
     clock: Clock,
@@ -22,11 +23,12 @@ def replica_upkeep(
     """Return the upkeep of this process."""
     hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
-    return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain)
+    roots = RootUpkeep(metadata, clock, run_lists=tasks.list_tables)
+    return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain, roots=roots)
 
 
 def retention_of(
-    metadata: MetadataDecider, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
+    metadata: MetadataService, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
 ) -> Retention:
     """Return the retention of this process."""
     return Retention(

@@ -25,6 +25,7 @@ from kafka_on_spark.storage.calls.deadlines import (
 from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import (
+    UNREADABLE_SUFFIX,
     checkpoint_path,
     checkpoints_in,
     has_misleading_hint,
@@ -45,9 +46,6 @@ CHECKPOINT_INTERVAL: Final = 100
 
 TURNS: Final = 4
 """How often it is a committer's turn to write a due checkpoint, until the next one is due."""
-
-UNREADABLE_SUFFIX: Final = ".unreadable"
-"""The new end of its name: no reader takes the file for a part of the log."""
 
 
 def turn_after(version: int, turn: int, interval: int) -> int:

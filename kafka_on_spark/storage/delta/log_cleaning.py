@@ -22,6 +22,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     commit_path,
     commits_in,
     log_folder,
+    unreadable_in,
 )
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
@@ -63,6 +64,8 @@ def clean_log(files: RootFiles, uri: str) -> int:
         deleted = version
     for version in sorted(each for each in checkpoints if each < bound):
         _delete(files, uri, checkpoint_path(uri, version))
+    for name in unreadable_in(names, bound):
+        _delete(files, uri, f"{log_folder(uri)}/{name}")
     return len(commits)
 
 

@@ -29,6 +29,7 @@ from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile
 from kafka_on_spark.storage.delta.files.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
+from kafka_on_spark.storage.metadata.metadata_cleaning import ReplacedFiles, clean_metadata
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     batch_times,
@@ -97,6 +98,7 @@ class DeltaMetadataLog:
         self._end: _End | None = None
         self._is_merge_due = False
         self._is_cleaned = False
+        self._replaced = ReplacedFiles(self._files, self.root, self.uri)
 
     @on_root
     def check(self) -> None:
@@ -318,7 +320,7 @@ class DeltaMetadataLog:
             self._is_merge_due = False
         if not self._is_cleaned:
             self._is_cleaned = True
-            clean_metadata_root(self.root, self.uri)
+            clean_metadata_root(self.root, self.uri, self._options)
         self._merge()
 
     def _merge(self) -> None:
@@ -355,6 +357,15 @@ class DeltaMetadataLog:
             self._end = None
             raise
         self._end = _End(end.version + 1, end.offset)
+
+    @on_root
+    def clean(self, delay_ms: int, now_ms: int) -> int:
+        """Delete what no reader needs, as `clean_metadata` says."""
+        return clean_metadata(self._replaced, self._end_and_files, self._options, now_ms - delay_ms)
+
+    def _end_and_files(self) -> tuple[int, list[LogFile]]:
+        with self._delta.lock:
+            return self._refresh().offset, log_files(self._delta.active_files())
 
     @on_root
     def check_writable(self) -> None:

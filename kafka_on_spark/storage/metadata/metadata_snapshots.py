@@ -41,10 +41,16 @@ def newest_snapshot(
     return None
 
 
+def end_in_name(name: str) -> int | None:
+    """Return the end offset in a snapshot's name; None: it is no name of one."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
 def newest_snapshot_end(files: RootFiles, metadata_root: str) -> int:
     """Return where the newest snapshot ends by its name, 0 without any; none of them is read."""
-    found = map(_NAME.fullmatch, files.names(f"{metadata_root}/snapshots"))
-    return max((int(each[1]) for each in found if each is not None), default=0)
+    found = map(end_in_name, files.names(f"{metadata_root}/snapshots"))
+    return max((each for each in found if each is not None), default=0)
 
 
 def _read(files: RootFiles, path: str, cluster_id: str, end: int) -> MetadataBatch:

@@ -15,6 +15,7 @@ from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, as_storage_errors
+from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import modified_ms, root_now_ms
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
@@ -59,6 +60,12 @@ class FileReplicaFolders:
     def now_ms(self, address: ReplicaAddress) -> int:
         """Return the time of the replica's root, which is the disk of the address."""
         return root_now_ms(address.root, address.directory_id, self._options)
+
+    def clean_log(self, address: ReplicaAddress) -> int:
+        """Delete old commits and checkpoints of a replica's table; return how many commits."""
+        files, uri = RootFiles(address.root, self._options), replica_folder(address)
+        with as_storage_errors(f"clean the log of {uri}", self._options):
+            return within(address.root, lambda: clean_log(files, uri))
 
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
         """Delete files; one that is gone was deleted by another cleaner."""

@@ -87,7 +87,7 @@ def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_p
     note = put(table / FOLDER / f"{uuid4().hex}{suffix}")
     snapshot = put(tmp_path / "snapshots" / f"_{uuid4().hex}.tmp")
 
-    assert clean_metadata_root(str(tmp_path), str(table)) == 2
+    assert clean_metadata_root(str(tmp_path), str(table), OPTIONS) == 2
 
     assert not note.exists()
     assert not snapshot.exists()
@@ -112,7 +112,7 @@ def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tm
     put(with_file / "0-records.parquet")
     os.utime(with_file, (0, 0))
 
-    assert clean_metadata_root(str(tmp_path), str(own)) == 1
+    assert clean_metadata_root(str(tmp_path), str(own), OPTIONS) == 1
 
     assert not left.exists()
     assert all(each.exists() for each in (own, young, written, bare, with_file))

@@ -10,6 +10,9 @@ from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.stored_json import parse_json
 
 CHECKPOINT: Final = ".checkpoint.parquet"
+UNREADABLE_SUFFIX: Final = ".unreadable"
+"""The new end of the name of a checkpoint that can't be read: no reader takes it for a part of the
+log."""
 
 # Whole names only: macOS leaves `._…` beside each file, and people leave copies.
 _COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")
@@ -55,6 +58,13 @@ def commits_in(names: Iterable[str]) -> set[int]:
 def checkpoints_in(names: Iterable[str]) -> set[int]:
     """Return the versions of the checkpoints among the names in a log's folder."""
     return {each for each in map(checkpoint_version, names) if each is not None}
+
+
+def unreadable_in(names: Iterable[str], bound: int) -> list[str]:
+    """Return the checkpoints set aside, of versions below `bound`."""
+    aside = [name for name in names if name.endswith(UNREADABLE_SUFFIX)]
+    versions = {name: checkpoint_version(name.removesuffix(UNREADABLE_SUFFIX)) for name in aside}
+    return [name for name, version in versions.items() if version is not None and version < bound]
 
 
 def _version(found: re.Match[str] | None) -> int | None:

@@ -1,0 +1,128 @@
+"""What a metadata root is cleaned of, and what stays: every row, and enough snapshots."""
+
+import os
+from itertools import pairwise
+
+import pytest
+
+from kafka_on_spark.metadata.records import ClusterRecord, Stamp
+from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+FAR = 10**15
+"""A time at which every delay is over."""
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
+    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    log = create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
+    end = 0
+    for number in range(30):
+        record = ClusterRecord(cluster_id="cluster", cause=f"decision {number}")
+        end = log.append([record], Stamp(time_ms=7), expected_offset=end).end_offset
+        log.maintain()
+    return log
+
+
+def files_of(log):
+    return {name for name in os.listdir(log.uri) if name.endswith(".parquet")}
+
+
+def active_of(log):
+    return {file.path for file in log._delta.active_files()}
+
+
+def test_files_that_a_merge_replaced_go_and_every_row_stays(log, tmp_path):
+    before = log.read(from_offset=0)
+    assert len(files_of(log)) > len(active_of(log))
+
+    count = log.clean(0, FAR)
+
+    assert count > 0
+    assert files_of(log) == active_of(log)
+    assert DeltaMetadataLog(str(tmp_path), StorageOptions()).read(from_offset=0) == before
+    assert log.clean(0, FAR) == 0
+
+
+def test_replaced_files_stay_for_readers_that_planned_before(log):
+    before = files_of(log)
+
+    assert log.clean(3_600_000, 0) == 0
+    assert files_of(log) == before
+
+
+def test_a_file_that_the_table_never_named_stays(log):
+    """It may be an append's, whose commit is under way."""
+    name = f"{7:020}-{'a' * 32}.parquet"
+    with open(f"{log.uri}/{name}", "wb") as file:
+        file.write(b"staged")
+
+    log.clean(0, FAR)
+
+    assert name in files_of(log)
+
+
+def test_what_a_damaged_file_was_merged_from_stays(log, caplog):
+    before = files_of(log)
+    for name in active_of(log):
+        with open(f"{log.uri}/{name}", "r+b") as file:
+            file.truncate(20)
+
+    assert log.clean(0, FAR) == 0
+    assert files_of(log) == before
+    assert "was merged from stays" in caplog.text
+
+
+def test_views_and_unfinished_files_of_killed_processes_go_after_a_day(log, tmp_path):
+    view = tmp_path / "views" / ("a" * 32) / "_delta_log"
+    view.mkdir(parents=True)
+    commit = view / f"{0:020}.json"
+    commit.write_text("{}")
+    log.clean(3_600_000, 0)
+    assert commit.exists()
+
+    os.utime(commit, (1, 1))
+    assert log.clean(3_600_000, 0) == 1
+
+    assert not list((tmp_path / "views").iterdir())
+
+
+def test_the_newest_snapshots_stay_and_older_ones_thin_out(log, tmp_path):
+    record = ClusterRecord(cluster_id="cluster")
+    for end in range(1, 31):
+        log.write_snapshot([record], Stamp(time_ms=7), end)
+
+    log.clean(3_600_000, 0)
+
+    left = sorted(int(name.split("-")[0]) for name in os.listdir(tmp_path / "snapshots"))
+    assert left == [1, 15, 23, 27, 28, 29, 30]
+    assert log.newest_snapshot(to_offset=22).end_offset == 15
+
+
+def test_a_snapshot_above_the_end_of_the_log_decides_nothing(log, tmp_path):
+    record = ClusterRecord(cluster_id="cluster")
+    for end in (10, 20, 28, 29, 30, 10_000):
+        log.write_snapshot([record], Stamp(time_ms=7), end)
+
+    log.clean(3_600_000, 0)
+
+    assert len(os.listdir(tmp_path / "snapshots")) == 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 100, 5000])
+def test_from_any_moment_the_snapshot_before_is_no_further_than_the_newest(count):
+    """Whatever order they are written and cleaned in, one step at a time."""
+    kept: set[int] = set()
+    for end in range(1000, 1000 * (count + 1), 1000):
+        kept = kept_snapshots({*kept, end})
+        newest = max(kept)
+        older = sorted(kept)
+        for before, after in pairwise(older):
+            assert after - before <= 2 * (newest - before) + 1000
+    assert len(kept) <= 3 + (1000 * count).bit_length()
