@@ -3,11 +3,11 @@
 Apart from replicas, which have an order each: a root is visited as a whole, and seldom.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.removing_replicas import ListOrder, RunLists
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 
 INTERVAL_MS: Final = 3_600_000
@@ -30,18 +30,21 @@ class CleanedMetadata(Protocol):
 
 
 class RootUpkeep:
-    """The upkeep of roots by one process. Its user calls one method at a time."""
+    """The upkeep of roots by one process. Its user calls one method at a time.
+
+    `visit` removes what killed processes left on the roots of the brokers that are online.
+    """
 
     def __init__(
         self,
         metadata: CleanedMetadata,
         clock: Clock,
         *,
-        run_lists: RunLists,
+        visit: Callable[[MetadataImage], object],
     ) -> None:
         self._metadata = metadata
         self._clock = clock
-        self._run_lists = run_lists
+        self._visit = visit
 
     def run_if_due(self, since_last_ms: int | None) -> tuple[UpkeepRow, ...]:
         """Visit the roots if it is time. `since_last_ms`: since the last round of upkeep of this
@@ -60,17 +63,7 @@ class RootUpkeep:
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        brokers = [each for each in self._metadata.image.brokers.values() if each.is_online]
-        orders = [
-            ListOrder(
-                broker_id=each.broker_id,
-                root=each.root,
-                directory_id=each.directory_id,
-                topic_ids=None,
-            )
-            for each in brokers
-        ]
-        self._run_lists(orders)
+        self._visit(self._metadata.image)
         count = self._metadata.clean()
         row = UpkeepRow(
             topic=METADATA,

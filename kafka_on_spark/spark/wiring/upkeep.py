@@ -2,7 +2,9 @@
 
 import random
 
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.control.removing_replicas import ListOrder
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -23,8 +25,26 @@ def replica_upkeep(
     """Return the upkeep of this process."""
     hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
-    roots = RootUpkeep(metadata, clock, run_lists=tasks.list_tables)
+
+    def visit_roots(image: MetadataImage) -> None:
+        tasks.list_tables(whole_roots(image))
+
+    roots = RootUpkeep(metadata, clock, visit=visit_roots)
     return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain, roots=roots)
+
+
+def whole_roots(image: MetadataImage) -> list[ListOrder]:
+    """Return orders to list whole roots, which also remove what killed processes left there."""
+    return [
+        ListOrder(
+            broker_id=each.broker_id,
+            root=each.root,
+            directory_id=each.directory_id,
+            topic_ids=None,
+        )
+        for each in image.brokers.values()
+        if each.is_online
+    ]
 
 
 def retention_of(

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.service.control.removing_replicas import ListResult
 from kafka_on_spark.service.maintain.root_upkeep import INTERVAL_MS, RootUpkeep
+from kafka_on_spark.spark.wiring.upkeep import whole_roots
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock
 
@@ -19,12 +19,12 @@ class Roots:
         metadata = SimpleNamespace(
             image=image_of(partition("1 2 3"), **options), clean=lambda: count
         )
-        self.upkeep = RootUpkeep(metadata, self.clock, run_lists=self.run_lists)
+        self.upkeep = RootUpkeep(metadata, self.clock, visit=self.visit)
 
-    def run_lists(self, orders):
+    def visit(self, image):
+        orders = whole_roots(image)
         self.listed += [order.broker_id for order in orders]
         assert all(order.topic_ids is None for order in orders)
-        return [ListResult(broker_id=order.broker_id) for order in orders]
 
 
 # fmt: off
