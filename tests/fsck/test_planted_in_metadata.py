@@ -300,6 +300,24 @@ def test_i16_a_log_start_above_the_high_watermark(life):
     )
 
 
+def test_i16_records_that_are_deleted_of_a_topic_that_is_only_compacted(life):
+    register = registration(life)
+    compacted = ConfigRecord(
+        topic_id=key_of(life.disks.cluster).topic_id,
+        config_name="cleanup.policy",
+        config_value="compact",
+    )
+    record = watermark(register, life, None, log_start_offset=register.high_watermark)
+    offset = commit_records(life, compacted, record)
+
+    finding = found(life.fsck(), "I16", metadata_offset=offset + 1)
+
+    assert finding.sentence == (
+        f"records below {register.high_watermark} are deleted, and the topic's cleanup.policy is"
+        " 'compact'"
+    )
+
+
 def test_i16_a_decided_log_start_that_goes_back(life):
     record = watermark(registration(life), life, None, log_start_offset=LOG_START - 1)
     offset = commit_records(life, record)

@@ -19,6 +19,7 @@ from kafka_on_spark.audit.metadata.registers import (
     Row,
     changed,
     compaction_flaws,
+    log_start_flaws,
     membership_flaws,
     register_of,
 )
@@ -311,8 +312,8 @@ class MetadataReplay:
                 high_watermark_chain=str(row["high_watermark_chain"]),
             )
         if start is not None:
-            if start < register.log_start_offset:
-                sentence = f"the log start went from {register.log_start_offset} back to {start}"
+            settings = None if self._gap_count else self.image.settings(key.topic_id)
+            for sentence in log_start_flaws(register, start, settings):
                 self._add("I16", sentence, offset, key)
             register = replace(register, log_start_offset=max(start, register.log_start_offset))
         self.timelines[key].advance(register)

@@ -1,6 +1,7 @@
-"""I17, I27: a partition's registration, as the metadata log's rows say it.
+"""I16, I17, I27: a partition's registration, as the metadata log's rows say it.
 
-I17: its members. I27: the offsets of compaction are in order, and fall by an unclean election only.
+I16: where its log starts. I17: its members. I27: the offsets of compaction are in order, and fall
+by an unclean election only.
 
 Apart from `metadata.partition`, whose values assert what is checked here: so a log with an invalid
 row can still be replayed, and its findings can be reported.
@@ -11,7 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from kafka_on_spark.config import Settings
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, ReplicaUuid
+from kafka_on_spark.log.retention import has_delete
 
 NO_LEADER: Final = -1
 Row = Mapping[str, Any]
@@ -158,6 +161,20 @@ def membership_flaws(register: Register) -> Iterable[str]:
     moving = {*register.adding_replicas, *register.removing_replicas}
     if not moving <= replicas:
         yield f"the brokers {sorted(moving - replicas)} are added or removed, and no replicas"
+
+
+def log_start_flaws(register: Register, start: int, settings: Settings | None) -> Iterable[str]:
+    """Yield what is wrong with a log start that is decided (I16).
+
+    `settings` are the topic's; None: a part of the log that may change them can't be read.
+    """
+    if start < register.log_start_offset:
+        yield f"the log start went from {register.log_start_offset} back to {start}"
+    if start > register.log_start_offset and settings is not None and not has_delete(settings):
+        yield (
+            f"records below {start} are deleted, and the topic's cleanup.policy is"
+            f" {settings.text('cleanup.policy')!r}"
+        )
 
 
 def compaction_flaws(before: Register | None, after: Register) -> Iterable[str]:

@@ -280,3 +280,36 @@ def test_a_batch_that_ends_above_what_is_committed_ends_there(disks):
     with pytest.raises(OffsetOutOfRangeError, match="its log ends at 3 and is committed up to 1"):
         batch(disks, endingOffsets='{"t":{"0":4}}')
     assert read(batch(disks, endingOffsets='{"t":{"0":4}}', failOnDataLoss="false")) == [b"0"]
+
+
+def test_a_query_is_told_of_records_that_retention_took_before_it_read_them_or_goes_on(disks):
+    cluster = disks.cluster
+    for value in (b"0", b"1", b"2"):
+        cluster.append("t", records(value))
+    started = stream(disks).initialOffset()
+    cluster.alter_topic_configs("t", {"retention.bytes": 1})
+    assert cluster.run_controller().records_deleted == 2
+
+    patient, strict = stream(disks, failOnDataLoss="false"), stream(disks)
+    end = patient.latestOffset(started, ReadAllAvailable())
+    from_start = {"startingOffsets": '{"t":{"0":0}}'}
+
+    assert values(patient, patient.partitions(started, end)) == [b"2"]
+    assert read(batch(disks, **from_start, failOnDataLoss="false")) == [b"2"]
+    with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2"):
+        strict.partitions(started, strict.latestOffset(started, ReadAllAvailable()))
+    with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2"):
+        batch(disks, **from_start).partitions()
+
+
+def test_a_batch_that_was_planned_before_retention_is_never_shorter_without_a_word(disks):
+    cluster = disks.cluster
+    for value in (b"0", b"1", b"2"):
+        cluster.append("t", records(value))
+    reader = batch(disks)
+    planned = reader.partitions()
+    cluster.alter_topic_configs("t", {"retention.bytes": 1})
+    cluster.run_controller()
+
+    with pytest.raises(KafkaStorageError, match="offsets 0 to 3 of t-0 can't be read"):
+        values(reader, planned)
