@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.config import SETTINGS
@@ -93,21 +93,40 @@ class SoakFolder:
                     topic, partitions=PARTITIONS, replication_factor=3, configs=configs
                 )
 
-    def sizes(self) -> tuple[int, int]:
-        """Return bytes and files on all roots, but for the files of the metadata log's rows."""
-        size = count = 0
-        for folder, names, files in os.walk(self.path / "roots"):
+    def sizes(self) -> "Sizes":
+        """Return what is on all roots, but for the files of the metadata log's rows."""
+        size = count = data_size = data_count = commits_max = 0
+        for folder, _, files in os.walk(self.path / "roots"):
             is_rows = Path(folder).name.startswith("__cluster_metadata-")
+            is_log = folder.endswith("_delta_log")
+            commits_max = max(commits_max, sum(name.endswith(".json") for name in files) * is_log)
             for name in files:
                 if is_rows and name.endswith(".parquet"):
                     continue
                 try:
-                    size += os.lstat(os.path.join(folder, name)).st_size
+                    bytes_of_file = os.lstat(os.path.join(folder, name)).st_size
                 except FileNotFoundError:  # cleaned meanwhile
                     continue
-                count += 1
-            names.sort()
-        return size, count
+                size, count = size + bytes_of_file, count + 1
+                if not is_log:
+                    data_size, data_count = data_size + bytes_of_file, data_count + 1
+        return Sizes(size, count, data_size, data_count, commits_max)
+
+
+class Sizes(NamedTuple):
+    """What is on all roots, but for the files of the metadata log's rows.
+
+    Attributes:
+        size_bytes, files: All of it.
+        data_bytes, data_files: What is in no table's log.
+        commits_max: Commit files of the table that has the most.
+    """
+
+    size_bytes: int
+    files: int
+    data_bytes: int
+    data_files: int
+    commits_max: int
 
 
 def topics() -> dict[str, dict[str, object]]:

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobs.soaking.checking import check, read_records
-from jobs.soaking.folder import COPIES, EVENTS, HOME, TABLE, SoakFolder, left_out, topics
+from jobs.soaking.folder import (
+    COPIES,
+    EVENTS,
+    HOME,
+    TABLE,
+    SoakFolder,
+    is_enforced,
+    left_out,
+    topics,
+)
 from jobs.soaking.notes import read_notes
 from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, tenths_of
@@ -146,7 +155,7 @@ def run(folder: SoakFolder, minutes: float, warm_up_s: float, say: Say) -> SoakR
         findings=tuple(findings),
         errors=tuple(errors),
         left_out=tuple(left_out()),
-        sizes_are_judged=not left_out(),
+        sizes_are_judged=is_enforced("retention.ms"),
     )
 
 

@@ -29,13 +29,21 @@ def descriptors(kind: str) -> str:
 
 
 BYTES, FILES = "bytes (MiB)", "files"
+DATA_BYTES, DATA_FILES = "bytes of data (MiB)", "files of data"
+COMMITS = "commit files of one table, at most"
 
 
 def look(folder: SoakFolder, sessions: Mapping[int, str]) -> dict[str, float]:
     """Return what is seen now. `sessions`: the clients' sessions and roles. Plain processes count
     together, which is judged, and by role, which says where it grew."""
-    size, count = folder.sizes()
-    values: dict[str, float] = {BYTES: size / MIB, FILES: count}
+    sizes = folder.sizes()
+    values: dict[str, float] = {
+        BYTES: sizes.size_bytes / MIB,
+        FILES: sizes.files,
+        DATA_BYTES: sizes.data_bytes / MIB,
+        DATA_FILES: sizes.data_files,
+        COMMITS: sizes.commits_max,
+    }
     for pid, session in running(frozenset(sessions)):
         # It may end while it is looked at.
         with suppress(OSError):

@@ -79,7 +79,8 @@ def test_each_tenth_is_held_against_the_second(name, values, expected):
 
 def report(values, **fields):
     given = {"findings": (), "errors": (), "left_out": (), "sizes_are_judged": True}
-    return SoakReport(minutes=1.0, tenths=[Tenth(values, {})] * 10, **(given | fields))
+    given["minutes"] = 1.0
+    return SoakReport(tenths=[Tenth(values, {})] * 10, **(given | fields))
 
 
 def whole():
@@ -93,15 +94,24 @@ def test_run_that_stayed_as_it_was_ends_with_0():
 
 def test_finding_or_a_missing_series_ends_with_1():
     assert report(whole(), findings=("a record is gone",)).exit_code == 1
-    assert report(whole() | {"files": 0.0}, errors=("tried again",)).exit_code == 0
+    assert report(whole() | {"files of data": 0.0}, errors=("tried again",)).exit_code == 0
     assert report({"files": 1.0}).exit_code == 1
 
 
 def test_sizes_are_not_judged_where_nothing_is_deleted():
-    values = {name: 1.0 for name in whole() if name not in ("files", "bytes (MiB)")}
+    values = {name: 1.0 for name in whole() if " of data" not in name}
 
     assert report(values).exit_code == 1
     assert report(values, sizes_are_judged=False).exit_code == 0
+
+
+def test_all_files_are_judged_in_a_long_run_and_commits_in_each():
+    commits = "commit files of one table, at most"
+
+    assert not {"files", "bytes (MiB)"} & {*report({}).judged}
+    assert {"files", "bytes (MiB)"} <= {*report({}, minutes=60.0).judged}
+    assert report(whole() | {commits: 1200.0}).exit_code == 0
+    assert report(whole() | {commits: 1201.0}).exit_code == 1
 
 
 def test_values_say_who_sent_them():
@@ -189,7 +199,9 @@ def test_sizes_leave_out_the_rows_of_the_metadata_log_alone(tmp_path):
     (table / "_delta_log" / "0.checkpoint.parquet").write_bytes(b"123")
     (folder.roots[0] / "segment.parquet").write_bytes(b"12")
 
-    assert folder.sizes() == (5, 2)
+    (table / "_delta_log" / "0.json").write_bytes(b"1")
+
+    assert folder.sizes() == (6, 3, 2, 1, 1)
 
 
 def test_folder_that_holds_something_is_refused(tmp_path):
