@@ -33,6 +33,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--warm-up", type=_seconds, default=WARM_UP_S, help="seconds before that (default 150)"
     )
+    parser.add_argument(
+        "--times-are-shown",
+        action="store_true",
+        help="print p50 and p99, and don't judge them: for a machine that does other work",
+    )
     parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
     return parser.parse_args(arguments)
 
@@ -64,7 +69,13 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, _interrupt)
     try:
         folder = SoakFolder.begin(Path(given.dir or tempfile.mkdtemp(prefix="soak-")))
-        report = run(folder, given.minutes, given.warm_up, lambda text: print(text, flush=True))
+        report = run(
+            folder,
+            given.minutes,
+            given.warm_up,
+            lambda text: print(text, flush=True),
+            times_are_judged=not given.times_are_shown,
+        )
     except SoakError as error:
         print(f"{COMMAND}: {error}", file=sys.stderr)
         return 2

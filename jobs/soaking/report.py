@@ -43,6 +43,7 @@ class SoakReport:
         left_out: What this version does not do, in sentences.
         sizes_are_judged: Bytes and files on the roots must not grow: those of data in any run, and
             all of them in a long one.
+        times_are_judged: Calls must not take longer; else that is printed only.
     """
 
     minutes: float
@@ -51,12 +52,14 @@ class SoakReport:
     errors: Sequence[str]
     left_out: Sequence[str]
     sizes_are_judged: bool
+    times_are_judged: bool = True
 
     @property
     def judged(self) -> list[str]:
         """The series that must stay as they were."""
         kinds = (PLAIN, JVM, WORKERS)
-        names = [name_of(call) for call in CALLS for name_of in (p50_of, p99_of)]
+        calls = CALLS if self.times_are_judged else ()
+        names = [name_of(call) for call in calls for name_of in (p50_of, p99_of)]
         names += [name_of(kind) for kind in kinds for name_of in (rss, descriptors)]
         if self.sizes_are_judged:
             names += [DATA_BYTES, DATA_FILES]

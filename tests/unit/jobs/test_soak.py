@@ -114,6 +114,13 @@ def test_all_files_are_judged_in_a_long_run_and_commits_in_each():
     assert report(whole() | {commits: 1201.0}).exit_code == 1
 
 
+def test_times_are_not_judged_where_they_are_only_shown():
+    values = {name: each for name, each in whole().items() if "(ms)" not in name}
+
+    assert report(values).exit_code == 1
+    assert report(values, times_are_judged=False).exit_code == 0
+
+
 def test_values_say_who_sent_them():
     value = value_of("appender-1", 17)
 
