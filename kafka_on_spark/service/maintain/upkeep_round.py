@@ -102,7 +102,9 @@ class ReplicaUpkeep:
         orders = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
         results = self._run(image, orders, now_ms)
         left = self._visits.record(orders, results, now_ms)
-        took_ms = sum(each.took_ms for each in results)
+        # Not the sum of what each task took: of tasks side by side each also waits for the others,
+        # and their sum was five times what the processor had to do.
+        took_ms = float(self._clock.monotonic_ms() - now_ms)
         sweep_round.record_inspected(keys, failed=left, took_ms=took_ms, count=len(due))
         return report_of(image, results, took_ms)
 

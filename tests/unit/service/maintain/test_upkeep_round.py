@@ -29,6 +29,7 @@ class Worked(Rounds):
         self.done = []
         self.work = lambda order: WorkDone()
         self.took_ms = 1.0
+        self.side_by_side = 1
         self.moved_bytes = 0
         self.upkeep_hints = MemorySweepHints()
         self.upkeep = self.new_upkeep()
@@ -43,6 +44,7 @@ class Worked(Rounds):
 
     def run_orders(self, orders):
         self.done += orders
+        self.clock.advance(int(self.took_ms * len(orders) / self.side_by_side))
         return [
             UpkeepResult(
                 key=order.key,
@@ -180,6 +182,17 @@ def test_a_round_takes_no_more_than_its_share_of_the_time():
     # 600 ms; the first part is small, to learn how long a visit takes
     assert sum(worked.took_ms for _ in worked.done) <= 2 * 600
     assert all(order.work_ms_max <= 600 for order in worked.done)
+
+
+def test_tasks_side_by_side_count_for_the_time_that_passed():
+    alone = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    together = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    alone.took_ms = together.took_ms = 10.0
+    together.side_by_side = 8
+
+    visited = [len(each.share(INTERVAL_MS)) for each in (alone, together)]
+
+    assert visited[1] > 4 * visited[0]
 
 
 def test_a_piece_of_work_that_took_too_long_is_made_up_for():
