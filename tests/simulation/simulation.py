@@ -137,10 +137,11 @@ class Simulation:
             "file.delete.delay.ms": plan.delete_delay_ms,
             "replica.sweep.interval.ms": plan.sweep_ms,
             "replica.verdict.delay.ms": plan.verdict_ms,
-            "log.retention.check.interval.ms": 20,
-            "retention.ms": -1 if plan.retention_ms is None else plan.retention_ms,
-            "retention.bytes": plan.retention_bytes,
         }
+        if plan.retention_ms is not None:
+            settings["log.retention.check.interval.ms"] = 20
+            settings["retention.ms"] = plan.retention_ms
+            settings["retention.bytes"] = plan.retention_bytes
         brokers = [
             (each.broker_id, each.url, None, each.directory_id)
             for each in roots
