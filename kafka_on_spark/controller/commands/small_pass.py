@@ -334,12 +334,13 @@ def readmitted_by_others(
                 continue
             is_in = not is_in
             if not is_in:
-                by_small_pass = _is_small_pass(batch)
+                by_small_pass = is_small_pass(batch)
             elif by_small_pass and not is_own(batch.base_offset):
                 return True
     return False
 
 
-def _is_small_pass(batch: MetadataBatch) -> bool:
+def is_small_pass(batch: MetadataBatch) -> bool:
+    """Return whether a commit is a small pass."""
     first = batch.records[0]
     return isinstance(first, ControllerRecord) and first.cause == SMALL_PASS

@@ -12,6 +12,7 @@ from typing import Final
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.commands.small_pass import is_small_pass
 from kafka_on_spark.controller.partitions.election import is_unclean_allowed
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
@@ -164,10 +165,12 @@ class _Replay:
     def _replay_facts(self, before: MetadataImage, batch: MetadataBatch) -> None:
         """Apply the facts of a batch, and make its decisions again."""
         brokers = [each for each in batch.records if isinstance(each, BrokerChangeRecord)]
+        # A small pass decides for the partitions of one append, and for no others.
+        is_small = is_small_pass(batch)
         for each in brokers:
-            self._replay_broker(before, each)
+            self._replay_broker(before, each, is_small=is_small)
         # A broker's failure or return is decided again as a whole, with all its partitions.
-        is_decided = any(
+        is_decided = not is_small and any(
             BrokerState.FENCED in (each.broker_state, before.brokers[each.broker_id].state)
             for each in brokers
         )
@@ -188,7 +191,9 @@ class _Replay:
     def _is_overruled(self, record: Record) -> bool:
         return isinstance(record, ConfigRecord) and record.config_name in self._policy
 
-    def _replay_broker(self, before: MetadataImage, record: BrokerChangeRecord) -> None:
+    def _replay_broker(
+        self, before: MetadataImage, record: BrokerChangeRecord, *, is_small: bool
+    ) -> None:
         broker_id, cause = record.broker_id, record.cause or ""
         self._changed_keys |= {
             key for key, each in before.partitions() if broker_id in each.replicas
@@ -197,7 +202,8 @@ class _Replay:
             self._replay_failure(before, broker_id, cause)
         elif before.brokers[broker_id].state is BrokerState.FENCED:
             self._pending_fences.pop(broker_id, None)
-            self._apply(unfence_broker(self._instead, broker_id, cause).records)
+            returned = unfence_broker(self._instead, broker_id, cause).records
+            self._apply([record] if is_small else returned)
         else:
             self._apply([record])
 
