@@ -22,6 +22,11 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.stages import AcknowledgedPart, AppendedPart, StagedPart
+from kafka_on_spark.service.replica.replica_operations import (
+    ReadBorders,
+    no_borders,
+    with_borders_over,
+)
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     merge_reports,
@@ -125,11 +130,15 @@ def _fetch_orders(image: MetadataImage, appended: AppendedPart) -> list[FetchOrd
 
 
 def acknowledge(
-    appended: AppendedPart, partition: PartitionRegistration, *, acks: str
+    appended: AppendedPart,
+    partition: PartitionRegistration,
+    *,
+    acks: str,
+    read_borders: ReadBorders = no_borders,
 ) -> AcknowledgedPart | None:
     """Return the part acknowledged, if it is under `partition`, which is the registered one now."""
     log, batch = appended.placed.log, appended.batch
-    if acks == "all" and not is_acknowledged(partition, appended.state, batch, log):
+    if acks == "all" and not is_acknowledged(partition, appended.state, batch, log, read_borders):
         return None
     stands = batch or appended.last
     return AcknowledgedPart(
@@ -164,16 +173,21 @@ def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Ba
 
 
 def is_acknowledged(
-    partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None, leader: ReplicaLog
+    partition: PartitionRegistration,
+    seen: ReplicaState,
+    batch: Batch | None,
+    leader: ReplicaLog,
+    read_borders: ReadBorders = no_borders,
 ) -> bool:
     """Return the same. If the high watermark has moved past what was seen, read the leader's log
-    again."""
+    again; the batch may be merged there."""
     if is_committed(partition, seen, batch):
         return True
     if batch is None or partition.high_watermark <= seen.log_end_offset:
         return False
     try:
-        return is_committed(partition, leader.load(), batch)
+        now = with_borders_over(leader.load(), [batch], read_borders)
+        return is_committed(partition, now, batch)
     except KafkaOnSparkError:
         return False  # the next try tells why
 

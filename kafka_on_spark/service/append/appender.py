@@ -7,7 +7,8 @@ the next round, with the leader of then, until the time is up.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.controller.pace.back_off import pauses_ms
@@ -26,6 +27,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
@@ -91,6 +93,7 @@ class _Pending:
         is_appended: Some try has appended it, or has found it in the log.
         may_be_appended: A commit of it had an unknown outcome, so it can't be called not written.
         is_duplicate: It stood in the log before its first try.
+        puts: Its commits that may stand, as they were put.
         appended: As the last try left it; None if that try did not get so far.
         leader_failure: What the last try met in the leader's log, if that failed.
         last_error: The last error of a try or of the metadata log.
@@ -102,6 +105,7 @@ class _Pending:
     is_appended: bool = False
     may_be_appended: bool = False
     is_duplicate: bool = False
+    puts: list[Batch] = field(default_factory=list)
     appended: AppendedPart | None = None
     leader_failure: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
@@ -232,6 +236,8 @@ class Appender:
                 is_appended=each.is_appended,
                 is_duplicate=each.is_duplicate,
                 now_ms=self._clock.now_ms(),
+                puts=each.puts,
+                read_borders=partial(self._segments.borders, placed.leader),
             )
             each.is_appended, each.is_duplicate = True, each.appended.is_duplicate
             return self._report(image, each.appended, acks, is_first_try=is_first_try)
@@ -257,6 +263,7 @@ class Appender:
             replicas=self._replicas,
             segments=self._segments,
             clock=self._clock,
+            puts=each.puts,
         )
 
     def _report(
@@ -311,7 +318,8 @@ class Appender:
         partition = self._metadata.image.partition(each.part.key)
         if partition is None or each.appended is None:
             return  # its last try has not found it in its leader's log
-        answer = acknowledge(each.appended, partition, acks=acks)
+        read = partial(self._segments.borders, each.appended.placed.leader)
+        answer = acknowledge(each.appended, partition, acks=acks, read_borders=read)
         if answer is not None:
             del pending[each.part.key]
             answers[each.part.key] = answer

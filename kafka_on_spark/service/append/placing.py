@@ -6,6 +6,7 @@ placed can be committed by this leadership only, and an older writer appends not
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
@@ -17,7 +18,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Segment, StagedBatch
+from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
+from kafka_on_spark.log.open_puts import find_put
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -27,7 +29,11 @@ from kafka_on_spark.service.append.produce.producers import (
     check_writer_not_fenced,
 )
 from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
-from kafka_on_spark.service.replica.replica_operations import begin_leadership, fence_older_writers
+from kafka_on_spark.service.replica.replica_operations import (
+    begin_leadership,
+    fence_older_writers,
+    with_borders_over,
+)
 from kafka_on_spark.service.replicate.fetching.fetch_reports import as_leaders_fault, leader_failed
 
 
@@ -53,11 +59,12 @@ def place(
     replicas: ReplicaStore,
     segments: SegmentStore,
     clock: Clock,
+    puts: Sequence[Batch] = (),
 ) -> PlacedPart | LeaderFailure:
     """Fence the leader's table and have the part's files in its folder.
 
     `is_appended`: an earlier try has appended it; if it stands in this leader's log, no newer
-    producer or writer fences it.
+    producer or writer fences it. `puts`: its commits that may stand.
 
     Raises:
         NotLeaderOrFollowerError: Nobody leads.
@@ -70,11 +77,12 @@ def place(
     log = replicas.open(leader)
     try:
         state = begin_leadership(log, partition)
+        state = with_borders_over(state, puts, partial(segments.borders, leader))
     except KafkaOnSparkError as error:
         report = leader_failed(part.key, partition, leader, error, clock.now_ms())
         return LeaderFailure(as_leaders_fault(error), report)
     producer, writer = part.batch.producer, part.batch.writer
-    if not (is_appended and find_append(state, part.batch)):
+    if not (is_appended and (find_put(state, puts) or find_append(state, part.batch))):
         # It is written now, perhaps again; a leader that was elected after a newer run began
         # knows nothing of that run.
         if producer is not None:

@@ -1,6 +1,6 @@
 """One operation on one replica's table: load, decide, commit, and again after a conflict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,10 +14,21 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
+from kafka_on_spark.log.merged_segment import Border, MergedSegment
+from kafka_on_spark.log.open_puts import find_put, unread_over
 from kafka_on_spark.log.producers import LastAppend, not_above, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
+
+ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
+"""Reads the borders in the file of a replica's merged segment."""
+
+
+def no_borders(merged: MergedSegment) -> tuple[Border, ...]:
+    """Read none, where no commit was put that may stand."""
+    return ()
+
 
 ATTEMPTS_MAX: Final = 32
 """A table has one writer by design: twins and deposed leaders cause a few conflicts only."""
@@ -190,6 +201,15 @@ def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bo
     )
 
 
+def with_borders_over(
+    state: ReplicaState, puts: Sequence[Batch], read_borders: ReadBorders
+) -> ReplicaState:
+    """Return a log with the borders that tell whether commits that were put stand in it."""
+    while (merged := unread_over(state, puts)) is not None:
+        state = state.with_borders(merged, read_borders(merged))
+    return state
+
+
 def append(
     replica: ReplicaLog,
     staged: StagedBatch,
@@ -198,14 +218,23 @@ def append(
     leader_epoch: LeaderEpoch,
     now_ms: int,
     expected_offset: Offset | None = None,
+    puts: list[Batch] | None = None,
+    read_borders: ReadBorders = no_borders,
 ) -> Appended:
     """Append `staged` to a leader's table last seen at `state`, or find it there.
 
     After a conflict the same files get offsets from the new log end; no byte is written again.
+    `puts`: the commits of this append that may stand; this call adds its own. An append is never
+    put again while one of them may stand, also if the batch was merged since.
 
-    Raises: as `operations.append` and the log.
+    Raises: as `operations.append`, the log and `find_put`.
     """
+    puts = [] if puts is None else puts
     for _ in range(ATTEMPTS_MAX):
+        state = with_borders_over(state, puts, read_borders)
+        stands = find_put(state, puts)
+        if stands is not None:
+            return Appended(state, stands, is_duplicate=True)
         decided = operations.append(
             state,
             staged,
@@ -215,12 +244,12 @@ def append(
         )
         if not isinstance(decided, LogChange):
             return Appended(state, decided.batch, is_duplicate=True, last=decided.last)
+        [batch] = decided.adds
+        assert isinstance(batch, Batch), "an append makes a batch"
+        puts.append(batch)
         try:
-            state = replica.commit(state, decided)
+            return Appended(replica.commit(state, decided), batch, is_duplicate=False)
         except CommitConflictError:
+            puts.pop()  # certainly not written
             state = replica.load()
-        else:
-            [batch] = decided.adds
-            assert isinstance(batch, Batch), "an append makes a batch"
-            return Appended(state, batch, is_duplicate=False)
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)
