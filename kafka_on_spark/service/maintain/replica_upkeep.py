@@ -9,6 +9,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_replica
+from kafka_on_spark.service.maintain.merging import merge_replica
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
     Allowance,
@@ -45,6 +46,7 @@ def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
 
 WORKS: Final[tuple[tuple[str, Work], ...]] = (
     ("log start", apply_log_start),
+    ("merge", merge_replica),
     ("clean", clean_replica),
     ("log", clean_delta_log),
 )

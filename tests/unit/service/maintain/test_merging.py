@@ -1,0 +1,353 @@
+"""Merging of one replica: what is committed, after which outcome again, and who takes it from there."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.service.maintain.merging import merge_replica
+from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.service.replica.replica_operations import append
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
+from tests.builders import NOW_MS, address, staged
+from tests.fakes import Fault, MemoryReplicaFolders, folder
+from tests.unit.service.rounds import EPOCH, Rounds
+
+NEWEST = 10  # merge.min.lag.batches
+
+
+class Merging(Rounds):
+    """One partition of three replicas with `count` batches of one record, all committed."""
+
+    def __init__(self, count=32 + NEWEST, **options):
+        super().__init__(**options)
+        self.append(0, "a", count)
+        self.run()
+        self.folders = MemoryReplicaFolders(self.roots)
+
+    def table(self, broker_id):
+        return self.replicas.open(address(broker_id, key=self.keys[0]))
+
+    def order(self, broker_id, **fields):
+        [order] = [
+            each
+            for each in plan_upkeep(self.metadata.image, self.keys)
+            if each.address.broker_id == broker_id
+        ]
+        return replace(order, **fields)
+
+    def merge(self, broker_id=1, *, order=None, **fields):
+        order = order or self.order(broker_id, **fields)
+        ports = UpkeepPorts(
+            replicas=self.replicas, segments=self.segments, folders=self.folders, clock=self.clock
+        )
+        return merge_replica(order, ports, Allowance(order, self.clock))
+
+    def spans(self, broker_id):
+        batches = self.table(broker_id).load().batches
+        return [(each.base_offset, each.end_offset) for each in batches if each.producer is None]
+
+    def files(self, broker_id):
+        place = address(broker_id, key=self.keys[0])
+        return set(self.roots[place.root].files[folder(place)])
+
+    def named(self, broker_id):
+        batches = self.table(broker_id).load().batches
+        return {segment.file_name for each in batches for segment in each.segments}
+
+
+def test_neighbours_become_one_and_the_newest_stay():
+    cluster = Merging()
+    before = cluster.table(1).load()
+
+    done = cluster.merge()
+
+    after = cluster.table(1).load()
+    assert (done.count, done.what, done.is_left) == (1, "merges", False)
+    assert cluster.spans(1) == [(0, 32), *((each, each + 1) for each in range(32, 42))]
+    assert after.version == before.version + 1
+    assert after.chain_digest == before.chain_digest
+    assert after.batches[0].segment.epoch_in_name == EPOCH
+
+
+def test_each_replica_merges_by_itself_and_all_stay_one_log():
+    cluster = Merging()
+    cluster.merge(1)
+    cluster.merge(3)
+    cluster.append(0, "b", 3)
+
+    cluster.run(is_sweep=True)
+
+    assert [len(cluster.spans(each)) for each in (1, 2, 3)] == [14, 45, 14]
+    assert {cluster.table(each).load().chain_digest for each in (1, 2, 3)} == {
+        cluster.table(1).load().chain_digest
+    }
+    registered = cluster.metadata.image.partition(cluster.keys[0])
+    assert (registered.high_watermark, registered.isr) == (45, {1, 2, 3})
+
+
+def test_nothing_is_merged_above_the_high_watermark():
+    cluster = Merging(10)
+    cluster.append(0, "b", 50)
+
+    assert cluster.merge().count == 0
+
+    cluster.run()
+    assert cluster.merge().count == 1
+
+
+# fmt: off
+FENCES = [
+    pytest.param(EPOCH + 1, id="a later leadership"),
+    pytest.param(EPOCH - 1, id="not yet under the image's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fence", FENCES)
+def test_nothing_is_merged_under_another_fence_than_the_images(fence):
+    cluster = Merging()
+    order = cluster.order(1)
+    asked = replace(order, partition=replace(order.partition, leader_epoch=LeaderEpoch(fence)))
+
+    assert cluster.merge(order=asked).count == 0
+    assert len(cluster.spans(1)) == 42
+
+
+def test_a_merge_that_lost_a_race_is_committed_again_on_what_won():
+    cluster = Merging()
+    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT, Fault.CONFLICT])
+
+    assert cluster.merge().count == 1
+    assert len(cluster.spans(1)) == 11
+
+
+def test_a_merge_whose_table_went_over_to_another_leadership_is_dropped():
+    cluster = Merging()
+    order, log = cluster.order(1), cluster.table(1)
+    rewrite = cluster.segments.rewrite
+
+    def deposed(*arguments, **named):
+        state = log.load()
+        change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
+        log.commit(state, change)
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = deposed
+
+    assert cluster.merge(order=order).count == 0
+    assert len(cluster.spans(1)) == 42
+    # What was written is an orphan of the older epoch: the cleaner takes it.
+    [orphan] = cluster.files(1) - cluster.named(1)
+    assert orphan.startswith(f"{EPOCH}-")
+
+
+def test_a_merge_whose_inputs_another_took_is_dropped():
+    cluster = Merging()
+    rewrite = cluster.segments.rewrite
+
+    def twin(*arguments, **named):
+        cluster.segments.rewrite = rewrite
+        assert cluster.merge().count == 1
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = twin
+
+    assert cluster.merge().count == 0
+    assert len(cluster.spans(1)) == 11
+
+
+@pytest.mark.parametrize("fault, left", [(Fault.LOST_ANSWER, 11), (Fault.LOST_BEFORE, 42)])
+def test_after_an_unknown_outcome_the_next_visit_goes_on_from_what_the_table_says(fault, left):
+    cluster = Merging()
+    cluster.roots["memory://1"].faults.append(fault)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        cluster.merge()
+
+    assert len(cluster.spans(1)) == left
+    cluster.merge()
+    assert len(cluster.spans(1)) == 11
+
+
+def test_a_damaged_input_ends_the_merge_and_changes_nothing():
+    cluster = Merging()
+    place = address(1, key=cluster.keys[0])
+    name = cluster.table(1).load().batches[5].segments[0].file_name
+    cluster.roots["memory://1"].files[folder(place)][name] = b"x"
+
+    with pytest.raises(CorruptLogError):
+        cluster.merge()
+    assert len(cluster.spans(1)) == 42
+
+
+def test_a_dry_run_says_what_is_due_and_a_spent_allowance_leaves_it():
+    cluster = Merging(64 + NEWEST)
+
+    due = cluster.merge(is_dry_run=True)
+    assert (due.count, due.size_bytes, len(cluster.spans(1))) == (2, 6400, 74)
+
+    none = cluster.merge(bytes_max=0)
+    assert (none.count, none.is_left) == (0, True)
+
+    one = cluster.merge(bytes_max=1)
+    assert (one.count, one.is_left, len(cluster.spans(1))) == (1, True, 43)
+
+    rest = cluster.merge()
+    assert (rest.count, rest.is_left, len(cluster.spans(1))) == (1, False, 12)
+
+
+def test_what_is_merged_is_merged_again_a_tier_higher():
+    cluster = Merging(32 * 32 + NEWEST)
+
+    assert cluster.merge().count == 33
+    assert cluster.spans(1)[0] == (0, 1024)
+
+
+def made_anew(cluster, broker_id, end=0):
+    """Make a replica again that has the log up to `end`, taken before its leader merged."""
+    place = address(broker_id, key=cluster.keys[0])
+    leader = cluster.table(1).load()
+    root = cluster.roots[place.root]
+    root.tables.pop(folder(place))
+    cluster.replicas.create(place)
+    log = cluster.table(broker_id)
+    state = log.load()
+    state = log.commit(
+        state,
+        operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0)),
+    )
+    parts = [each for each in leader.batches if each.end_offset <= end]
+    if parts:
+        log.commit(state, operations.append_fetched(state, parts, leader_epoch=EPOCH))
+
+
+def fetch_out_of_sync(cluster, broker_id):
+    """Have a follower outside the ISR fetch; return its report."""
+    order = cluster.order(broker_id)
+    [result] = cluster._run_fetches(
+        [
+            FetchOrder(
+                key=order.key,
+                partition=replace(order.partition, isr=frozenset({1}), elr=frozenset()),
+                leader=order.leader,
+                follower=order.address,
+                fetch_bytes_max=10**6,
+            )
+        ]
+    )
+    [report] = result.report.followers
+    return report
+
+
+def test_a_follower_that_ends_inside_its_leaders_segment_takes_the_rest():
+    cluster = Merging()
+    made_anew(cluster, 3, 20)
+    cluster.merge(1)
+
+    report = fetch_out_of_sync(cluster, 3)
+
+    assert (report.is_matched, report.log_end_offset) == (True, 42)
+    assert cluster.spans(3)[19:21] == [(19, 20), (20, 32)]
+    assert cluster.table(3).load().chain_digest == cluster.table(1).load().chain_digest
+    # Its own, from which it can merge on.
+    assert cluster.table(3).load().batches[20].segment.epoch_in_name == EPOCH
+
+
+def test_a_replica_made_anew_takes_its_leaders_segments_whole():
+    cluster = Merging()
+    made_anew(cluster, 3)
+    cluster.merge(1)
+
+    assert fetch_out_of_sync(cluster, 3).is_matched
+    assert cluster.spans(3) == cluster.spans(1)
+    assert cluster.table(3).load().batches[0].content_digest == (
+        cluster.table(1).load().batches[0].content_digest
+    )
+
+
+def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
+    """Its files' names are gone with the header: put again it would stand twice."""
+    cluster = Merging(31)
+    log, place = cluster.table(1), address(1, key=cluster.keys[0])
+    batch, puts = staged("late", epoch=EPOCH), []
+    cluster.segments.put(place, batch.segments[0])
+    cluster.roots["memory://1"].faults.append(Fault.LOST_ANSWER)
+
+    def again():
+        return append(
+            log,
+            batch,
+            log.load(),
+            leader_epoch=EPOCH,
+            now_ms=NOW_MS,
+            puts=puts,
+            read_borders=lambda merged: cluster.segments.borders(place, merged),
+        )
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        again()
+    cluster.append(0, "b", NEWEST)
+    cluster.run()
+    assert cluster.merge().count == 1
+
+    found = again()
+
+    assert (found.batch.base_offset, found.batch.end_offset) == (31, 32)
+    assert log.load().log_end_offset == 42
+
+
+def test_a_follower_of_another_log_is_found_by_the_borders_of_its_leaders_segment():
+    """Ends and epochs are alike: only the digests inside the segment tell."""
+    cluster = Merging()
+    made_anew(cluster, 3, 20)
+    log = cluster.table(3)
+    state = log.load()
+    other = replace(staged("other", epoch=EPOCH))
+    cluster.segments.put(address(3, key=cluster.keys[0]), other.segments[0])
+    log.commit(state, operations.append(state, other, leader_epoch=EPOCH, now_ms=NOW_MS))
+    cluster.merge(1)
+
+    report = fetch_out_of_sync(cluster, 3)
+
+    assert (report.is_matched, report.is_bad) == (False, True)
+
+
+def test_after_an_unclean_election_a_cut_inside_a_merged_segment_keeps_its_lower_part():
+    cluster = Merging()
+    made_anew(cluster, 2, 20)
+    cluster.merge(3)
+    leader = cluster.table(2)
+    state = leader.load()
+    change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
+    leader.commit(state, change)
+    order = cluster.order(3)
+    elected = replace(
+        order.partition,
+        leader=2,
+        leader_epoch=LeaderEpoch(EPOCH + 1),
+        isr=frozenset({2}),
+        high_watermark=Offset(20),
+        high_watermark_chain=state.chain_digest,
+    )
+
+    [result] = cluster._run_fetches(
+        [
+            FetchOrder(
+                key=order.key,
+                partition=elected,
+                leader=address(2, key=order.key),
+                follower=order.address,
+                fetch_bytes_max=10**6,
+            )
+        ]
+    )
+
+    after = cluster.table(3).load()
+    assert result.truncated_records == 22
+    assert cluster.spans(3) == [(0, 20)]
+    assert after.chain_digest == state.chain_digest
+    assert after.batches[0].segment.epoch_in_name == EPOCH + 1
