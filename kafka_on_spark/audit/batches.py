@@ -56,19 +56,22 @@ class LoggedFile:
         record_count: Records in it.
         end_offset: Where it ends, as its header says.
         chain_digest: Of the log up to there, as its header claims.
+        content_digest: Of its records, if it is a merged segment: then what is said of its batch
+            is said of itself, and it has no partition count.
     """
 
     entry: FileEntry
     base_offset: int
     batch_base_offset: int
     batch_record_count: int
-    partition_count: int
+    partition_count: int | None
     leader_epoch: int
     stamp: Stamp | None
     timestamp_type: int
     record_count: int
     end_offset: int
     chain_digest: ChainDigest
+    content_digest: int | None = None
 
     @property
     def header(self) -> tuple[object, ...]:
@@ -80,12 +83,13 @@ class LoggedFile:
             self.stamp,
             self.timestamp_type,
             self.entry.time_ms,
+            self.content_digest,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedBatch:
-    """A batch, read from the headers of its segments.
+    """A batch or a merged segment, read from the headers of its segments.
 
     Attributes:
         base_offset: Offset of its first record.
@@ -108,9 +112,21 @@ class LoggedBatch:
     chain_digest: ChainDigest
     segments: tuple[LoggedFile, ...]
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether it is a merged segment, which does not tell what batches are in it."""
+        return self.segments[0].content_digest is not None
+
+    @property
+    def record_count(self) -> int:
+        """Records in its files."""
+        return sum(segment.record_count for segment in self.segments)
+
     def computes_after(self, before: ChainDigest, topic_id: TopicId, partition: int) -> bool:
         """Return whether its segments' chain digests are those that its headers and names lead to
-        after `before`."""
+        after `before`; that of a merged segment can't be computed."""
+        if self.is_merged:
+            return True
         claimed = tuple(segment.chain_digest for segment in self.segments)
         try:
             return batch_digests(before, topic_id, partition, self._to_batch()) == claimed
@@ -119,6 +135,7 @@ class LoggedBatch:
 
     def _to_batch(self) -> Batch:
         first = self.segments[0]
+        assert first.partition_count is not None, "of a batch"
         return Batch(
             base_offset=Offset(self.base_offset),
             record_count=first.batch_record_count,
@@ -177,13 +194,16 @@ def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Fl
 def _file(entry: FileEntry) -> LoggedFile | Flaw:
     if epoch_in_name(entry.path) is None:
         return Flaw("I15", f"the file {entry.path} is no segment by its name", None)
-    if not entry.record_count or entry.record_count < 0:
+    is_merged = entry.values.get("content_digest") is not None
+    if entry.record_count is None or entry.record_count < (0 if is_merged else 1):
         return Flaw("I15", f"the statistics of {entry.path} name no number of records", None)
     values = entry.values
     if values.keys() != HEADER:
         sentence = f"the header of {entry.path} lacks columns, or has others than a header has"
         return Flaw("I15", sentence, None)
     try:
+        if is_merged:
+            return _merged_file(entry, entry.record_count)
         return LoggedFile(
             entry=entry,
             base_offset=_number(values, "base_offset"),
@@ -199,6 +219,39 @@ def _file(entry: FileEntry) -> LoggedFile | Flaw:
         )
     except (KeyError, TypeError, ValueError):
         return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
+
+
+_OF_ONE_APPEND: Final = (
+    *("batch_base_offset", "batch_record_count", "partition_count"),
+    *("producer_id", "producer_epoch", "sequence", "payload_digest"),
+)
+
+
+def _merged_file(entry: FileEntry, record_count: int) -> LoggedFile | Flaw:
+    values = entry.values
+    base, end = _number(values, "base_offset"), _number(values, "end_offset")
+    if any(values[name] is not None for name in _OF_ONE_APPEND):
+        return Flaw("I15", f"the merged segment {entry.path} has the header of an append", base)
+    if end <= base or record_count > end - base:
+        sentence = (
+            f"the merged segment {entry.path} has {record_count} records at the offsets"
+            f" [{base}, {end})"
+        )
+        return Flaw("I25", sentence, base)
+    return LoggedFile(
+        entry=entry,
+        base_offset=base,
+        batch_base_offset=base,
+        batch_record_count=record_count,
+        partition_count=None,
+        leader_epoch=_number(values, "leader_epoch"),
+        stamp=None,
+        timestamp_type=_number(values, "timestamp_type"),
+        record_count=record_count,
+        end_offset=end,
+        chain_digest=ChainDigest(values["chain_digest"] or ""),
+        content_digest=_number(values, "content_digest"),
+    )
 
 
 def _number(values: Mapping[str, str | None], name: str) -> int:
@@ -222,6 +275,8 @@ def _stamp(values: Mapping[str, str | None]) -> Stamp | None:
 
 def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
     first = segments[0]
+    if first.content_digest is not None and len(segments) == 1:
+        return
     if any(segment.header != first.header for segment in segments):
         yield Flaw("I15", "the segments of a batch have different headers", base_offset)
     expected = base_offset
@@ -251,7 +306,9 @@ def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
     content = repr((base_offset, first.header, files)).encode()
     return LoggedBatch(
         base_offset=base_offset,
-        end_offset=last.base_offset + last.record_count,
+        end_offset=last.end_offset
+        if last.content_digest is not None
+        else last.base_offset + last.record_count,
         leader_epoch=first.leader_epoch,
         stamp=first.stamp,
         paths=paths,

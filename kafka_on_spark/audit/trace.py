@@ -1,5 +1,6 @@
 """The history of one replica once it was replayed: what comparing replicas needs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_on_spark.audit.batches import LoggedBatch
@@ -70,7 +71,12 @@ class ReplicaTrace:
         fence: In the last version; None: none yet.
         producer_state: Number of the producer-state file in the last version; 0: none.
         forgotten_producers: Producers whose headers went and that this file lacks.
-        lifetimes: Every batch that it ever had, in the order in which they came.
+        lifetimes: Every batch that it ever had, in the order in which they came. One that is merged
+            with others is still there.
+        merged: Merged segments that it had and whose batches its history does not tell: it begins
+            later, or they were fetched, or compaction made them.
+        borders: Ends of batches in the last version, and the chain digests there.
+        removed_paths: Names of files that it has removed.
         spans: Its fences, oldest first.
         findings: What is wrong with it alone.
         file_names: The files in its folder.
@@ -92,6 +98,9 @@ class ReplicaTrace:
     producer_state: int = 0
     forgotten_producers: tuple[str, ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
+    merged: tuple[LoggedBatch, ...] = ()
+    borders: Mapping[int, ChainDigest] = field(default_factory=dict)
+    removed_paths: frozenset[str] = frozenset()
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()
     file_names: tuple[str, ...] = field(default=())
@@ -106,11 +115,14 @@ class ReplicaTrace:
     def chain_at(self, offset: int) -> ChainDigest | None:
         """Return the chain digest that the last version has at `offset`; None: no batch begins
         or ends there."""
-        batches = self.batches
-        first = batches[0].base_offset if batches else self.log_end_offset
-        if offset == first:
-            return self.chain_before
-        return next((each.chain_digest for each in batches if each.end_offset == offset), None)
+        return self.borders.get(offset)
+
+    def is_merged_over(self, batch: LoggedBatch) -> bool:
+        """Return whether a merged segment may have held `batch`: nothing tells here what it was."""
+        return any(
+            each.base_offset < batch.end_offset and batch.base_offset < each.end_offset
+            for each in self.merged
+        )
 
     def span_of(self, leader_epoch: int) -> EpochSpan | None:
         """Return the versions that were fenced at `leader_epoch`, or None."""

@@ -13,7 +13,7 @@ from typing import Any
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -134,8 +134,11 @@ def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> 
 def differs(first: Sequence[LogPart], batches: Sequence[LogPart]) -> str | None:
     """Return in words where `batches` begin to differ from `first`; None if they are equal.
 
-    Header, order and files must agree: the digest of a file's bytes is in its name.
+    Header, order and files must agree: the digest of a file's bytes is in its name. Replicas merge
+    by themselves: where one of them has, the chain digests at the borders that both have tell.
     """
+    if any(isinstance(each, MergedSegment) for each in (*first, *batches)):
+        return _differs_at_a_border(first, batches)
     for expected, found in zip_longest(first, batches):
         if expected is None or found is None:
             present = expected or found
@@ -144,6 +147,24 @@ def differs(first: Sequence[LogPart], batches: Sequence[LogPart]) -> str | None:
         if _fingerprint(expected) != _fingerprint(found):
             return f"another batch at offset {expected.base_offset}"
     return None
+
+
+def _differs_at_a_border(first: Sequence[LogPart], batches: Sequence[LogPart]) -> str | None:
+    found = {each.end_offset: each for each in batches}
+    for expected in first:
+        other = found.get(expected.end_offset)
+        if other is None:
+            continue
+        is_same_span = other.base_offset == expected.base_offset
+        both = (expected, other)
+        contents = {each.content_digest for each in both if isinstance(each, MergedSegment)}
+        is_other_content = is_same_span and len(contents) == 2
+        if other.chain_digest != expected.chain_digest or is_other_content:
+            return f"another batch below offset {expected.end_offset}"
+    ends = [max((each.end_offset for each in log), default=0) for log in (first, batches)]
+    if ends[0] == ends[1]:
+        return None
+    return f"{'lacks' if ends[1] < ends[0] else 'has more:'} the batch at offset {min(ends)}"
 
 
 def _fingerprint(batch: LogPart) -> tuple[object, ...]:

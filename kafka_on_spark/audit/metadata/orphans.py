@@ -37,16 +37,10 @@ def segment_orphans(
 
 
 def _table_of(trace: ReplicaTrace) -> TableFiles:
-    removed = {
-        each
-        for lifetime in trace.lifetimes
-        if lifetime.removed_version is not None
-        for each in lifetime.batch.paths
-    }
     return TableFiles(
         named=(),
         fence=None if trace.fence is None else LeaderEpoch(trace.fence),
-        removed_at_ms=dict.fromkeys(removed, 0),
+        removed_at_ms=dict.fromkeys(trace.removed_paths, 0),
     )
 
 

@@ -138,7 +138,7 @@ def _check_unchanged(
 ) -> None:
     for base, known in committed.items():
         found = batches.get(base)
-        if known.batch.end_offset <= span.start_offset:
+        if known.batch.end_offset <= span.start_offset or trace.is_merged_over(known.batch):
             continue
         if found is None or found.fingerprint != known.batch.fingerprint:
             findings.add(

@@ -11,7 +11,7 @@ The tables do not record whether a payload digest covers timestamps, so an audit
 again. The digest in a file's name covers its bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,9 +24,10 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
+from kafka_on_spark.audit.replicas.log_content import LogContent
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
-from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
+from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import (
     BrokerId,
     PartitionKey,
@@ -67,10 +68,8 @@ class ReplicaReplay:
         self._version = -1
         self._is_read = False
         self._counters = LogCounters()
-        self._lifetimes: list[BatchLifetime] = []
         self._spans: list[EpochSpan] = []
-        self._active: dict[int, LoggedBatch] = {}  # by the place of its lifetime, in offset order
-        self._entries: dict[str, FileEntry] = {}
+        self._log = LogContent(self.findings)
         self._producers = ProducerReplay(self.findings)
         self._is_chained = True
 
@@ -88,7 +87,7 @@ class ReplicaReplay:
     @property
     def active_entries(self) -> list[FileEntry]:
         """The files of the newest version."""
-        return list(self._entries.values())
+        return list(self._log.entries.values())
 
     @property
     def producer_state(self) -> int:
@@ -101,6 +100,7 @@ class ReplicaReplay:
 
     def trace(self) -> ReplicaTrace:
         """Return the history of the replica."""
+        lifetimes = self._log.lifetimes
         return ReplicaTrace(
             key=self._replica.key,
             broker_id=self._replica.broker_id,
@@ -114,14 +114,17 @@ class ReplicaReplay:
             chain_before=self._counters.chain,
             fence=self._counters.fence,
             producer_state=self.producer_state,
-            lifetimes=tuple(self._lifetimes),
+            lifetimes=tuple(each for each in lifetimes if not each.batch.is_merged),
+            merged=tuple(each.batch for each in lifetimes if each.batch.is_merged),
+            borders=self._log.borders(self._counters.chain, self._counters.end),
+            removed_paths=frozenset(self._log.removed_paths),
             spans=tuple(self._spans),
             findings=self.findings.all(),
         )
 
     def _checkpoint(self, step: TableCheckpoint) -> None:
         if self._is_read:
-            is_same = {file.path for file in step.files} == self._entries.keys()
+            is_same = {file.path for file in step.files} == self._log.entries.keys()
             is_same &= step.counters.get(PRODUCER_STATE, 0) == self.producer_state
             if not is_same or LogCounters().after(step.counters) != self._counters:
                 self.findings.add(
@@ -138,9 +141,9 @@ class ReplicaReplay:
         self._version = self._first_version = step.version
         self._spans.clear()  # how the log went on is not known
         self._check_configuration(step.configuration)
-        self._remove(list(self._active), step.version)
+        self._log.remove(list(self._log.active), step.version)
         counters = self._counters = LogCounters().after(step.counters)
-        self._entries = {file.path: file for file in step.files}
+        self._log.entries = {file.path: file for file in step.files}
         self._producers.name_file(step.counters.get(PRODUCER_STATE, 0), None, is_checked=False)
         batches = self._parsed(step.files)
         expected = batches[0].base_offset if batches else counters.end
@@ -162,24 +165,37 @@ class ReplicaReplay:
         before, after = self._counters, self._counters.after(step.counters)
         self._counters = after
         self._check_counters(before, after)
-        removed = self._removed_by(step)
-        is_cut = self._check_removed(removed, after)
+        removed, moved, batches = self._taken(step, after)
+        is_cut = self._check_removed(removed, after, {each.base_offset for each in batches})
         if step.operation != STARTS_AGAIN:  # that takes its leader's chain
             self._check_chain_before(removed, before, after, is_cut=is_cut)
-        self._follow_producers(step, [] if is_cut else [self._active[each] for each in removed])
-        self._remove(removed, step.version)
+        kept_out = [] if is_cut else [self._log.active[each] for each in removed]
+        self._follow_producers(step, [*moved, *kept_out])
+        self._log.remove(removed, step.version)
         if is_cut:
-            self._producers.start_over(self._active.values(), after.end)
-        batches = self._parsed(step.adds)
+            self._producers.start_over(self._log.active.values(), after.end)
         for entry in step.adds:
-            if entry.path in self._entries:
+            if entry.path in self._log.entries:
                 self._add("I15", f"the file {entry.path} is added a second time")
-            self._entries[entry.path] = entry
+            self._log.entries[entry.path] = entry
         expected = self._expected_end(before, after, is_cut=is_cut)
         is_fetched = step.operation == "append_fetched"
         self._check_epochs(batches, before, is_fetched=is_fetched)
         self._check_end(self._append(batches, expected, is_own=not is_fetched))
         self._follow_span(before, after)
+
+    def _taken(
+        self, step: TableCommit, after: LogCounters
+    ) -> tuple[list[int], list[LoggedBatch], list[LoggedBatch]]:
+        """Take the files of a commit; return what it takes out of the log (by its numbers), what it
+        moves to other files, and what it appends."""
+        released, adds = self._log.release(step), self._parsed(step.adds)
+        held = dict(self._log.active)
+        merged = [each for each in adds if each.is_merged]
+        moved = self._log.move(released, merged, step, after.fence)
+        removed = [number for number in released if number not in moved]
+        appended = [each for each in adds if not self._log.holds(each.paths[0])]
+        return removed, [held[number] for number in moved], appended
 
     def _follow_producers(self, step: TableCommit, removed: Sequence[LoggedBatch]) -> None:
         """Follow the producer state of a commit that removes batches at the front, or none."""
@@ -223,31 +239,21 @@ class ReplicaReplay:
                 after.end,
             )
 
-    def _removed_by(self, step: TableCommit) -> list[int]:
-        """Return the places of the batches that a commit removes."""
-        gone = set()
-        for path in step.removes:
-            if self._entries.pop(path, None) is None:
-                self._add("I15", f"the file {path} is removed, which is not in the log")
-            gone.add(path)
-        removed = []
-        for place, batch in self._active.items() if gone else ():
-            if gone.isdisjoint(batch.paths):
-                continue
-            removed.append(place)
-            if not gone.issuperset(batch.paths):
-                self._add("I15", "a part of a batch was removed", batch.base_offset)
-        return removed
+    def _check_removed(
+        self, removed: Sequence[int], after: LogCounters, added_at: Set[int]
+    ) -> bool:
+        """Check that batches may be removed; return whether they were cut off the end.
 
-    def _check_removed(self, removed: Sequence[int], after: LogCounters) -> bool:
-        """Check that batches may be removed; return whether they were cut off the end."""
+        `added_at`: where what is added begins: a cut inside a merged segment leaves its lower part.
+        """
         is_cut = False
         for place in removed:
-            batch = self._active[place]
+            batch = self._log.active[place]
             if batch.end_offset <= after.start:
                 continue
             # A cut to the log start takes a batch that the start lies in as a whole.
-            if batch.base_offset >= after.end or after.end == after.start:
+            is_in_part = batch.is_merged and batch.base_offset in added_at
+            if batch.base_offset >= after.end or after.end == after.start or is_in_part:
                 is_cut = True
             else:
                 self._add(
@@ -263,7 +269,7 @@ class ReplicaReplay:
     ) -> None:
         """Check the chain digest before the first batch that is kept: that of the last batch that
         was removed at the front, or else the one before."""
-        left = [] if is_cut else [self._active[place] for place in removed]
+        left = [] if is_cut else [self._log.active[place] for place in removed]
         expected = left[-1].chain_digest if left else before.chain
         if after.chain != expected:
             self._add(
@@ -273,15 +279,10 @@ class ReplicaReplay:
                 after.start,
             )
 
-    def _remove(self, places: Sequence[int], version: int) -> None:
-        for place in places:
-            del self._active[place]
-            self._lifetimes[place] = replace(self._lifetimes[place], removed_version=version)
-
     def _expected_end(self, before: LogCounters, after: LogCounters, *, is_cut: bool) -> int:
         """Return where the log ends before what a commit adds."""
-        if self._active:
-            return next(reversed(self._active.values())).end_offset
+        if self._log.last is not None:
+            return self._log.last.end_offset
         if is_cut or after.start > before.end:
             return after.start
         return before.end
@@ -289,7 +290,7 @@ class ReplicaReplay:
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> int:
         """Add `batches` at the end; return the new end."""
         for batch in batches:
-            last = next(reversed(self._active.values())) if self._active else None
+            last = self._log.last
             # The first batch of an empty log may begin below the log start.
             holds_start = last is None and batch.base_offset < expected < batch.end_offset
             if batch.base_offset != expected and not holds_start:
@@ -316,16 +317,7 @@ class ReplicaReplay:
                 )
                 self._is_chained = False
             self._producers.batch(batch, self._version)
-            self._active[len(self._lifetimes)] = batch
-            self._lifetimes.append(
-                BatchLifetime(
-                    batch=batch,
-                    added_version=self._version,
-                    removed_version=None,
-                    is_own=is_own,
-                    previous=None if last is None else last.fingerprint,
-                )
-            )
+            self._log.append(batch, self._version, is_own=is_own)
             expected = batch.end_offset
         return expected
 

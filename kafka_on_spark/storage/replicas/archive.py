@@ -6,6 +6,7 @@ count here. Never writes.
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +33,7 @@ from kafka_on_spark.storage.identity.metadata_root import check_replaced, identi
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
+from kafka_on_spark.storage.replicas.merged_files import content_of
 from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
@@ -118,10 +120,29 @@ def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
             f"the segment {file.path} has {table.num_rows} records, its statistics say"
             f" {file.record_count}"
         )
+    if file.values.get("content_digest") is not None:
+        return _merged_flaw(table, file)
     if table.column("offset_delta").to_pylist() != list(range(table.num_rows)):
         return f"the records of the segment {file.path} are not numbered from 0 on"
     if file.timestamp_min_us == file.timestamp_max_us == file.time_ms * 1000:
         return None  # LogAppendTime: records have the time of the commit, not their own
+    return _times_flaw(table, file)
+
+
+def _merged_flaw(table: pa.Table, file: FileEntry) -> str | None:
+    """Return what is wrong with the records of a merged segment: where they are, and what."""
+    values = file.values
+    base_offset, end_offset = int(values["base_offset"] or 0), int(values["end_offset"] or 0)
+    deltas = table.column("offset_delta").to_numpy()
+    is_inside = not len(deltas) or 0 <= deltas[0] <= deltas[-1] < end_offset - base_offset
+    if not is_inside or not (np.diff(deltas) > 0).all():
+        return f"the records of the segment {file.path} do not lie in the offsets that it covers"
+    if content_of(table, base_offset).digest != int(values["content_digest"] or 0):
+        return f"the records of the segment {file.path} have not the content digest in its header"
+    return _times_flaw(table, file) if len(deltas) else None
+
+
+def _times_flaw(table: pa.Table, file: FileEntry) -> str | None:
     span = pc.min_max(table.column("timestamp").cast(pa.int64()))
     found = (span["min"].as_py(), span["max"].as_py())
     if found != (file.timestamp_min_us, file.timestamp_max_us):

@@ -76,6 +76,14 @@ class Content:
         return Content(self.record_count + records.num_rows, add_digests(self.digest, digest))
 
 
+def content_of(records: pa.Table, base_offset: int) -> Content:
+    """Return what the records of a segment's file amount to."""
+    content = Content()
+    for each in records.to_batches(BATCH_ROWS):
+        content = content.plus(_typed(each), base_offset)
+    return content
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedFile:
     """The bytes of a merged segment, and what its header says of them.

@@ -1,0 +1,176 @@
+"""I25, I26: what one replica's log holds, and in which files, as its commits say.
+
+Apart from the replay of commits: a merge moves batches into another file and changes nothing of the
+log. So a batch that is merged stays what it was, and replicas are compared by batches, whatever
+files each of them has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kafka_on_spark.audit.batches import LoggedBatch
+from kafka_on_spark.audit.findings import FindingList
+from kafka_on_spark.audit.history import FileEntry, TableCommit
+from kafka_on_spark.audit.trace import BatchLifetime
+from kafka_on_spark.ids import ChainDigest
+from kafka_on_spark.log.batch import epoch_in_name
+
+
+class LogContent:
+    """The batches of a log in offset order, the files that hold them, and what it had before.
+
+    Attributes:
+        entries: The table's files by name.
+        lifetimes: Every batch and merged segment that it ever had, each under its number.
+        active: What is in the log, by its number, in offset order.
+        removed_paths: Names of files that it has removed.
+    """
+
+    def __init__(self, findings: FindingList) -> None:
+        self.entries: dict[str, FileEntry] = {}
+        self.lifetimes: list[BatchLifetime] = []
+        self.active: dict[int, LoggedBatch] = {}
+        self.removed_paths: set[str] = set()
+        self._holders: dict[str, list[int]] = {}
+        self._findings = findings
+
+    @property
+    def last(self) -> LoggedBatch | None:
+        """The last batch, or None."""
+        return next(reversed(self.active.values())) if self.active else None
+
+    def borders(self, chain_before: ChainDigest, log_end_offset: int) -> dict[int, ChainDigest]:
+        """Return where batches end, and the log's chain digest there."""
+        batches = list(self.active.values())
+        first = batches[0].base_offset if batches else log_end_offset
+        return {**{each.end_offset: each.chain_digest for each in batches}, first: chain_before}
+
+    def holds(self, path: str) -> bool:
+        """Return whether a file holds batches of the log."""
+        return path in self._holders
+
+    def append(self, batch: LoggedBatch, version: int, *, is_own: bool) -> None:
+        """Add a batch, or a merged segment that was fetched, behind the last."""
+        last, number = self.last, len(self.lifetimes)
+        self.active[number] = batch
+        self._holders.update((path, [number]) for path in batch.paths)
+        self.lifetimes.append(
+            BatchLifetime(
+                batch=batch,
+                added_version=version,
+                removed_version=None,
+                is_own=is_own,
+                previous=None if last is None or last.is_merged else last.fingerprint,
+            )
+        )
+
+    def remove(self, numbers: Sequence[int], version: int) -> None:
+        """End batches."""
+        for number in numbers:
+            del self.active[number]
+            self.lifetimes[number] = replace(self.lifetimes[number], removed_version=version)
+
+    def release(self, step: TableCommit) -> list[int]:
+        """Take the files that a commit removes; return the numbers of the batches in them."""
+        self.removed_paths |= set(step.removes)
+        numbers: set[int] = set()
+        for path in step.removes:
+            if self.entries.pop(path, None) is None:
+                self._add("I15", f"the file {path} is removed, which is not in the log", step)
+            numbers.update(self._holders.pop(path, ()))
+        released = [each for each in self.active if each in numbers] if numbers else []
+        for number in released:
+            batch = self.active[number]
+            if any(path in self._holders for path in batch.paths):
+                self._add("I15", "a part of a batch was removed", step, batch.base_offset)
+        return released
+
+    def move(
+        self,
+        released: Sequence[int],
+        merged: Sequence[LoggedBatch],
+        step: TableCommit,
+        fence: int | None,
+    ) -> list[int]:
+        """Return the numbers of batches that a commit moves into merged segments (I25).
+
+        If records went, the segment takes the place of its batches. A segment that begins where
+        nothing was released was fetched, and is appended as a batch is.
+        """
+        moved: list[int] = []
+        for segment in merged:
+            inside = [
+                number
+                for number in released
+                if segment.base_offset <= self.active[number].base_offset
+                and self.active[number].end_offset <= segment.end_offset
+            ]
+            if not inside:
+                continue
+            batches = [self.active[number] for number in inside]
+            self._check_merged(segment, batches, step, fence)
+            moved += inside
+            if segment.record_count < sum(each.record_count for each in batches):
+                self._replace(inside, segment, step.version)
+            else:
+                self._holders[segment.paths[0]] = inside
+        return moved
+
+    def _check_merged(
+        self,
+        segment: LoggedBatch,
+        inside: Sequence[LoggedBatch],
+        step: TableCommit,
+        fence: int | None,
+    ) -> None:
+        first, last = inside[0], inside[-1]
+        covered = (first.base_offset, last.end_offset, last.chain_digest)
+        epochs = {segment.leader_epoch, *(each.leader_epoch for each in inside)}
+        if covered != (segment.base_offset, segment.end_offset, segment.chain_digest) or (
+            len(epochs) > 1
+        ):
+            self._add(
+                "I25",
+                f"the merged segment [{segment.base_offset}, {segment.end_offset}) took the place"
+                f" of [{first.base_offset}, {last.end_offset}) of leaderships"
+                f" {', '.join(map(str, sorted(epochs)))}, or has another chain digest at its end",
+                step,
+                segment.base_offset,
+            )
+        if segment.record_count > sum(each.record_count for each in inside):
+            sentence = "a merged segment has more records than went into it"
+            self._add("I25", sentence, step, segment.base_offset)
+        if epoch_in_name(segment.paths[0]) != fence:
+            self._add(
+                "I26",
+                f"the file {segment.paths[0]} was added under the fence {fence}: its name is of"
+                " another leadership",
+                step,
+                segment.base_offset,
+            )
+
+    def _replace(self, numbers: Sequence[int], segment: LoggedBatch, version: int) -> None:
+        """Have a merged segment in the place of batches whose records went in part."""
+        number = len(self.lifetimes)
+        self.lifetimes.append(
+            BatchLifetime(
+                batch=segment,
+                added_version=version,
+                removed_version=None,
+                is_own=False,
+                previous=None,
+            )
+        )
+        self._holders[segment.paths[0]] = [number]
+        content: dict[int, LoggedBatch] = {}
+        for each, batch in self.active.items():
+            if each == numbers[0]:
+                content[number] = segment
+            content[each] = batch
+        self.active = content
+        self.remove(numbers, version)
+
+    def _add(
+        self, invariant: str, sentence: str, step: TableCommit, offset: int | None = None
+    ) -> None:
+        self._findings.add(invariant, sentence, version=step.version, offset=offset)
