@@ -177,7 +177,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         only=("0",),
         reason="upkeep takes partitions one after the other, so their segments don't end together",
     ),
-    "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
+    "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True),
     # The cluster (Kafka's broker and controller settings).
     # Ours: whether a waiting append may decide itself if no controller is active.
     "auto.controller": Setting("true", _boolean),
@@ -212,7 +212,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "log.cleaner.share": Setting("0.1", _ratio),
     # Ours: how many of the newest batches of a partition are not merged. Whoever appended them may
     # still ask whether they stand, which costs the reading of a file once they are merged.
-    "merge.min.lag.batches": Setting("10", _integer(0, _INT_MAX), True),
+    "merge.min.lag.batches": Setting("10", _integer(0, _INT_MAX)),
     # Bytes a second that upkeep reads and rewrites, of all tasks of a job together.
     "log.cleaner.io.max.bytes.per.second": Setting(str(_LONG_MAX), _integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.
