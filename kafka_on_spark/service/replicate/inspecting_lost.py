@@ -104,6 +104,8 @@ def _is_its_leaders_log(
         return None
     if not leader.is_fenced_at(order.partition.leader_epoch):
         return None
+    if leader.is_merged_over(state.log_end_offset):
+        return None  # its headers no longer tell
     return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
 
 
