@@ -195,7 +195,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Bytes a second, of all tasks of a job together; the default is no limit.
     "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
     "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
-    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1, _INT_MAX), False, _NOT_ENFORCED),
+    # Kafka counts a group's from when its last member left; a group here has no members.
+    "offsets.retention.minutes": Setting("10080", _integer(1, _INT_MAX)),
+    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1, _INT_MAX)),
     # The call (Kafka's producer).
     "delivery.timeout.ms": Setting("120000", _integer(0, _INT_MAX)),
     # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so

@@ -203,6 +203,9 @@ def _others(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
     runs = sum(before.producers.get(each) != epoch for each, epoch in after.producers.items())
     if runs:
         yield f"{runs:,} producer{'' if runs == 1 else 's'} began a run"
+    expired = len(before.producers.keys() - after.producers.keys())
+    if expired:
+        yield f"{expired:,} producer id{'' if expired == 1 else 's'} expired"
     moved: dict[str, int] = defaultdict(int)
     for (group, key), position in after.groups.items():
         moved[group] += before.groups.get((group, key)) != position

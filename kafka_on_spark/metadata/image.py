@@ -22,6 +22,7 @@ from kafka_on_spark.ids import (
     TopicPartition,
     check_text,
 )
+from kafka_on_spark.metadata import clients
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.partition_map import Keyed, PartitionMap, PartitionMapDraft
@@ -40,6 +41,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     ProducerRecord,
     RemovePartitionRecord,
+    RemoveProducerRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -106,6 +108,8 @@ class MetadataImage:
         topic_ids: By name.
         configs: The cluster's settings, as text.
         producers: Epoch of the newest run, by producer id.
+        producer_times: When each producer id was renewed last, ms since 1970 UTC.
+        expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
         groups: Saved positions, by group and partition.
         requests: Admin requests without a result, in order.
     """
@@ -120,6 +124,8 @@ class MetadataImage:
     topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
     producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
+    producer_times: Mapping[str, int] = field(default_factory=dict, compare=False)
+    expired_epoch: int = -1
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()
 
@@ -207,6 +213,7 @@ class _Draft:
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.requests = image.requests
+        self.expired_epoch = image.expired_epoch
 
     def map(self, name: str) -> dict[Any, Any]:
         """Return a copy of the image's map `name` that may be changed."""
@@ -237,6 +244,7 @@ class _Draft:
             controller=self.controller,
             cluster_id=self.cluster_id,
             requests=self.requests,
+            expired_epoch=self.expired_epoch,
             **self._copies,
         )
 
@@ -357,22 +365,6 @@ def _config(draft: _Draft, record: ConfigRecord) -> None:
         configs[record.config_name] = record.config_value
 
 
-def _producer(draft: _Draft, record: ProducerRecord) -> None:
-    draft.map("producers")[record.producer_id] = record.producer_epoch
-
-
-def _offset_commit(draft: _Draft, record: OffsetCommitRecord) -> None:
-    place = (record.group, PartitionKey(record.topic_id, record.partition))
-    if record.offset is None:
-        draft.map("groups").pop(place, None)
-    elif record.topic_id in draft.map("topics"):
-        draft.map("groups")[place] = GroupOffset(
-            offset=record.offset,
-            leader_epoch=record.leader_epoch,
-            unclean_generation=record.unclean_generation or 0,
-        )
-
-
 def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:
     draft.requests = (*draft.requests, record)
 
@@ -393,8 +385,9 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     RemovePartitionRecord: _remove_partition,
     HighWatermarkRecord: _high_watermark,
     ConfigRecord: _config,
-    ProducerRecord: _producer,
-    OffsetCommitRecord: _offset_commit,
+    ProducerRecord: clients.producer,
+    RemoveProducerRecord: clients.remove_producer,
+    OffsetCommitRecord: clients.offset_commit,
     AdminRequestRecord: _admin_request,
     AdminResultRecord: _admin_result,
 }

@@ -1,7 +1,7 @@
 """What the controller knows of one partition, and how one change alters it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter, le
 from typing import Any, Final, Self
 
@@ -329,8 +329,10 @@ class GroupOffset:
         leader_epoch: Of the record before, or None if unknown.
         unclean_generation: Unclean elections before it was saved: a later one may have lost
             records that the group has processed.
+        saved_at_ms: When it was saved, ms since 1970 UTC.
     """
 
     offset: Offset
     leader_epoch: LeaderEpoch | None
     unclean_generation: int = 0
+    saved_at_ms: int = field(default=0, compare=False)

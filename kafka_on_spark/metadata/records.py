@@ -213,7 +213,19 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """A run of a producer takes the producer's next epoch, and fences the run before."""
+    """A run of a producer takes the producer's next epoch, and fences the run before; or, with a
+    time (ms since 1970 UTC), the run of this epoch goes on: its id does not expire."""
+
+    producer_id: str
+    producer_epoch: ProducerEpoch
+    renewed_at_ms: int | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveProducerRecord:
+    """A producer id has expired: no run renewed it. In a snapshot, without an id: the highest epoch
+    of those that have."""
 
     producer_id: str
     producer_epoch: ProducerEpoch
@@ -222,7 +234,8 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRecord:
-    """A consumer group's saved position in a partition; offset None removes it."""
+    """A consumer group's saved position in a partition; offset None removes it. `renewed_at_ms`:
+    when it was saved, in a snapshot."""
 
     group: str
     topic_id: TopicId
@@ -230,6 +243,7 @@ class OffsetCommitRecord:
     offset: Offset | None
     leader_epoch: LeaderEpoch | None
     unclean_generation: int | None = None
+    renewed_at_ms: int | None = None
     cause: str | None = None
 
 
@@ -264,6 +278,7 @@ Record = (
     | HighWatermarkRecord
     | ConfigRecord
     | ProducerRecord
+    | RemoveProducerRecord
     | OffsetCommitRecord
     | AdminRequestRecord
     | AdminResultRecord

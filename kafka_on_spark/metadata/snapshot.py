@@ -6,7 +6,7 @@ The inverse of replay: what is folded in here must come out of replay as it was.
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
-from kafka_on_spark.ids import TopicId
+from kafka_on_spark.ids import ProducerEpoch, TopicId
 from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
@@ -18,6 +18,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     ProducerRecord,
     Record,
+    RemoveProducerRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
@@ -71,9 +72,16 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             )
         )
     records.extend(
-        ProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
+        ProducerRecord(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            renewed_at_ms=image.producer_times.get(producer_id),
+        )
         for producer_id, producer_epoch in image.producers.items()
     )
+    if image.expired_epoch >= 0:
+        epoch = ProducerEpoch(image.expired_epoch)
+        records.append(RemoveProducerRecord(producer_id="", producer_epoch=epoch))
     records.extend(
         OffsetCommitRecord(
             group=group,
@@ -82,6 +90,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             offset=position.offset,
             leader_epoch=position.leader_epoch,
             unclean_generation=position.unclean_generation or None,
+            renewed_at_ms=position.saved_at_ms,
         )
         for (group, key), position in image.groups.items()
     )

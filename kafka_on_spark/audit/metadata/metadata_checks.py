@@ -157,7 +157,8 @@ class MetadataReplay:
             self._seen.controller_epoch = record.controller_epoch
         elif isinstance(record, ProducerRecord):
             known = self._seen.producers.get(record.producer_id, -1)
-            if record.producer_epoch <= known:
+            is_renewal = record.renewed_at_ms is not None and record.producer_epoch == known
+            if record.producer_epoch <= known and not is_renewal:
                 sentence = (
                     f"a run of producer {record.producer_id!r} took epoch"
                     f" {record.producer_epoch} after {known}"

@@ -17,11 +17,12 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
     ProducerFencedError,
+    UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, StagedSegment
+from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun, StagedSegment
 from kafka_on_spark.service.append.produce.delivery import (
     Delivery,
     Outcome,
@@ -116,7 +117,7 @@ class ProducerAppends:
         """Try to append what has no answer yet; return what is settled by this try."""
         try:
             image = self._services.metadata.catch_up()
-            run = self._services.producers.begin(self.producer_id, None, delivery.sequence)
+            run = self._begin(delivery)
         except KafkaOnSparkError as error:
             return delivery.fail(delivery.parts, error, may_be_appended=False)
         assert run is not None, "a producer and a sequence are given"
@@ -141,6 +142,17 @@ class ProducerAppends:
             except KafkaOnSparkError as error:
                 outcomes += delivery.fail(ready, error, may_be_appended=False)
         return outcomes + self._append(delivery, staged)
+
+    def _begin(self, delivery: Delivery) -> ProducerRun | None:
+        """Return the run to append under. If the id has expired, another run may go on with an
+        append that none has tried yet."""
+        begin, sequence = self._services.producers.begin, delivery.sequence
+        try:
+            return begin(self.producer_id, None, sequence)
+        except UnknownProducerIdError:
+            if any(part.may_be_appended for part in delivery.parts):
+                raise
+            return begin(self.producer_id, None, sequence)
 
     def _ready(
         self,

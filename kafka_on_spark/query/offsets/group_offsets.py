@@ -7,7 +7,7 @@ the last batch. So a group's offsets never run ahead of what was processed.
 
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
+from kafka_on_spark.controller.commands.groups import is_saved, needs_saving_again, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -68,7 +68,9 @@ def save_group(image: MetadataImage, group: str, position: StreamOffset) -> Cont
             partition = topic.partitions.get(number)
             key = PartitionKey(topic.topic_id, number)
             known = image.groups.get((group, key))
-            if partition is None or is_saved(known, partition, offset):
+            if partition is None:
+                continue
+            if is_saved(known, partition, offset) and not needs_saving_again(image, known):
                 continue
             cause = f"group {group!r} has processed {name}-{number} up to {offset}"
             records.append(saved_offset(group, key, partition, offset, cause))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
     CorruptLogError,
@@ -88,7 +89,7 @@ def place(
         if producer is not None:
             check_not_fenced(image.producers, producer.producer_id, producer.producer_epoch)
         check_writer_not_fenced(image.producers, writer)
-        state = fence_older_writers(log, state, writer)
+        state = fence_older_writers(log, state, writer, registered_producers(image))
     return PlacedPart(
         part=part,
         batch=place_files(segments, part, leader, partition.leader_epoch),

@@ -26,6 +26,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
@@ -121,6 +122,7 @@ class ControllerLoop:
         maintain: Maintain = lambda: None,
         run_commands: RunFetches = lambda orders: [],
         retention: Retention | None = None,
+        expiry: Expiry | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -134,6 +136,7 @@ class ControllerLoop:
         self._clean = clean
         self._maintain = maintain
         self._retention = retention
+        self._expiry = expiry
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
         self._tally = _Tally()
@@ -241,6 +244,8 @@ class ControllerLoop:
         if self._retention is not None:
             retained = self._retention.run(submit=self._submit)
             self._tally.records_deleted += retained.deleted_records
+        if self._expiry is not None:
+            self._expiry.run(self._metadata.image, self._submit)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
         self._maintain()

@@ -7,10 +7,12 @@ or to a replica does the same.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaLog, ReplicaStore
@@ -18,18 +20,22 @@ from kafka_on_spark.ports import ReplicaLog, ReplicaStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStartOrder:
-    """The replica, and the log start that was decided."""
+    """The replica, and the log start that was decided; and which producer ids have not expired,
+    if any has."""
 
     address: ReplicaAddress
     log_start_offset: Offset
+    registered: RegisteredProducers | None = None
 
 
 def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
     """Return an order for each in-sync replica; the others follow when they fetch."""
+    registered = registered_producers(image)
     return [
         LogStartOrder(
             address=address_of(image, key, partition, broker_id),
             log_start_offset=partition.log_start_offset,
+            registered=registered,
         )
         for key in keys
         if (partition := image.partition(key)) is not None
@@ -42,17 +48,22 @@ def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
     """Move a replica's log start to the decided one; return why that failed, or None."""
     replica = replicas.open(order.address)
     try:
-        advance_to(replica, replica.load(), order.log_start_offset)
+        advance_to(replica, replica.load(), order.log_start_offset, order.registered)
     except KafkaOnSparkError as error:
         return error.message
     return None
 
 
-def advance_to(replica: ReplicaLog, state: ReplicaState, offset: Offset) -> ReplicaState:
+def advance_to(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
     """Move a log's start to `offset`, if its end is not below; return the state after it."""
     if offset > state.log_end_offset:
         return state
-    change = operations.advance_log_start(state, offset)
+    change = operations.advance_log_start(state, offset, registered)
     if change is None:
         return state
     try:

@@ -16,7 +16,7 @@ from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
 from kafka_on_spark.log.merged_segment import Border, MergedSegment
 from kafka_on_spark.log.open_puts import find_put, unread_over
-from kafka_on_spark.log.producers import LastAppend, not_above, with_batches
+from kafka_on_spark.log.producers import LastAppend, RegisteredProducers, not_above, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
@@ -110,11 +110,15 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
 
 
 def fence_older_writers(
-    replica: ReplicaLog, state: ReplicaState, writer: WriterFence | None
+    replica: ReplicaLog,
+    state: ReplicaState,
+    writer: WriterFence | None,
+    registered: RegisteredProducers | None = None,
 ) -> ReplicaState:
     """Write a writer's epoch to a leader's table, last seen at `state`, before it appends.
 
-    This takes one commit, the first time that a writer appends to a partition.
+    This takes one commit, the first time that a writer appends to a partition. `registered`: the
+    producer ids that have not expired, if it is known.
 
     Raises:
         ProducerFencedError: A newer writer has begun.
@@ -126,7 +130,10 @@ def fence_older_writers(
     if producer_state.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
         return state
     return commit_decided(
-        replica, lambda now: producer_state.fence_writer(now, writer, leader_epoch=leader_epoch)
+        replica,
+        lambda now: producer_state.fence_writer(
+            now, writer, leader_epoch=leader_epoch, registered=registered
+        ),
     )
 
 

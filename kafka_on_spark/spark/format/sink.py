@@ -221,7 +221,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         self._options = options
         self._plan = _plan(metadata, options, has_producer=producer_id is not None)
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
-        runs = ProducerRuns(metadata, timeout_ms=timeout_ms)
+        runs = ProducerRuns(metadata, SystemClock(), timeout_ms=timeout_ms)
         self._writer = runs.take_over(options.transactional_id)
         self._producer = runs.begin(producer_id, None, options.sequence)
 

@@ -51,7 +51,7 @@ from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.spark.wiring.upkeep import replica_upkeep, retention_of
+from kafka_on_spark.spark.wiring.upkeep import expiry_of, replica_upkeep, retention_of
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -157,7 +157,7 @@ class Services:
         )
         clock = SystemClock()
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
-        producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
+        producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
         segments = FileSegmentStore(options)
         second_inspections = SecondInspections(
@@ -279,6 +279,7 @@ class Services:
             maintain=self.upkeep.run_share if dry_run is None else lambda: None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=self.retention if dry_run is None else None,
+            expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
         )
 
     @property

@@ -1,9 +1,12 @@
 """Wires retention and the upkeep of replicas to their tasks, and to a hint at how far it is."""
 
 import random
+from contextlib import suppress
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import ListOrder
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
@@ -11,6 +14,7 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.sweep_hint import UPKEEP_NAME, FileSweepHints
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -59,3 +63,15 @@ def retention_of(
         random_below=random.randrange,
         timeout_ms=timeout_ms,
     )
+
+
+def expiry_of(clock: Clock, options: StorageOptions) -> Expiry:
+    """Return what decides which producer ids and groups' offsets have expired."""
+
+    def roots_now_ms(image: MetadataImage) -> int | None:
+        for broker in image.brokers.values():
+            with suppress(KafkaStorageError):
+                return root_now_ms(broker.root, broker.directory_id, options)
+        return None
+
+    return Expiry(clock, roots_now_ms=roots_now_ms)

@@ -200,7 +200,7 @@ class Driver:
         # Without jitter: a draw for each fetch would give every seed another run.
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.begin_sweep()
-        self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
+        self.producers = ProducerRuns(self.metadata, self.clock, timeout_ms=TIMEOUT_MS)
         self.cleaner = Cleaner(
             self.metadata,
             self.clock,

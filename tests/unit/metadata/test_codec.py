@@ -121,8 +121,9 @@ STRATEGIES = {
         "high_watermark_epoch": maybe_number, "log_end_offset": numbers, "log_start_offset": maybe_number,
     },
     kinds.ConfigRecord: {"topic_id": maybe_text, "config_name": texts, "config_value": maybe_text},
-    kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
-    kinds.OffsetCommitRecord: {**place, "group": texts, "offset": maybe_number, "leader_epoch": maybe_number, "unclean_generation": maybe_number},
+    kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers, "renewed_at_ms": maybe_number},
+    kinds.RemoveProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
+    kinds.OffsetCommitRecord: {**place, "group": texts, "offset": maybe_number, "leader_epoch": maybe_number, "unclean_generation": maybe_number, "renewed_at_ms": maybe_number},
     kinds.AdminRequestRecord: {"request": texts},
     kinds.AdminResultRecord: {"request": texts, "result": texts},
 }  # fmt: skip
@@ -136,7 +137,7 @@ def through_parquet(given, stamp=STAMP):
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 16
+    assert len(STRATEGIES) == 17
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)

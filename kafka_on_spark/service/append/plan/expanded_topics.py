@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.errors import (
     CorruptLogError,
     KafkaStorageError,
@@ -110,6 +111,7 @@ class ExpandedTopics:
                 run.producer_id,
                 run.producer_epoch,
                 leader_epoch=partition.leader_epoch,
+                registered=registered_producers(image),
             ),
         )
         return _LeaderLog(key, partition, leader, log)

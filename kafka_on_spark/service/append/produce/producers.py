@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 
+from kafka_on_spark.controller.commands.expiry import needs_renewal
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, UnknownProducerIdError
 from kafka_on_spark.ids import ProducerEpoch, check_whole_number
 from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
 from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
+from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 
@@ -16,8 +18,9 @@ from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 class ProducerRuns:
     """The runs that one process has begun."""
 
-    def __init__(self, metadata: MetadataDecider, *, timeout_ms: int) -> None:
+    def __init__(self, metadata: MetadataDecider, clock: Clock, *, timeout_ms: int) -> None:
         self._metadata = metadata
+        self._clock = clock
         self._timeout_ms = timeout_ms
         self._mine: dict[str, ProducerEpoch] = {}
 
@@ -30,9 +33,12 @@ class ProducerRuns:
         epoch that is given is committed, too, if it is new: so it fences lower epochs on every
         partition, and not only on those that it has appended to.
 
+        A run renews its id when half of the time is over after which it would expire.
+
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
             ProducerFencedError: A newer run has begun elsewhere.
+            UnknownProducerIdError: The id has expired since the run began.
         """
         check_producer(producer_id, producer_epoch, sequence)
         if producer_id is None or sequence is None:
@@ -48,7 +54,12 @@ class ProducerRuns:
             producer_epoch=ProducerEpoch(producer_epoch),
             sequence=sequence,
         )
-        check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
+        image = self._metadata.image
+        if producer_id not in image.producers:
+            self._mine.pop(producer_id, None)  # the next append begins another run
+        check_not_fenced(image.producers, producer_id, producer_epoch)
+        if needs_renewal(image, producer_id, self._clock.now_ms()):
+            self._renew(producer_id)
         return run
 
     def take_over(self, transactional_id: str | None) -> WriterFence | None:
@@ -72,9 +83,12 @@ class ProducerRuns:
 
     def _take_epoch(self, producer_id: str, given: ProducerEpoch | None = None) -> ProducerEpoch:
         def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
-            newest = image.producers.get(producer_id, -1)
+            # An id that has expired may have older runs: it goes on above all that have.
+            newest = image.producers.get(producer_id, image.expired_epoch)
             taken = ProducerEpoch(newest + 1) if given is None else given
             if taken <= newest:
+                if producer_id not in image.producers:
+                    raise _unknown(producer_id, f"give producer_epoch {newest + 1}, or none")
                 return ControllerResult([], taken)
             record = ProducerRecord(
                 producer_id=producer_id, producer_epoch=taken, cause="a run begins"
@@ -82,6 +96,23 @@ class ProducerRuns:
             return ControllerResult([record], taken)
 
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _renew(self, producer_id: str) -> None:
+        now_ms = self._clock.now_ms()
+
+        def decide(image: MetadataImage) -> ControllerResult[None]:
+            epoch = image.producers.get(producer_id)
+            if epoch is None or not needs_renewal(image, producer_id, now_ms):
+                return ControllerResult([], None)
+            record = ProducerRecord(
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                renewed_at_ms=now_ms,
+                cause="the run goes on",
+            )
+            return ControllerResult([record], None)
+
+        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
 
 def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:
@@ -146,14 +177,24 @@ def check_transactional_id(transactional_id: object) -> None:
 def check_not_fenced(
     producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
 ) -> None:
-    """Check that no newer run of the producer has begun, by the metadata's `producers`.
+    """Check that a producer is known and no newer run has begun, by the metadata's `producers`.
 
     Raises:
         ProducerFencedError: One has.
+        UnknownProducerIdError: The id has expired.
     """
     newest = producers.get(producer_id)
-    if newest is not None and newest > producer_epoch:
+    if newest is None:
+        raise _unknown(producer_id, "begin another run: append again, with the next sequence")
+    if newest > producer_epoch:
         raise producer_fenced(producer_id, producer_epoch, newest)
+
+
+def _unknown(producer_id: str, advice: str) -> UnknownProducerIdError:
+    return UnknownProducerIdError(
+        f"producer {producer_id!r} has expired (producer.id.expiration.ms without an append), so"
+        f" whether an earlier try stands is not known: read the topic if it matters, then {advice}"
+    )
 
 
 def check_writer_not_fenced(

@@ -32,7 +32,7 @@ from tests.fakes import (
 )
 
 TWO = {"min.insync.replicas": "2"}
-IN_SYNC = image_of(partition("1 2", version=1), configs=TWO)
+IN_SYNC = image_of(partition("1 2", version=1), configs=TWO, producers={"p": 0})
 ALONE = image_of(partition("1 2", isr="1", version=2), configs=TWO)
 
 
@@ -231,7 +231,10 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
         for each in part.batch.segments:
             MemorySegmentStore(roots).put(holder, each)
     elected = partition("2 1", isr="2", leader=2, epoch=6, version=2)
-    images = Images(image_of(partition("1 2", version=1)), image_of(elected, producers={"p": 1}))
+    images = Images(
+        image_of(partition("1 2", version=1), producers={"p": 0}),
+        image_of(elected, producers={"p": 1}),
+    )
 
     [outcome] = appender(images).append([part], acks="all", timeout_ms=200)
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError
+from kafka_on_spark.controller.commands.expiry import expire
+from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
 from tests.unit.service.controlled import World
 
@@ -14,7 +15,7 @@ def world():
 
 def runs(world):
     """Return the runs of another process."""
-    return ProducerRuns(world.metadata(), timeout_ms=1000)
+    return ProducerRuns(world.metadata(), world.clock, timeout_ms=1000)
 
 
 def test_the_first_run_has_epoch_0_and_each_later_one_the_next(world):
@@ -91,3 +92,54 @@ def test_a_writer_has_a_text_for_a_name(transactional_id):
 
 def test_without_a_producer_there_is_no_run(world):
     assert runs(world).begin(None, None, None) is None
+
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def expire_all(world):
+    metadata = world.metadata()
+    metadata.submit(lambda image: expire(image, world.clock.now_ms()), timeout_ms=1000)
+
+
+def test_a_run_renews_its_id_when_half_of_its_time_is_over(world):
+    mine = runs(world)
+    mine.begin("p", None, 1)
+    offset = world.image.offset
+
+    mine.begin("p", None, 2)
+    assert world.image.offset == offset
+    world.clock.advance(DAY_MS // 2)
+    assert mine.begin("p", None, 3).producer_epoch == 0
+
+    assert world.image.offset == offset + 1
+    assert world.image.producers == {"p": 0}
+    world.clock.advance(DAY_MS - 1)
+    expire_all(world)
+    assert world.image.producers == {"p": 0}
+
+
+def test_a_run_whose_id_has_expired_is_refused_once_and_the_next_begins_above_all_that_have(world):
+    """A retry of what it appended before would be appended a second time."""
+    mine = runs(world)
+    runs(world).begin("q", 5, 1)
+    mine.begin("p", None, 1)
+    world.clock.advance(DAY_MS + 1)
+    expire_all(world)
+    mine._metadata.catch_up()
+
+    with pytest.raises(UnknownProducerIdError, match="then begin another run"):
+        mine.begin("p", None, 1)
+
+    assert mine.begin("p", None, 2).producer_epoch == 6
+
+
+def test_an_epoch_that_is_given_must_be_above_those_that_have_expired(world):
+    """Else an older run of an id that has expired could come back unknown."""
+    runs(world).begin("q", 5, 1)
+    world.clock.advance(DAY_MS + 1)
+    expire_all(world)
+
+    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6, or none"):
+        runs(world).begin("q", 5, 2)
+    assert runs(world).begin("q", 6, 2).producer_epoch == 6

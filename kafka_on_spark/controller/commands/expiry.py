@@ -1,0 +1,72 @@
+"""Expiry: producer ids that no run renews, and groups' offsets that nobody saves again, go.
+
+Each is a decision in the metadata log, with its cause. So all processes agree on which producers
+are known, and a retry of one that has expired is refused, never appended a second time. Clocks say
+only when to decide. Writers under a transactional id have no sequences, and stay.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.log.batch import WRITER_PREFIX
+from kafka_on_spark.log.producers import RegisteredProducers
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import OffsetCommitRecord, Record, RemoveProducerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What a decision has removed: producer ids, and offsets of groups."""
+
+    producers: int = 0
+    offsets: int = 0
+
+
+def expire(image: MetadataImage, now_ms: int) -> ControllerResult[Expired]:
+    """Decide which producer ids and which groups' offsets have expired by `now_ms`."""
+    settings = image.settings()
+    producers = _producers(image, now_ms - settings.integer("producer.id.expiration.ms"))
+    minutes = settings.integer("offsets.retention.minutes")
+    offsets = _offsets(image, now_ms - minutes * 60_000, minutes)
+    return ControllerResult([*producers, *offsets], Expired(len(producers), len(offsets)))
+
+
+def _producers(image: MetadataImage, since_ms: int) -> list[Record]:
+    return [
+        RemoveProducerRecord(
+            producer_id=producer_id,
+            producer_epoch=image.producers[producer_id],
+            cause=f"producer {producer_id!r}: not renewed within producer.id.expiration.ms",
+        )
+        for producer_id, at_ms in image.producer_times.items()
+        if at_ms < since_ms and not producer_id.startswith(WRITER_PREFIX)
+    ]
+
+
+def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
+    return [
+        OffsetCommitRecord(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=None,
+            leader_epoch=None,
+            cause=f"group {group!r} left {image.name_of(key)}: nothing saved for {minutes:,}"
+            " minutes (offsets.retention.minutes)",
+        )
+        for (group, key), position in image.groups.items()
+        if position.saved_at_ms < since_ms
+    ]
+
+
+def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
+    """Return whether a run should renew its id now: half of the time is over."""
+    half_ms = image.settings().integer("producer.id.expiration.ms") // 2
+    return now_ms - image.producer_times.get(producer_id, now_ms) >= half_ms
+
+
+def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
+    """Return which producer ids have not expired; None: none ever has."""
+    if image.expired_epoch < 0:
+        return None
+    return RegisteredProducers(ids=frozenset(image.producers), expired_epoch=image.expired_epoch)

@@ -1,0 +1,119 @@
+"""What expires, when, and with which cause."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.controller.commands.expiry import expire, needs_renewal, registered_producers
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    OffsetCommitRecord,
+    ProducerRecord,
+    RemoveProducerRecord,
+    Stamp,
+)
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+
+DAY_MS = 24 * 3600 * 1000
+WEEK_MS = 7 * DAY_MS
+NOW_MS = 10 * WEEK_MS
+
+
+def replayed(image, *records, at_ms=NOW_MS):
+    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=at_ms), records=records)
+    return image.replay(batch)
+
+
+def run(producer_id, epoch=0, **fields):
+    return ProducerRecord(producer_id=producer_id, producer_epoch=epoch, **fields)
+
+
+def saved(offset, group="g"):
+    return OffsetCommitRecord(
+        group=group, topic_id=TOPIC_ID, partition=0, offset=offset, leader_epoch=None
+    )
+
+
+# fmt: off
+TIMES = [  # since the last renewal   expires   is to be renewed
+    pytest.param(0,             False, False, id="just now"),
+    pytest.param(DAY_MS // 2,   False, True,  id="half of the time"),
+    pytest.param(DAY_MS,        False, True,  id="all of it"),
+    pytest.param(DAY_MS + 1,    True,  True,  id="longer"),
+    pytest.param(-DAY_MS,       False, False, id="by a clock that is ahead"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("age_ms, is_expired, is_due", TIMES)
+def test_a_producer_id_expires_unless_it_is_renewed(age_ms, is_expired, is_due):
+    image = replayed(MetadataImage(), run("p", 3), at_ms=NOW_MS - age_ms)
+
+    result = expire(image, NOW_MS)
+
+    assert needs_renewal(image, "p", NOW_MS) is is_due
+    assert result.response.producers == len(result.records) == is_expired
+    if is_expired:
+        [record] = result.records
+        assert (record.producer_id, record.producer_epoch) == ("p", 3)
+        assert record.cause == "producer 'p': not renewed within producer.id.expiration.ms"
+
+
+def test_a_renewal_counts_from_the_time_that_it_names():
+    image = replayed(MetadataImage(), run("p"), at_ms=0)
+    image = replayed(image, run("p", renewed_at_ms=NOW_MS - 5), at_ms=0)
+
+    assert not expire(image, NOW_MS).records
+    assert image.producers == {"p": 0}
+
+
+def test_writers_under_a_transactional_id_stay():
+    image = replayed(MetadataImage(), run("transaction/t"), at_ms=0)
+
+    assert not expire(image, NOW_MS).records
+
+
+@pytest.mark.parametrize("age_ms, is_expired", [(WEEK_MS, False), (WEEK_MS + 1, True)])
+def test_a_groups_offset_expires_with_its_cause(age_ms, is_expired):
+    image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - age_ms)
+
+    result = expire(image, NOW_MS)
+
+    assert result.response.offsets == len(result.records) == is_expired
+    if is_expired:
+        [record] = result.records
+        assert record.cause == (
+            f"group 'g' left {TOPIC}-0: nothing saved for 10,080 minutes"
+            " (offsets.retention.minutes)"
+        )
+        assert replayed(image, record).groups == {}
+
+
+def test_settings_say_how_long():
+    image = replace(
+        image_of(partition("1 2 3", hw=9)),
+        configs={"producer.id.expiration.ms": "1000", "offsets.retention.minutes": "1"},
+    )
+    image = replayed(image, run("p"), saved(5), at_ms=NOW_MS - 1001)
+
+    assert [type(each) for each in expire(image, NOW_MS).records] == [RemoveProducerRecord]
+    assert len(expire(image, NOW_MS + 60_000).records) == 2
+
+
+def test_a_snapshot_keeps_the_times_and_the_epochs_of_those_that_have_expired():
+    image = image_of(partition("1 2 3", hw=9))
+    image = replayed(image, run("p", 3), run("q", 7), saved(5), at_ms=5)
+    image = replayed(image, RemoveProducerRecord(producer_id="q", producer_epoch=7), at_ms=9)
+
+    rebuilt = replayed(MetadataImage(), *snapshot_records(image), at_ms=NOW_MS)
+
+    assert rebuilt.producer_times == image.producer_times == {"p": 5}
+    assert rebuilt.expired_epoch == image.expired_epoch == 7
+    [position] = rebuilt.groups.values()
+    assert position.saved_at_ms == 5
+    assert registered_producers(rebuilt).ids == {"p"}
+    assert registered_producers(MetadataImage()) is None
+    assert PartitionKey(TOPIC_ID, 0) == next(iter(rebuilt.groups))[1]
