@@ -1,0 +1,52 @@
+"""Producer ids and groups' offsets that expire, on real roots."""
+
+import pytest
+
+from kafka_on_spark.errors import UnknownProducerIdError
+from kafka_on_spark.inspect.changes import changes
+from tests.cluster.disks import records, values_of
+
+
+@pytest.fixture
+def topic(cluster):
+    """A topic; ids and offsets expire when a controller looks."""
+    name = "expiring"
+    cluster.create_topic(name, partitions=1)
+    yield name
+    cluster.alter_cluster_configs(
+        {"producer.id.expiration.ms": None, "offsets.retention.minutes": None}
+    )
+    cluster.delete_topic(name)
+
+
+def test_an_append_of_a_run_whose_id_has_expired_is_refused_and_another_run_goes_on(cluster, topic):
+    cluster.append(topic, records(b"a"), producer_id="p", sequence=0)
+    taken = cluster.image.producers["p"]
+    cluster.run_controller()
+    assert "p" in cluster.image.producers
+
+    cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
+    before = cluster.image
+    cluster.run_controller()
+
+    assert "p" not in cluster.image.producers
+    assert cluster.image.expired_epoch >= taken
+    assert "expired" in str(changes(before, cluster.image))
+    cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
+    with pytest.raises(UnknownProducerIdError):
+        cluster.append(topic, records(b"a"), producer_id="p", sequence=0)
+    assert cluster.append(topic, records(b"a"), producer_id="p", sequence=0).is_duplicate
+    cluster.append(topic, records(b"b"), producer_id="p", sequence=1)
+    assert cluster.image.producers["p"] > taken
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_producer_goes_on_after_its_id_has_expired(cluster, topic):
+    with cluster.producer(linger_ms=0) as producer:
+        producer.send(topic, None, b"a").result()
+        cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
+        cluster.run_controller()
+        cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
+        producer.send(topic, None, b"b").result()
+
+    assert values_of(cluster, topic) == [b"a", b"b"]
