@@ -230,14 +230,18 @@ def forged(seed: int) -> Plan:
 
 def retained(seed: int) -> Plan:
     """Return a plan in which records are deleted for their age and size, leaders change meanwhile,
-    and the clocks of processes or those of disks are wrong, but not both."""
+    and the clocks of processes or those of disks are wrong, but not both.
+
+    All clients have producers: an append without one is known by its files alone, and is made again
+    if an unknown commit of it was deleted before it is looked for.
+    """
     rng = random.Random(f"retained/{seed}")
     rare = {"kill": 0.004, "freeze": 0.01, "second driver": 0.004, "rot": 0.001, "wipe": 0.001}
     wrong = rng.choice([{}, {"clock jump": 0.02}, {"root clock jump": 0.02}])
     plan = Plan(
         seed=seed,
         partitions=rng.choice([1, 2]),
-        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(2, 3))),
+        clients=tuple(f"p{number}" for number in range(rng.randint(2, 3))),
         steps=rng.choice([800, 1500]),
         call_faults=rng.choice(
             [{}, {"slow": 0.02}, {"delayed": 0.03, "lost": 0.02, "stale": 0.03}]
