@@ -107,14 +107,13 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
-_NO_COMPACTION: Final = "compact: each record needs a key; nothing is compacted in this version"
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _HOUR_MS: Final = 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
-    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NO_COMPACTION),
+    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True),
     # Kafka's default is a minute, which is all that a query over a view has here: Spark does not
     # plan it again. An hour at most: for two hours a table remembers when it removed a file.
     "file.delete.delay.ms": Setting("3600000", _integer(0, _HOUR_MS), True),
@@ -148,7 +147,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         only=("producer", "zstd"),
         reason="segments are Parquet files, and their columns are compressed by zstd",
     ),
-    "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True, _NOT_ENFORCED),
+    "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True),
     "flush.ms": Setting(
         str(_LONG_MAX),
         _integer(0),
@@ -159,11 +158,11 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "index.interval.bytes": Setting(
         "4096", _integer(0, _INT_MAX), True, only=("4096",), reason=_NO_INDEX
     ),
-    "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True, _NOT_ENFORCED),
+    "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True),
     "message.timestamp.after.max.ms": Setting("3600000", _integer(0), True),
     "message.timestamp.before.max.ms": Setting(str(_LONG_MAX), _integer(0), True),
-    "min.cleanable.dirty.ratio": Setting("0.5", _ratio, True, _NOT_ENFORCED),
-    "min.compaction.lag.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
+    "min.cleanable.dirty.ratio": Setting("0.5", _ratio, True),
+    "min.compaction.lag.ms": Setting("0", _integer(0), True),
     "preallocate": Setting(
         "false", _boolean, True, only=("false",), reason="segments are written whole, never grown"
     ),
@@ -190,6 +189,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "replica.fetch.max.bytes": Setting("1048576", _integer(0, _INT_MAX)),
     "replica.lag.time.max.ms": Setting("30000", _integer(1)),
     "replica.lag.max.bytes": Setting("-1", _integer(-1)),
+    # How often a process looks at a compacted partition for what is due, and the memory that a task
+    # takes for the keys of one; a log with more keys is compacted in several rounds.
+    "log.cleaner.backoff.ms": Setting("15000", _integer(0)),
+    "log.cleaner.dedupe.buffer.size": Setting("134217728", _integer(1024 * 1024)),
     # How often a process looks at a partition for what retention deletes.
     "log.retention.check.interval.ms": Setting("300000", _integer(1)),
     # Bytes a second, of all tasks of a job together; the default is no limit.

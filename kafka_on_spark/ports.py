@@ -189,6 +189,54 @@ class ReplicaFolders(Protocol):
         ...
 
 
+class LastOffsets(Protocol):
+    """The last offset of each key in a range of a log."""
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        ...
+
+
+class Compactor(Protocol):
+    """Reads the keys of a replica's segments, and rewrites segments without what goes."""
+
+    def last_offsets(
+        self,
+        address: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> LastOffsets:
+        """Return the last offset of each key in ``[start_offset, end_offset)``, of `parts`.
+
+        Raises:
+            CorruptLogError: A file is missing or damaged.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def without_stale(
+        self,
+        address: ReplicaAddress,
+        parts: Sequence[LogPart],
+        last: LastOffsets,
+        *,
+        compacted_below: Offset,
+        tombstones_below: Offset,
+        leader_epoch: LeaderEpoch,
+    ) -> MergedSegment | None:
+        """Write neighbours as one segment without the records that go; None: none goes.
+
+        Below `compacted_below` those go that `last` has a later offset for, those without a key,
+        and tombstones below `tombstones_below`. The file is durable, under a new name of
+        `leader_epoch`, and was read back.
+
+        Raises: as `last_offsets`.
+        """
+        ...
+
+
 class MetadataLog(Protocol):
     """An ordered log of metadata batches with compare-and-append."""
 

@@ -28,6 +28,7 @@ class Upkeep:
     ) -> ReplicationReport:
         report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
         self._services.retention.run_share(topics)
+        self._services.compaction.run_share(topics)
         self._services.upkeep.run_share(topics)
         return report
 
@@ -41,9 +42,13 @@ class Upkeep:
         services.metadata.check_open()
         # What is deleted need not be merged before.
         retained = services.retention.run_all(topics, is_dry_run=is_dry_run)
+        if not is_dry_run:
+            services.compaction.run_all(topics)
         done = services.upkeep.run_all(
             topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
         )
+        if not is_dry_run:
+            services.compaction.run_all(topics)  # from now on tombstones are about to go
         return UpkeepReport(rows=retained).plus(done)
 
     def fsck(self, deep: bool) -> FsckReport:

@@ -271,28 +271,6 @@ def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
     return state.batches[place - 1].chain_digest if place else state.chain_before
 
 
-def set_compaction(
-    state: ReplicaState, progress: CompactionProgress, *, leader_epoch: LeaderEpoch
-) -> LogChange | None:
-    """Decide to write how far a replica is compacted, where no segment changes; None: it says so.
-
-    `progress` follows from that of `state`.
-
-    Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
-    """
-    check_fence(state, leader_epoch)
-    if progress == state.compaction:
-        return None
-    return LogChange(
-        operation="compact",
-        log_start_offset=state.log_start_offset,
-        log_end_offset=state.log_end_offset,
-        leader_epoch=state.leader_epoch,
-        compaction=progress,
-    )
-
-
 def check_new_names(
     state: ReplicaState, segments: Sequence[Segment], *, leader_epoch: LeaderEpoch
 ) -> None:

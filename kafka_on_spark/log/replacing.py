@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.operations import check_fence, check_new_names
 from kafka_on_spark.log.producer_state import entries_without
@@ -79,4 +80,26 @@ def replace_neighbours(
         leader_epoch=state.leader_epoch,
         merged=merged,
         producers=entries_without(state, inputs, registered),
+    )
+
+
+def set_compaction(
+    state: ReplicaState, progress: CompactionProgress, *, leader_epoch: LeaderEpoch
+) -> LogChange | None:
+    """Decide to write how far a replica is compacted, where no segment changes; None: it says so.
+
+    `progress` follows from that of `state`.
+
+    Raises:
+        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
+    """
+    check_fence(state, leader_epoch)
+    if progress == state.compaction:
+        return None
+    return LogChange(
+        operation="compact",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        compaction=progress,
     )

@@ -58,3 +58,17 @@ def test_a_table_needs_a_session_and_a_name_that_sql_takes(opened):
         opened.cluster.table("prices")
     with pytest.raises(InvalidRequestError, match="can't be named 'not a name'"):
         opened.opened[1].changes("prices", 1, name="not a name")
+
+
+def test_a_compacted_topic_is_the_same_table(opened):
+    cluster = opened.opened[1]
+    cluster.create_topic("compacted", replication_factor=3, configs={"cleanup.policy": "compact"})
+    for value in ("1", "2", "3"):
+        cluster.append("compacted", [("a", value), ("b", value)])
+    cluster.append("compacted", [("b", None)])
+    before = rows(cluster.table("compacted"))
+
+    cluster.maintain("compacted")
+
+    assert rows(cluster.table("compacted")) == before == {"a": "3"}
+    assert cluster.view("compacted").count() == 2

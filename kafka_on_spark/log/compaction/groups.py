@@ -46,7 +46,8 @@ def next_group(
         (place for place, each in enumerate(extents) if each.end_offset > progress.compacted_to),
         None,
     )
-    if first is None or extents[first].base_offset >= progress.round_below:
+    is_done = progress.compacted_to >= progress.round_below
+    if first is None or is_done or extents[first].base_offset >= progress.round_below:
         return None
     begin, size_bytes, end = extents[first], extents[first].size_bytes, first + 1
     for each in extents[end:]:

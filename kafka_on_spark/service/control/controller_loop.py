@@ -26,6 +26,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.removing_replicas import CheckControls
@@ -123,6 +124,7 @@ class ControllerLoop:
         run_commands: RunFetches = lambda orders: [],
         retention: Retention | None = None,
         expiry: Expiry | None = None,
+        compaction: CompactionPasses | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -137,6 +139,7 @@ class ControllerLoop:
         self._maintain = maintain
         self._retention = retention
         self._expiry = expiry
+        self._compaction = compaction
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
         self._tally = _Tally()
@@ -246,6 +249,8 @@ class ControllerLoop:
             self._tally.records_deleted += retained.deleted_records
         if self._expiry is not None:
             self._expiry.run(self._metadata.image, self._submit)
+        if self._compaction is not None:
+            self._compaction.run(submit=self._submit)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
         self._maintain()

@@ -9,6 +9,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_replica
+from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.merging import merge_replica
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
@@ -47,6 +48,7 @@ def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
 WORKS: Final[tuple[tuple[str, Work], ...]] = (
     ("log start", apply_log_start),
     ("merge", merge_replica),
+    ("compact", compact_replica),
     ("clean", clean_replica),
     ("log", clean_delta_log),
 )

@@ -15,7 +15,7 @@ from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkEr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaFolders, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, Compactor, ReplicaFolders, ReplicaStore, SegmentStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +165,14 @@ class UpkeepPorts:
         replicas: Opens replicas' tables.
         segments: Moves segments.
         folders: Lists and deletes files.
+        compactor: Reads keys, and rewrites segments without what compaction removes.
         clock: The clock of the machine that works.
     """
 
     replicas: ReplicaStore
     segments: SegmentStore
     folders: ReplicaFolders
+    compactor: Compactor
     clock: Clock
 
 

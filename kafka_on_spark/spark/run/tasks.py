@@ -12,6 +12,11 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.compact.replica_looks import (
+    CompactionLook,
+    CompactionLookOrder,
+    run_compaction_look,
+)
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
@@ -39,6 +44,7 @@ from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, ru
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
@@ -81,6 +87,7 @@ def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
         replicas=replica_store(options),
         segments=FileSegmentStore(options),
         folders=FileReplicaFolders(options),
+        compactor=FileCompactor(options),
         clock=SystemClock(),
     )
     return run_upkeep(order, ports)
@@ -103,6 +110,15 @@ def look_task(order: LookOrder, options: StorageOptions) -> LookResult:
         return root_now_ms(address.root, address.directory_id, options)
 
     return run_look(order, replica_store(options), now_ms)
+
+
+def compaction_look_task(order: CompactionLookOrder, options: StorageOptions) -> CompactionLook:
+    """Say what of one partition may be compacted, and how far its replicas are."""
+
+    def now_ms(address: ReplicaAddress) -> int:
+        return root_now_ms(address.root, address.directory_id, options)
+
+    return run_compaction_look(order, replica_store(options), now_ms)
 
 
 def inspect_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:

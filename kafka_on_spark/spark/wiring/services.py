@@ -28,6 +28,7 @@ from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
+from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
@@ -51,7 +52,12 @@ from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.spark.wiring.upkeep import expiry_of, replica_upkeep, retention_of
+from kafka_on_spark.spark.wiring.upkeep import (
+    compaction_of,
+    expiry_of,
+    replica_upkeep,
+    retention_of,
+)
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -103,6 +109,7 @@ class Services:
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
         retention: Deletes what is too old or too much, a share in each pass and round.
+        compaction: Decides how far topics are compacted, in each pass and round.
     """
 
     options: StorageOptions
@@ -122,6 +129,7 @@ class Services:
     upkeep: ReplicaUpkeep
     lost_inspector: LostReplicaInspector
     retention: Retention
+    compaction: CompactionPasses
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
@@ -205,6 +213,7 @@ class Services:
             upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
             retention=retention_of(metadata, clock, tasks, timeout_ms=timeout_ms),
+            compaction=compaction_of(metadata, clock, tasks, timeout_ms=timeout_ms),
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,
@@ -280,6 +289,7 @@ class Services:
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=self.retention if dry_run is None else None,
             expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
+            compaction=self.compaction if dry_run is None else None,
         )
 
     @property

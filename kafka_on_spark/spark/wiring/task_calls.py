@@ -10,6 +10,7 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.ports import TaskRunner
+from kafka_on_spark.service.compact.replica_looks import CompactionLook, CompactionLookOrder
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
@@ -21,6 +22,7 @@ from kafka_on_spark.service.replicate.inspecting_lost import InspectLostOrder, I
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
 from kafka_on_spark.spark.run.tasks import (
+    compaction_look_task,
     create_replica_task,
     fetch_task,
     inspect_lost_task,
@@ -119,6 +121,13 @@ class TaskCalls:
     def look_at_leaders(self, orders: Sequence[LookOrder]) -> list[LookResult]:
         """Say what retention may delete of leaders' logs."""
         look = partial(look_task, options=self.options)
+        if len(orders) <= LOCAL_LOOKS_MAX:
+            return self.in_threads(look, orders)
+        return self.runner.run(look, orders)
+
+    def look_at_replicas(self, orders: Sequence[CompactionLookOrder]) -> list[CompactionLook]:
+        """Say what of partitions may be compacted, and how far their replicas are."""
+        look = partial(compaction_look_task, options=self.options)
         if len(orders) <= LOCAL_LOOKS_MAX:
             return self.in_threads(look, orders)
         return self.runner.run(look, orders)

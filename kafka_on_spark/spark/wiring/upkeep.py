@@ -1,4 +1,4 @@
-"""Wires retention and the upkeep of replicas to their tasks, and to a hint at how far it is."""
+"""Wires retention, compaction and upkeep to their tasks, and to a hint at how far it is."""
 
 import random
 from contextlib import suppress
@@ -6,6 +6,7 @@ from contextlib import suppress
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import ListOrder
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
@@ -49,6 +50,15 @@ def whole_roots(image: MetadataImage) -> list[ListOrder]:
         for each in image.brokers.values()
         if each.is_online
     ]
+
+
+def compaction_of(
+    metadata: MetadataService, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
+) -> CompactionPasses:
+    """Return the decisions of compaction of this process."""
+    return CompactionPasses(
+        metadata, clock, run_looks=tasks.look_at_replicas, timeout_ms=timeout_ms
+    )
 
 
 def retention_of(

@@ -80,7 +80,7 @@ def content_of(records: pa.Table, base_offset: int) -> Content:
     """Return what the records of a segment's file amount to."""
     content = Content()
     for each in records.to_batches(BATCH_ROWS):
-        content = content.plus(_typed(each), base_offset)
+        content = content.plus(typed(each), base_offset)
     return content
 
 
@@ -271,7 +271,7 @@ def put_merged(
     content = Content()
     try:
         for records in segment_batches(target, merged.segment, options, COLUMNS, BATCH_ROWS):
-            content = content.plus(_typed(records), merged.base_offset)
+            content = content.plus(typed(records), merged.base_offset)
     except CorruptLogError as error:
         raise KafkaStorageError(f"a file just written is damaged: {error.message}") from error
     if content != file.content:
@@ -318,14 +318,14 @@ class _Read:
             content = Content()
             for base_offset, segment, path, data in files:
                 for records in self._decoded(segment, path, data):
-                    typed = _typed(records, part.common_timestamp_us)
+                    whole = typed(records, part.common_timestamp_us)
                     if isinstance(part, MergedSegment):
-                        content = content.plus(typed, base_offset)
+                        content = content.plus(whole, base_offset)
                     wanted = between_deltas(
-                        typed, self._start - base_offset, self._end - base_offset
+                        whole, self._start - base_offset, self._end - base_offset
                     )
                     if wanted.num_rows:
-                        yield _moved(wanted, base_offset - self._start)
+                        yield moved(wanted, base_offset - self._start)
             self._finish(part, content, files[0][3])
 
     def _decoded(self, segment: Segment, path: str, data: bytes) -> Iterator[pa.RecordBatch]:
@@ -357,7 +357,7 @@ class _Read:
             raise CorruptLogError("a cut at an offset where no batch ended", offset=self._end)
 
 
-def _typed(records: pa.RecordBatch, common_timestamp_us: int | None = None) -> pa.RecordBatch:
+def typed(records: pa.RecordBatch, common_timestamp_us: int | None = None) -> pa.RecordBatch:
     """Return records as SEGMENT_SCHEMA has them, with the timestamp that they have in common."""
     columns = [records.column(name).cast(SEGMENT_SCHEMA.field(name).type) for name in COLUMNS]
     if common_timestamp_us is not None:
@@ -366,7 +366,7 @@ def _typed(records: pa.RecordBatch, common_timestamp_us: int | None = None) -> p
     return pa.RecordBatch.from_arrays(columns, schema=SEGMENT_SCHEMA)
 
 
-def _moved(records: pa.RecordBatch, by: int) -> pa.RecordBatch:
+def moved(records: pa.RecordBatch, by: int) -> pa.RecordBatch:
     """Return records with `by` added to their offset_delta."""
     deltas = pc.add(records.column(0).cast(pa.int64()), by).cast(pa.int32())
     return records.set_column(0, SEGMENT_SCHEMA.field(0), deltas)

@@ -68,6 +68,7 @@ GROUPS = [  # segments           C   done   places
     pytest.param("0:2 0:2a",      20,  0,   [0],       id="of-one-kind-of-time"),
     pytest.param("0:2 0:2 0:2",   15,  0,   [0, 1],    id="with-the-one-that-the-target-is-in"),
     pytest.param("0:2 0:2",       20, 20,   None,      id="all-done"),
+    pytest.param("0:2 0:2",       15, 15,   None,      id="all-done-inside-a-segment"),
     pytest.param("",               0,  0,   None,      id="empty"),
 ]
 # fmt: on

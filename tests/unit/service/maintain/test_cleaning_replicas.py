@@ -44,7 +44,11 @@ class Cleaned(Rounds):
     def clean(self, **fields):
         order = replace(plan_upkeep(self.metadata.image, self.keys)[0], **fields)
         ports = UpkeepPorts(
-            replicas=self.replicas, segments=self.segments, folders=self.folders, clock=self.clock
+            replicas=self.replicas,
+            segments=self.segments,
+            folders=self.folders,
+            compactor=None,
+            clock=self.clock,
         )
         return clean_replica(order, ports, Allowance(order, self.clock))
 

@@ -42,7 +42,11 @@ class Merging(Rounds):
     def merge(self, broker_id=1, *, order=None, **fields):
         order = order or self.order(broker_id, **fields)
         ports = UpkeepPorts(
-            replicas=self.replicas, segments=self.segments, folders=self.folders, clock=self.clock
+            compactor=None,
+            replicas=self.replicas,
+            segments=self.segments,
+            folders=self.folders,
+            clock=self.clock,
         )
         return merge_replica(order, ports, Allowance(order, self.clock))
 

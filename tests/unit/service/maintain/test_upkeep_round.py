@@ -68,6 +68,7 @@ class Worked(Rounds):
             replicas=self.replicas,
             segments=self.segments,
             folders=MemoryReplicaFolders(self.roots),
+            compactor=None,
             clock=self.clock,
         )
 

@@ -1,0 +1,166 @@
+"""Passes over compacted topics: a bounded number of looks, and one commit of what is decided.
+
+What a process remembers of its looks is its own and costs looks if it is lost; nothing rests on it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.partitions.compaction import CompactionReport, compact, is_compacted
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.compact.replica_looks import (
+    CompactionLookOrder,
+    RunCompactionLooks,
+    may_be_due,
+    plan_compaction_look,
+)
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
+
+log = logging.getLogger(__name__)
+
+LOOKS_AT_ONCE: Final = 32
+"""Partitions that are looked at together, and at least in a pass."""
+
+LOOK_MS_MAX: Final = 1000
+"""For how long a pass goes on with further looks."""
+
+Decision = Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
+SubmitCompaction = Callable[[Decision], list[PartitionKey]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPassReport:
+    """What one pass did.
+
+    Attributes:
+        looked_at: How many partitions were looked at.
+        decided: Those that are compacted further from now on.
+        is_done: Nothing was left for the next pass.
+    """
+
+    looked_at: int = 0
+    decided: tuple[PartitionKey, ...] = ()
+    is_done: bool = True
+
+
+class CompactionPasses:
+    """Decisions of compaction as one process makes them; `run_looks` runs the tasks."""
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        run_looks: RunCompactionLooks,
+        timeout_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._run_looks = run_looks
+        self._timeout_ms = timeout_ms
+        self._looked_at_ms: dict[PartitionKey, int] = {}
+
+    def run(
+        self,
+        topics: Scope = None,
+        *,
+        is_all: bool = False,
+        submit: SubmitCompaction | None = None,
+    ) -> CompactionPassReport:
+        """Look at compacted partitions, of `topics` or of all, and decide what is due.
+
+        `is_all`: look at each, however long that takes, and also if it was looked at just now.
+        `submit`: commits under a controller's epoch.
+
+        Raises: as `MetadataDecider.submit`.
+        """
+        image = self._metadata.image
+        orders = self._due(image, topics, is_all)
+        began_ms = self._clock.monotonic_ms()
+        reports: list[CompactionReport] = []
+        done = 0
+        while done < len(orders):
+            is_over = self._clock.monotonic_ms() - began_ms >= LOOK_MS_MAX
+            if done and is_over and not is_all:
+                break
+            reports += self._look(image, orders[done : done + LOOKS_AT_ONCE])
+            done = min(done + LOOKS_AT_ONCE, len(orders))
+        decided = self._decide(reports, submit)
+        return CompactionPassReport(
+            looked_at=done, decided=tuple(decided), is_done=done == len(orders)
+        )
+
+    def run_share(self, topics: str | Iterable[str] | None = None) -> CompactionPassReport:
+        """Make a pass over topics, one topic, or all. It never fails its caller."""
+        try:
+            return self.run(scope_of(self._metadata.image, topics))
+        except KafkaOnSparkError as error:
+            log.warning("compaction is left to the next round: %s", error)
+            return CompactionPassReport(is_done=False)
+
+    def run_all(self, topics: str | Iterable[str] | None = None) -> CompactionPassReport:
+        """Look at every partition of topics, one topic, or all, and decide what is due.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+            And as `MetadataDecider.submit`.
+        """
+        return self.run(scope_of(self._metadata.catch_up(), topics), is_all=True)
+
+    def _due(self, image: MetadataImage, topics: Scope, is_all: bool) -> list[CompactionLookOrder]:
+        """Return the looks that are due, those first that were looked at longest ago."""
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        backoff_ms = image.settings().integer("log.cleaner.backoff.ms")
+        keys = [
+            PartitionKey(topic.topic_id, number)
+            for topic in image.topics.values()
+            if (topics is None or topic.topic_id in topics)
+            and is_compacted(image.settings(topic.topic_id))
+            for number, partition in topic.partitions.items()
+            if may_be_due(partition)
+        ]
+        if len(self._looked_at_ms) > 2 * len(keys):  # some topics were deleted, or are idle
+            self._looked_at_ms = {
+                key: at_ms for key, at_ms in self._looked_at_ms.items() if key in set(keys)
+            }
+        last = {key: self._looked_at_ms.get(key, now_ms - backoff_ms) for key in keys}
+        due = [key for key in keys if is_all or now_ms - last[key] >= backoff_ms]
+        orders = []
+        for key in sorted(due, key=last.__getitem__):
+            partition = image.partition(key)
+            assert partition is not None, "it is of this image"
+            orders.append(plan_compaction_look(image, key, partition, wall_ms))
+        return orders
+
+    def _look(
+        self, image: MetadataImage, orders: Sequence[CompactionLookOrder]
+    ) -> list[CompactionReport]:
+        looks = self._run_looks(orders)
+        for order, look in zip(orders, looks, strict=True):
+            self._looked_at_ms[order.key] = self._clock.monotonic_ms()
+            if look.error is not None:
+                log.info("no compaction of %s: %s", image.name_of(order.key), look.error)
+        return [look.report for look in looks if look.report is not None]
+
+    def _decide(
+        self, reports: Sequence[CompactionReport], submit: SubmitCompaction | None
+    ) -> list[PartitionKey]:
+        """Commit what the reports lead to, on the image of the commit."""
+
+        def decide(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
+            records = [each for report in reports if (each := compact(image, report)) is not None]
+            return ControllerResult(records, [record.key for record in records])
+
+        if not decide(self._metadata.image).records:
+            return []
+        if submit is None:
+            return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return submit(decide)

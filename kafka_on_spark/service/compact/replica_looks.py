@@ -1,0 +1,135 @@
+"""A look at one partition's tables for a decision of compaction. A task, one partition each.
+
+Only a leader that is fenced at the leadership of the order, and that proves to have all that is
+committed, says what is dirty. Replicas that can't be read are left out of the report.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.partitions.compaction import CompactionReport, ReplicaProgress
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.compaction.dirt import AppendedRange, Dirt, dirt_of
+from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.replica.replica_operations import check_complete
+
+RootNow = Callable[[ReplicaAddress], int]
+"""Returns the time of a replica's root, ms. Raises KafkaStorageError if it does not answer."""
+
+_NO_LAG: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionLookOrder:
+    """A partition, its replicas that were created, and the time of the process that decides.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration in the image that the look was planned on.
+        addresses: Its replicas, the leader's first.
+        min_lag_ms: min.compaction.lag.ms.
+        now_ms: The process's wall clock.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    addresses: tuple[ReplicaAddress, ...]
+    min_lag_ms: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionLook:
+    """What was seen; without a report: why nothing was."""
+
+    report: CompactionReport | None = None
+    error: str | None = None
+
+
+RunCompactionLooks = Callable[[Sequence[CompactionLookOrder]], list[CompactionLook]]
+"""Runs looks, and returns one for each order, in order."""
+
+
+def plan_compaction_look(
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, now_ms: int
+) -> CompactionLookOrder:
+    """Return the order to look at the replicas of `partition`, which has a leader."""
+    leader = partition.leader
+    assert leader is not None
+    others = [
+        each
+        for each in partition.replicas
+        if each != leader and partition.is_created(each) and image.is_eligible(each)
+    ]
+    return CompactionLookOrder(
+        key=key,
+        partition=partition,
+        addresses=tuple(address_of(image, key, partition, each) for each in (leader, *others)),
+        min_lag_ms=image.settings(key.topic_id).integer("min.compaction.lag.ms"),
+        now_ms=now_ms,
+    )
+
+
+def run_compaction_look(
+    order: CompactionLookOrder, replicas: ReplicaStore, root_now_ms: RootNow
+) -> CompactionLook:
+    """Look at a partition's tables; return a report for the decision, or why there is none."""
+    partition = order.partition
+    try:
+        leader = replicas.open(order.addresses[0]).load()
+        check_leader_epoch(leader.leader_epoch, partition.leader_epoch)
+        check_complete(leader, partition)
+        now_ms = min(order.now_ms, root_now_ms(order.addresses[0]))
+    except KafkaOnSparkError as error:
+        return CompactionLook(error=error.message)
+    seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
+    for address in order.addresses[1:]:
+        try:
+            seen[address.broker_id] = _progress(address, replicas.open(address).load())
+        except KafkaOnSparkError:
+            continue  # a member that is not seen holds the decision up; others do not
+    report = CompactionReport(
+        key=order.key,
+        leader_epoch=partition.leader_epoch,
+        dirt=_dirt(leader, order, now_ms),
+        replicas=seen,
+        now_ms=now_ms,
+    )
+    return CompactionLook(report=report)
+
+
+def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
+    return ReplicaProgress(address.replica_uuid, state.log_end_offset, state.compaction)
+
+
+def _dirt(leader: ReplicaState, order: CompactionLookOrder, now_ms: int) -> Dirt:
+    partition = order.partition
+    ranges = [
+        AppendedRange(each.base_offset, each.end_offset, each.size_bytes, each.appended_at_ms)
+        for each in leader.batches
+    ]
+    return dirt_of(
+        ranges,
+        log_start_offset=partition.log_start_offset,
+        compacted_below=partition.compaction.compacted_below,
+        stable_below=partition.high_watermark,
+        # Without a lag no clock is asked.
+        appended_before_ms=now_ms - order.min_lag_ms + 1 if order.min_lag_ms else _NO_LAG,
+    )
+
+
+def may_be_due(partition: PartitionRegistration) -> bool:
+    """Return whether a look can lead to a decision: there is a leader, and something to compact."""
+    leader: BrokerId | None = partition.leader
+    return (
+        leader is not None
+        and partition.is_created(leader)
+        and partition.compaction.tombstones_below < partition.high_watermark
+    )

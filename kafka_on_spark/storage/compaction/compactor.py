@@ -1,0 +1,162 @@
+"""Adapts files on a root to the Compactor port: reads keys, and rewrites neighbouring segments."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+from kafka_on_spark.ports import LastOffsets
+from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.compaction.key_map import KeyMap
+from kafka_on_spark.storage.replicas.merged_files import (
+    BATCH_ROWS,
+    COLUMNS,
+    MergedFile,
+    encode_merged,
+    moved,
+    put_merged,
+    read_borders,
+    typed,
+)
+from kafka_on_spark.storage.replicas.segments import segment_batches
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+_KEYS: Final = ("offset_delta", "key")
+_KEYS_AND_VALUES: Final = ("offset_delta", "key", "value")
+
+
+class FileCompactor:
+    """A Compactor on a replica's folder."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def last_offsets(
+        self,
+        address: ReplicaAddress,
+        parts: Iterable[LogPart],
+        *,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> KeyMap:
+        """Return the last offset of each key in ``[start_offset, end_offset)``."""
+        keys = KeyMap()
+        for part in parts:
+            for _, records, offsets in self._read(address, part, _KEYS):
+                wanted = (offsets >= start_offset) & (offsets < end_offset)
+                column = records.column("key")
+                if not wanted.all():
+                    column, offsets = column.filter(pa.array(wanted)), offsets[wanted]
+                keys.add(column, offsets)
+        return keys
+
+    def without_stale(
+        self,
+        address: ReplicaAddress,
+        parts: Sequence[LogPart],
+        last: LastOffsets,
+        *,
+        compacted_below: Offset,
+        tombstones_below: Offset,
+        leader_epoch: LeaderEpoch,
+    ) -> MergedSegment | None:
+        """Write `parts` as one segment without the records that go; None: none goes."""
+        assert isinstance(last, KeyMap), "as last_offsets returns it"
+        kept = partial(
+            _kept, last=last, compacted_below=compacted_below, tombstones_below=tombstones_below
+        )
+        if not any(self._loses(address, part, kept, tombstones_below) for part in parts):
+            return None
+        base_offset = parts[0].base_offset
+        borders = self._borders(address, parts[-1], compacted_below)
+        file = encode_merged(self._remaining(address, parts, kept), base_offset, borders)
+        merged = _merged(parts, file, leader_epoch)
+        within(address.root, lambda: put_merged(address, merged, file, self._options))
+        return merged
+
+    def _loses(
+        self, address: ReplicaAddress, part: LogPart, kept: Any, tombstones_below: Offset
+    ) -> bool:
+        columns = _KEYS_AND_VALUES if part.base_offset < tombstones_below else _KEYS
+        batches = self._read(address, part, columns)
+        return any(not kept(records, offsets).all() for _, records, offsets in batches)
+
+    def _remaining(
+        self, address: ReplicaAddress, parts: Sequence[LogPart], kept: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records that stay; their offset_delta counts from the first part's base."""
+        for part in parts:
+            for base_offset, records, offsets in self._read(address, part, COLUMNS):
+                mask = kept(records, offsets)
+                if mask.any():
+                    stays = typed(records.filter(pa.array(mask)), part.common_timestamp_us)
+                    yield moved(stays, base_offset - parts[0].base_offset)
+
+    def _read(
+        self, address: ReplicaAddress, part: LogPart, columns: Sequence[str]
+    ) -> Iterator[tuple[Offset, pa.RecordBatch, npt.NDArray[np.int64]]]:
+        """Yield a part's records, checked, with their file's base offset and their offsets."""
+        for segment, base_offset, _ in part.ranges():
+            for records in segment_batches(address, segment, self._options, columns, BATCH_ROWS):
+                deltas = records.column("offset_delta").to_numpy(zero_copy_only=False)
+                yield base_offset, records, base_offset + deltas.astype(np.int64)
+
+    def _borders(
+        self, address: ReplicaAddress, last: LogPart, compacted_below: Offset
+    ) -> list[Border]:
+        """Return the borders that remain: those from which on all records stay."""
+        if last.end_offset <= compacted_below:
+            return []
+        if isinstance(last, Batch):
+            ends = zip(last.ranges(), last.chain_digests, strict=True)
+            found = [Border(end_offset, digest) for (_, _, end_offset), digest in ends]
+        else:
+            found = list(read_borders(address, last, self._options))
+        return [each for each in found if each.offset >= compacted_below]
+
+
+def _kept(
+    records: pa.RecordBatch,
+    offsets: npt.NDArray[np.int64],
+    *,
+    last: KeyMap,
+    compacted_below: Offset,
+    tombstones_below: Offset,
+) -> npt.NDArray[np.bool_]:
+    """Return which records stay: see `log.compaction.kept`, which says the same of a whole log."""
+    above = offsets >= compacted_below
+    if above.all():
+        return above
+    keys = records.column("key")
+    stays = keys.is_valid().to_numpy(zero_copy_only=False) & (offsets >= last.last_offsets(keys))
+    if (offsets < tombstones_below).any():
+        is_tombstone = records.column("value").is_null().to_numpy(zero_copy_only=False)
+        stays &= ~(is_tombstone & (offsets < tombstones_below))
+    kept: npt.NDArray[np.bool_] = above | stays
+    return kept
+
+
+def _merged(parts: Sequence[LogPart], file: MergedFile, leader_epoch: LeaderEpoch) -> MergedSegment:
+    first, last = parts[0], parts[-1]
+    segments = [segment for part in parts for segment in part.segments]
+    span = (
+        min(segment.timestamp_min_us for segment in segments),
+        max(segment.timestamp_max_us for segment in segments),
+    )
+    return MergedSegment(
+        base_offset=first.base_offset,
+        end_offset=last.end_offset,
+        leader_epoch=first.leader_epoch,
+        appended_at_ms=max(part.appended_at_ms for part in parts),
+        segment=file.segment(leader_epoch, empty_us=span),
+        content_digest=file.content.digest,
+        chain_digest=last.chain_digest,
+        has_append_time=first.has_append_time,
+    )
