@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_on_spark.controller.partitions import log_start
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import retention
+from kafka_on_spark.log import operations, retention
 from kafka_on_spark.service.replica import log_starts
 from kafka_on_spark.service.retain import leader_looks
 from tests.simulation.mutants.protocol_mutants import Mutant
@@ -13,6 +13,10 @@ from tests.simulation.mutants.protocol_mutants import Mutant
 
 def _yes(*arguments: Any, **named: Any) -> bool:
     return True
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
 
 
 def _own(now_ms: int, root_ms: int) -> int:
@@ -65,6 +69,11 @@ RETENTION_MUTANTS = [
         "a disk's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _root_s),),
         seed=4,
+    ),
+    Mutant(
+        "what is known of producers outlives the headers that retention takes",
+        ((operations, "entries_without", _nothing),),
+        seed=5,
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",

@@ -7,9 +7,12 @@ import pytest
 
 from kafka_on_spark.errors import OutOfOrderSequenceError, UnknownProducerIdError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.log.operations import adopt, advance_log_start, append
 from kafka_on_spark.log.producer_state import AppendedBefore, entries_without, fence_producer
 from kafka_on_spark.log.producers import (
+    ProducerEntry,
     RegisteredProducers,
     not_above,
     producers_file_name,
@@ -193,3 +196,46 @@ def _after(state, step, place, stands, sequence):
             del stands[known]
     change = adopt(state, leader_epoch=epoch, truncate_to=Offset(max(end - 1, 0)), floor=Offset(0))
     return state.apply(change), sequence
+
+
+# fmt: off
+MUTANTS = [  # what is patched with what: the history test must see each
+    pytest.param(((operations, "not_above", lambda entries, end: entries),),       id="a cut leaves what it cut off known"),
+    pytest.param(((ProducerEntry, "with_append", lambda self, epoch, new: self),), id="what goes is not entered"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("patches", MUTANTS)
+def test_a_missing_rule_is_seen_in_some_small_history(monkeypatch, patches):
+    for owner, name, instead in patches:
+        monkeypatch.setattr(owner, name, instead)
+
+    with pytest.raises(AssertionError):
+        test_after_every_small_history_a_retry_stands_once_or_is_refused()
+
+
+def test_without_its_rule_an_entry_above_the_end_is_taken_for_a_duplicate(monkeypatch):
+    """As of a follower that has its leader's entries, and leads before it has caught up."""
+    state = log("0:ab", producers={"p": entry(5, base=9)})
+    with pytest.raises(UnknownProducerIdError):
+        sent(state, 5)
+
+    monkeypatch.setattr(ProducerEntry, "not_above", lambda self, end: self)
+    assert isinstance(sent(state, 5), AppendedBefore)
+
+
+def test_a_follower_that_starts_anew_keeps_its_leaders_producers_and_its_own_that_hold():
+    leader = log("0:abcd", stamps={"a": stamp(3), "b": stamp(8, producer="q")})
+    follower = log("0:a", producers={"fenced": entry(epoch=4), "lost": entry(6, base=5)})
+    leader = leader.apply(advance_log_start(leader, Offset(3)))
+
+    change = follow(follower, leader, leader_epoch=0, floor=Offset(0))
+
+    assert change.operation == "truncate_fully_and_start_at"
+    assert change.producers == {
+        "fenced": entry(epoch=4),
+        "lost": entry(unknown_to=6),
+        "p": entry(3),
+        "q": entry(8, base=1),
+    }
