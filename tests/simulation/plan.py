@@ -237,7 +237,7 @@ def retained(seed: int) -> Plan:
     """
     rng = random.Random(f"retained/{seed}")
     rare = {"kill": 0.004, "freeze": 0.01, "second driver": 0.004, "rot": 0.001, "wipe": 0.001}
-    wrong = rng.choice([{}, {"clock jump": 0.02}, {"root clock jump": 0.02}])
+    wrong = rng.choice([{}, {"clock jump": 0.05}, {"root clock jump": 0.05}])
     plan = Plan(
         seed=seed,
         partitions=rng.choice([1, 2]),
