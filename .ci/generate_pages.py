@@ -100,7 +100,7 @@ def _allowed(setting: Setting) -> str:
         words = str(error)
     else:
         raise AssertionError("a setting that takes everything")
-    return words if setting.note is None else f"{words} ({setting.note})"
+    return words
 
 
 def _cell(text: str) -> str:

@@ -24,10 +24,9 @@ class Setting:
     """One setting.
 
     Attributes:
-        default: Kafka's default, except where `note` says why not.
+        default: Kafka's default, except where a comment says why not.
         parse: Turns the text into a value, or raises ValueError saying what is allowed.
         is_topic_setting: A topic may override it.
-        note: What this version does not do with it; None if it has its full effect.
         only: The values with effect here, of those that Kafka allows; empty: all.
         reason: Why other values can't have one.
     """
@@ -35,7 +34,6 @@ class Setting:
     default: str
     parse: Callable[[str], Value]
     is_topic_setting: bool = False
-    note: str | None = None
     only: tuple[str, ...] = ()
     reason: str = ""
 
@@ -106,7 +104,6 @@ def _replica_list(text: str) -> str:
     return text
 
 
-_NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _HOUR_MS: Final = 60 * 60 * 1000

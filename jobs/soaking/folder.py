@@ -1,12 +1,12 @@
 """The folder of one run: what lies where, its cluster, and the names that all processes share."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.config import SETTINGS
 
 HOME: Final = Path(__file__).resolve().parents[2]
 BROKERS: Final = (1, 2, 3, 4)
@@ -22,15 +22,15 @@ COMPACTED: Final = {
     "min.cleanable.dirty.ratio": 0.3,
     "delete.retention.ms": RETENTION_MS,
 }
+TOPICS: Final[Mapping[str, Mapping[str, object]]] = {
+    EVENTS: DELETED,
+    COPIES: DELETED,
+    TABLE: COMPACTED,
+}
 
 
 class SoakError(Exception):
     """The run can't begin; the text says why and what to do, in a sentence."""
-
-
-def is_enforced(setting: str) -> bool:
-    """Return whether a setting has its full effect in this version."""
-    return getattr(SETTINGS[setting], "note", None) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class SoakFolder:
         """Create the cluster and its topics."""
         brokers = dict(zip(BROKERS, self.roots, strict=True))
         with Cluster.create(self.metadata_root, brokers, configs=CLUSTER_CONFIGS) as cluster:
-            for topic, configs in topics().items():
+            for topic, configs in TOPICS.items():
                 cluster.create_topic(
                     topic, partitions=PARTITIONS, replication_factor=3, configs=configs
                 )
@@ -127,25 +127,3 @@ class Sizes(NamedTuple):
     data_bytes: int
     data_files: int
     commits_max: int
-
-
-def topics() -> dict[str, dict[str, object]]:
-    """Return the topics of a run and their settings: those that this version enforces."""
-    deleted = dict(DELETED) if is_enforced("retention.ms") else {}
-    found: dict[str, dict[str, object]] = {EVENTS: dict(deleted), COPIES: dict(deleted)}
-    if is_enforced("min.cleanable.dirty.ratio"):
-        found[TABLE] = dict(COMPACTED)
-    return found
-
-
-def left_out() -> list[str]:
-    """Return what this version does not do and this run therefore leaves out, in sentences."""
-    words = []
-    if not is_enforced("retention.ms"):
-        words.append(
-            "retention is not enforced in this version: all records stay, so bytes and files are"
-            " printed and not judged"
-        )
-    if not is_enforced("min.cleanable.dirty.ratio"):
-        words.append("compaction is not enforced in this version: there is no compacted table")
-    return words

@@ -40,9 +40,6 @@ class SoakReport:
         tenths: What was seen in each tenth.
         findings: What is wrong, in sentences: a record, a table, a client.
         errors: What clients met and tried again; for people.
-        left_out: What this version does not do, in sentences.
-        sizes_are_judged: Bytes and files on the roots must not grow: those of data in any run, and
-            all of them in a long one.
         times_are_judged: Calls must not take longer; else that is printed only.
     """
 
@@ -50,8 +47,6 @@ class SoakReport:
     tenths: Sequence[Tenth]
     findings: Sequence[str]
     errors: Sequence[str]
-    left_out: Sequence[str]
-    sizes_are_judged: bool
     times_are_judged: bool = True
 
     @property
@@ -61,10 +56,8 @@ class SoakReport:
         calls = CALLS if self.times_are_judged else ()
         names = [name_of(call) for call in calls for name_of in (p50_of, p99_of)]
         names += [name_of(kind) for kind in kinds for name_of in (rss, descriptors)]
-        if self.sizes_are_judged:
-            names += [DATA_BYTES, DATA_FILES]
-            names += [BYTES, FILES] if self.minutes >= LONG_RUN_MINUTES else []
-        return names
+        names += [DATA_BYTES, DATA_FILES]
+        return names + ([BYTES, FILES] if self.minutes >= LONG_RUN_MINUTES else [])
 
     @property
     def wrong(self) -> list[str]:
@@ -92,8 +85,7 @@ class SoakReport:
             values = (each.values.get(name) for each in self.tenths)
             cells = (f"{'-' if value is None else f'{value:,.1f}':>10}" for value in values)
             lines.append(name.ljust(width) + "".join(cells))
-        lines += ["", *self.left_out]
-        lines += [f"met and tried again: {each}" for each in self.errors[:ERRORS_SHOWN]]
+        lines += ["", *(f"met and tried again: {each}" for each in self.errors[:ERRORS_SHOWN])]
         lines += [f"GREW: {each.sentence}" for each in self.growths]
         lines += [f"WRONG: {each}" for each in self.wrong]
         lines.append(
@@ -112,5 +104,4 @@ class SoakReport:
             "growths": [each.sentence for each in self.growths],
             "findings": self.wrong,
             "errors": list(self.errors),
-            "left_out": list(self.left_out),
         }

@@ -15,11 +15,8 @@ from jobs.soaking.folder import (
     COPIES,
     EVENTS,
     HOME,
-    TABLE,
+    TOPICS,
     SoakFolder,
-    is_enforced,
-    left_out,
-    topics,
 )
 from jobs.soaking.notes import read_notes
 from jobs.soaking.report import SoakReport
@@ -134,8 +131,6 @@ def run(
 ) -> SoakReport:
     """Run for `minutes` after a warm-up; return what was seen and found."""
     folder.make_cluster()
-    for sentence in left_out():
-        say(sentence)
     run_s = 60 * minutes
     findings: list[str] = []
     with _clients(folder) as clients:
@@ -156,8 +151,6 @@ def run(
         tenths=tuple(tenths_of(samples, latencies, run_s)),
         findings=tuple(findings),
         errors=tuple(errors),
-        left_out=tuple(left_out()),
-        sizes_are_judged=is_enforced("retention.ms"),
         times_are_judged=times_are_judged,
     )
 
@@ -167,8 +160,7 @@ def _clients(folder: SoakFolder) -> Iterator[Clients]:
     clients = Clients(folder)
     try:
         for name in ROLES:
-            if ROLES[name] != "table" or TABLE in topics():
-                clients.start(name)
+            clients.start(name)
         yield clients
     finally:
         clients.end()
@@ -234,7 +226,7 @@ def _judge(folder: SoakFolder, notes: list[tuple[str, dict[str, Any]]], say: Say
     with Cluster.open(folder.metadata_root) as cluster:
         cluster.replicate(is_sweep=True)
         say("the records are compared with what was acknowledged")
-        found += check(cluster, notes, topics())
+        found += check(cluster, notes, TOPICS)
         say("fsck")
         found += [f"fsck: {each}" for each in cluster.fsck().findings]
     return found

@@ -253,7 +253,7 @@ class Cluster:
         self._requests.alter_cluster_configs(configs)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """Return a topic's partitions, its settings, and which settings are not enforced.
+        """Return a topic's partitions and its settings.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.

@@ -20,7 +20,6 @@ def test_topic_is_created_as_asked_and_described(call, cluster):
     assert described["configs"] == {"min.insync.replicas": "2", "retention.ms": "5"}
     assert [each["replicas"] for each in described["partitions"]] == [[1, 2, 3], [2, 3, 4]]
     assert [each["leader"] for each in described["partitions"]] == [1, 2]
-    assert described["notes"] == []
 
 
 def test_description_for_people_has_a_line_for_the_topic_and_one_a_partition(call, new_topic):

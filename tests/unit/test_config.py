@@ -150,15 +150,6 @@ def test_a_value_that_can_not_be_obeyed_is_refused_with_the_reason(name, value, 
     assert f"setting {name!r} can't be" in str(caught.value)
 
 
-LATER = {"retention", "cleanup", "segment", "compaction", "cleanable", "producer"}
-
-
-def test_only_settings_of_retention_compaction_and_merging_are_taken_and_not_obeyed():
-    noted = [name for name, each in SETTINGS.items() if each.note is not None]
-
-    assert all(LATER.intersection(name.split(".")) for name in noted), noted
-
-
 THROTTLES = ("leader.replication.throttled", "follower.replication.throttled")
 
 
@@ -167,7 +158,7 @@ def test_each_setting_that_takes_any_value_of_kafkas_is_read_somewhere():
     package = Path(config.__file__).parent
     files = [each for each in package.rglob("*.py") if each.name != "config.py"]
     code = "\n".join(each.read_text(encoding="utf-8") for each in files)
-    taken = [name for name, each in SETTINGS.items() if not each.only and each.note is None]
+    taken = [name for name, each in SETTINGS.items() if not each.only]
 
     unread = [name for name in taken if f'"{name}"' not in code and not name.startswith(THROTTLES)]
 

@@ -160,7 +160,6 @@ def setting_rows(
             "name": name,
             "value": own.get(name, image.configs.get(name, setting.default)),
             "source": source if is_inherited else "cluster" if topic is None else "topic",
-            "note": setting.note,
         }
 
 

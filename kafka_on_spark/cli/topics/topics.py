@@ -34,7 +34,6 @@ from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionEr
 from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.describe.descriptions import describe
 
 FILTERS: Final[Mapping[str, PartitionState]] = {
     "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
@@ -363,14 +362,12 @@ def _partition_row(
 def _topic_as_dict(
     image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
 ) -> dict[str, Any]:
-    described = describe(image, topic.name)
     return {
         "topic": topic.name,
         "topic_id": topic.topic_id,
         "partition_count": len(topic.partitions),
         "replication_factor": _replication_factor(topic),
         "configs": dict(topic.configs),
-        "notes": list(described.notes),
         "partitions": list(partition_rows(image, topic, wanted)),
     }
 

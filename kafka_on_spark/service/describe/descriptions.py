@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
@@ -44,14 +43,12 @@ class TopicDescription:
         topic_id: Its id.
         partitions: In order.
         configs: The settings that it has of its own.
-        notes: The settings that this version does not enforce, each with a sentence.
     """
 
     name: str
     topic_id: TopicId
     partitions: tuple[PartitionDescription, ...]
     configs: Mapping[str, str]
-    notes: tuple[str, ...]
 
 
 def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
@@ -87,11 +84,6 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
             for number, partition in sorted(topic.partitions.items())
         ),
         configs=dict(topic.configs),
-        notes=tuple(
-            f"{setting}: {SETTINGS[setting].note}"
-            for setting in topic.configs
-            if SETTINGS[setting].note is not None
-        ),
     )
 
 

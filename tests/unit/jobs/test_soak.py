@@ -78,7 +78,7 @@ def test_each_tenth_is_held_against_the_second(name, values, expected):
 
 
 def report(values, **fields):
-    given = {"findings": (), "errors": (), "left_out": (), "sizes_are_judged": True}
+    given = {"findings": (), "errors": ()}
     given["minutes"] = 1.0
     return SoakReport(tenths=[Tenth(values, {})] * 10, **(given | fields))
 
@@ -96,13 +96,6 @@ def test_finding_or_a_missing_series_ends_with_1():
     assert report(whole(), findings=("a record is gone",)).exit_code == 1
     assert report(whole() | {"files of data": 0.0}, errors=("tried again",)).exit_code == 0
     assert report({"files": 1.0}).exit_code == 1
-
-
-def test_sizes_are_not_judged_where_nothing_is_deleted():
-    values = {name: 1.0 for name in whole() if " of data" not in name}
-
-    assert report(values).exit_code == 1
-    assert report(values, sizes_are_judged=False).exit_code == 0
 
 
 def test_all_files_are_judged_in_a_long_run_and_commits_in_each():
