@@ -66,6 +66,7 @@ class CompactionPasses:
         self._run_looks = run_looks
         self._timeout_ms = timeout_ms
         self._looked_at_ms: dict[PartitionKey, int] = {}
+        self._all_looked_at_ms: int | None = None
 
     def run(
         self,
@@ -82,8 +83,12 @@ class CompactionPasses:
         Raises: as `MetadataDecider.submit`.
         """
         image = self._metadata.image
-        orders = self._due(image, topics, is_all)
         began_ms = self._clock.monotonic_ms()
+        backoff_ms = image.settings().integer("log.cleaner.backoff.ms")
+        last_ms = self._all_looked_at_ms
+        if not is_all and last_ms is not None and began_ms - last_ms < backoff_ms:
+            return CompactionPassReport()  # ten thousand topics are not asked in each pass
+        orders = self._due(image, topics, is_all)
         reports: list[CompactionReport] = []
         done = 0
         while done < len(orders):
@@ -92,6 +97,8 @@ class CompactionPasses:
                 break
             reports += self._look(image, orders[done : done + LOOKS_AT_ONCE])
             done = min(done + LOOKS_AT_ONCE, len(orders))
+        if topics is None and done == len(orders):
+            self._all_looked_at_ms = began_ms
         decided = self._decide(reports, submit)
         return CompactionPassReport(
             looked_at=done, decided=tuple(decided), is_done=done == len(orders)
