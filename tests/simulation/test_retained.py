@@ -18,7 +18,7 @@ from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.scheduler import Violation
 
-SEEDS = 24
+SEEDS = 36
 CHUNK = 12
 MUTANT_SEEDS_MAX = 60
 
