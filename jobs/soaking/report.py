@@ -26,6 +26,10 @@ ERRORS_SHOWN = 10
 COMMITS_MAX = 1200
 """A table keeps 1,000 commits below its newest checkpoint, and one is written each 100 to 150."""
 
+SIZED_RUN_MINUTES = 20.0
+"""Upkeep comes to a partition once a minute (log.cleaner.interval.ms), and what it deletes goes at
+once: a tenth must have two of these for its median to say something of sizes."""
+
 LONG_RUN_MINUTES = 60.0
 """A table has all the commits that it keeps after about a thousand appends: in a shorter run these
 files still become more, so that bytes and files are judged without them."""
@@ -56,7 +60,7 @@ class SoakReport:
         calls = CALLS if self.times_are_judged else ()
         names = [name_of(call) for call in calls for name_of in (p50_of, p99_of)]
         names += [name_of(kind) for kind in kinds for name_of in (rss, descriptors)]
-        names += [DATA_BYTES, DATA_FILES]
+        names += [DATA_BYTES, DATA_FILES] if self.minutes >= SIZED_RUN_MINUTES else []
         return names + ([BYTES, FILES] if self.minutes >= LONG_RUN_MINUTES else [])
 
     @property
