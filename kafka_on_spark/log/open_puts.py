@@ -19,17 +19,21 @@ def find_put(state: ReplicaState, puts: Sequence[Batch]) -> Batch | None:
     `puts`: the commits of one append, each of which has succeeded or has an unknown outcome.
 
     Raises:
-        CommitOutcomeUnknownError: Nobody can tell, since compaction has dropped the borders there.
+        CommitOutcomeUnknownError: Nobody can tell, since compaction has dropped the borders there,
+            or retention the records.
     """
+    kept_from = state.batches[0].base_offset if state.batches else state.log_end_offset
     for each in puts:
         if state.chain_at(each.end_offset) == each.chain_digest:
             return each
     for each in puts:
         merged = state.merged_over(each.end_offset)
-        if merged is not None and not merged.borders:
+        is_compacted = merged is not None and not merged.borders
+        if is_compacted or each.end_offset < kept_from:
             raise CommitOutcomeUnknownError(
-                "the log was compacted where the append would stand, and does not tell any more"
-                " whether it does",
+                "the records where the append would stand were"
+                f" {'compacted' if is_compacted else 'deleted'} meanwhile: the log does not tell"
+                " any more whether it stood there",
                 end_offset=each.end_offset,
             )
     return None

@@ -8,6 +8,7 @@ from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.open_puts import find_put, unread_over
+from kafka_on_spark.log.operations import advance_log_start
 from tests.builders import log, with_merged
 
 PLAIN = log("0:aabbc")
@@ -50,3 +51,13 @@ def test_where_compaction_dropped_the_borders_nobody_can_tell():
         find_put(compacted, [FIRST])
     assert find_put(compacted, [LAST]) == LAST
     assert compacted.log_end_offset == Offset(5)
+
+
+def test_below_what_retention_left_nobody_can_tell():
+    """Put again, it would stand twice, and under a path that the table has removed."""
+    left = PLAIN.apply(advance_log_start(PLAIN, Offset(4)))
+
+    assert find_put(left, [SECOND]) == SECOND  # the digest before the first batch tells
+    assert find_put(left, [LAST]) == LAST
+    with pytest.raises(CommitOutcomeUnknownError, match="deleted"):
+        find_put(left, [FIRST])
