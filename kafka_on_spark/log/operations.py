@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kafka_on_spark.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
+    KafkaStorageError,
     OffsetOutOfRangeError,
     ReplicaLostError,
     UnexpectedOffsetError,
@@ -95,6 +96,7 @@ def append_fetched(
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
         CorruptLogError: The batches do not continue the log, or their chain does not.
+        KafkaStorageError: The log has one of their files already. It is no evidence against either.
     """
     check_fence(state, leader_epoch)
     assert batches
@@ -115,7 +117,12 @@ def append_fetched(
         producers = united(producers, leader_producers)
     adds = tuple(batch.named_under(leader_epoch) for batch in batches)
     files = [segment for batch in adds for segment in batch.segments]
-    check_new_names(state, files, leader_epoch=leader_epoch)
+    if not _are_new(state, files):
+        raise KafkaStorageError(
+            "the log has a file already that its leader's log names again: one of both took an"
+            " append twice",
+            end=state.log_end_offset,
+        )
     return LogChange(
         operation="append_fetched",
         log_start_offset=state.log_start_offset,
@@ -280,9 +287,13 @@ def check_new_names(
     the table removed it: a cleaner that is late then takes nothing that was added since (I26).
     """
     check_named_under(segments, leader_epoch)
+    ensure(_are_new(state, segments), segments)
+
+
+def _are_new(state: ReplicaState, segments: Sequence[Segment]) -> bool:
     new = {each.file_name for each in segments}
     names = (segment.file_name for batch in state.batches for segment in batch.segments)
-    ensure(new.isdisjoint(names), segments)
+    return new.isdisjoint(names)
 
 
 def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) -> None:
