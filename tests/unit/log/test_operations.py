@@ -8,6 +8,7 @@ import pytest
 from kafka_on_spark.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
+    KafkaStorageError,
     OffsetOutOfRangeError,
     ProducerFencedError,
     ReplicaLostError,
@@ -304,3 +305,14 @@ def test_a_fetched_batch_is_of_no_epoch_below_the_logs_last():
 
     with pytest.raises(CorruptLogError, match="do not continue the log"):
         operations.append_fetched(state, [older], leader_epoch=3)
+
+
+def test_a_leader_that_names_a_file_of_the_followers_log_again_is_no_assertion_and_no_evidence():
+    """What a table names is data: one took an append twice, and which one can't be told."""
+    state = log("0:a")
+    again = state.chained(batch("a", 1, epoch=0))
+
+    with pytest.raises(KafkaStorageError, match="took an append twice") as refused:
+        operations.append_fetched(state, [again], leader_epoch=0)
+
+    assert type(refused.value) is KafkaStorageError
