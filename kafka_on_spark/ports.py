@@ -52,6 +52,11 @@ class ReplicaLog(Protocol):
         """
         ...
 
+    @property
+    def producers_number(self) -> int:
+        """Number of the producer-state file of the state that was last loaded; 0: it has none."""
+        ...
+
     def maintain(self) -> None:
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...

@@ -248,6 +248,8 @@ class MemoryReplicaLog:
         ]
         assert not missing, f"a commit names files that are not there: {missing}"
 
+    producers_number = 0
+
     def maintain(self) -> None:
         """Nothing is due in memory."""
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 
 CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
@@ -87,7 +88,7 @@ class TableFiles:
         fence: Its fence; None: it has adopted no leadership.
         removed_at_ms: When it removed files, as far as its log still tells.
         producers: Number of the producer-state file that counts, and when that was written by the
-            root's clock; None: there is none.
+            root's clock; None: there is none, or it was not listed.
     """
 
     named: Collection[str]
@@ -105,6 +106,9 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
     """Return what becomes of a file that was listed before `table` was read."""
     if file.name in table.named:
         return Verdict(Fate.STAYS)
+    number = producers_file_number(file.name)
+    if number is not None:
+        return _judge_producers(number, table, times)
     epoch = epoch_in_name(file.name)
     if epoch is None or table.fence is None:
         return Verdict(Fate.STAYS)
@@ -118,6 +122,14 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
     if epoch == table.fence:
         return _after(times.left_ms(file.written_at_ms, times.append_ms), Fate.ORPHAN)
     return Verdict(Fate.STAYS)
+
+
+def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Verdict:
+    """Return what becomes of a producer-state file: a reader may have read the counter before the
+    file that counts was written."""
+    if table.producers is None or number >= table.producers[0]:
+        return Verdict(Fate.STAYS)
+    return _after(times.left_ms(table.producers[1], times.delete_delay_ms), Fate.GOES)
 
 
 def _after(wait_ms: int, fate: Fate) -> Verdict:

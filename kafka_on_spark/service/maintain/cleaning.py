@@ -18,6 +18,7 @@ from kafka_on_spark.log.cleaning import (
     files_of,
     judge,
 )
+from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
@@ -36,11 +37,16 @@ WHAT: Final = "files deleted"
 def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
     """Delete the files in a replica's folder that may go."""
     listed = ports.folders.names(order.address)  # before the table is read
-    state = ports.replicas.open(order.address).load()
-    unnamed = sorted(set(listed) - files_of(state))
+    replica = ports.replicas.open(order.address)
+    state = replica.load()
+    number = replica.producers_number
+    producers = producers_file_name(number) if number else None
+    unnamed = set(listed) - files_of(state) - {producers}
     if not unnamed:
         return NOTHING_DONE
-    return _Cleaning(order, ports, state, unnamed).run(allowance)
+    if producers in listed:
+        unnamed.add(producers)
+    return _Cleaning(order, ports, state, number, sorted(unnamed)).run(allowance)
 
 
 def clean_delta_log(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
@@ -55,7 +61,12 @@ class _Cleaning:
     """One cleaning of one folder that has files which the table does not name."""
 
     def __init__(
-        self, order: UpkeepOrder, ports: UpkeepPorts, state: ReplicaState, unnamed: Sequence[str]
+        self,
+        order: UpkeepOrder,
+        ports: UpkeepPorts,
+        state: ReplicaState,
+        producers_number: int,
+        unnamed: Sequence[str],
     ) -> None:
         self._order = order
         self._ports = ports
@@ -67,16 +78,25 @@ class _Cleaning:
             append_ms=order.settings.integer("delivery.timeout.ms"),
         )
         found = ports.folders.found(order.address, unnamed)
-        self._verdicts = [(file, self._judge(file, state)) for file in found]
+        times = {file.name: file.written_at_ms for file in found}
+        written_at_ms = times.get(producers_file_name(producers_number))
+        self._producers = None if written_at_ms is None else (producers_number, written_at_ms)
+        table = self._table(state)
+        self._verdicts = [(file, self._judge(file, table)) for file in found]
         # Of the current epoch only: an older fence follows by itself.
         is_current = state.leader_epoch == order.partition.leader_epoch
         orphans = self._of(Fate.ORPHAN) if is_current else []
         self._orphan_bytes = sum(file.size_bytes for file in orphans)
 
-    def _judge(self, file: FoundFile, state: ReplicaState) -> Verdict:
-        table = TableFiles(
-            named=files_of(state), fence=state.leader_epoch, removed_at_ms=self._removed_at_ms
+    def _table(self, state: ReplicaState) -> TableFiles:
+        return TableFiles(
+            named=files_of(state),
+            fence=state.leader_epoch,
+            removed_at_ms=self._removed_at_ms,
+            producers=self._producers,
         )
+
+    def _judge(self, file: FoundFile, table: TableFiles) -> Verdict:
         return judge(file, table, self._times)
 
     def run(self, allowance: Allowance) -> WorkDone:
@@ -109,7 +129,7 @@ class _Cleaning:
         for start in range(0, len(due), FILES_AT_ONCE):
             if allowance.is_time_over and start:
                 return
-            newest = self._replica.load()
+            newest = self._table(self._replica.load())
             part = due[start : start + FILES_AT_ONCE]
             part = [file for file in part if self._judge(file, newest).fate is Fate.GOES]
             for file in part:

@@ -144,6 +144,11 @@ class _DryRunLog:
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         return self._replicas.commit(self._address, state, change)
 
+    @property
+    def producers_number(self) -> int:
+        """It writes no file, and cleans none."""
+        return 0
+
     def maintain(self) -> None:
         """Nothing is due."""
 

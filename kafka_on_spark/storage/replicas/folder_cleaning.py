@@ -13,6 +13,7 @@ from kafka_on_spark.errors import ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
@@ -70,7 +71,7 @@ class FileReplicaFolders:
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
         """Delete files; one that is gone was deleted by another cleaner."""
         for name in names:
-            ensure(is_segment_name(name), name)
+            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
             self._delete(address, f"{replica_folder(address)}/{name}")
 
     def _delete(self, address: ReplicaAddress, path: str) -> None:

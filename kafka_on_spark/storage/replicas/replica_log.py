@@ -321,6 +321,11 @@ class DeltaReplicaLog:
             above=number,
         )
 
+    @property
+    def producers_number(self) -> int:
+        """Number of the producer-state file of the state that was last loaded; 0: it has none."""
+        return self._producers[0]
+
     def maintain(self) -> None:
         """Write a checkpoint if one is due."""
         if self._delta.may_need_checkpoint():  # no thread is asked after most commits

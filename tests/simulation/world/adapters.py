@@ -183,6 +183,8 @@ class SimulatedReplicaLog:
         table = self._world.disks.table(self._address)
         return known if table is None else table.state.version
 
+    producers_number = 0
+
     def maintain(self) -> None:
         """Nothing is due in memory."""
 

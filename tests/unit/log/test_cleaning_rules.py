@@ -12,6 +12,7 @@ from kafka_on_spark.log.cleaning import (
     TableFiles,
     judge,
 )
+from kafka_on_spark.log.producers import producers_file_name
 from tests.builders import segment
 
 NOW = 10**12
@@ -53,6 +54,24 @@ def test_what_becomes_of_a_segment(epoch, fence, is_named, removed_at_ms, writte
     files = table(fence, named=[file.name] if is_named else [], removed=removed)
 
     assert judge(file, files, TIMES).fate is fate
+
+
+# fmt: off
+PRODUCERS = [  # number, the file that counts, fate
+    pytest.param(3, (4, LONG_AGO), Fate.GOES,  id="below-the-one-that-counts"),
+    pytest.param(3, (4, NOW - 1),  Fate.WAITS, id="below-one-that-counts-just-now"),
+    pytest.param(4, (4, LONG_AGO), Fate.STAYS, id="the-one-that-counts"),
+    pytest.param(5, (4, LONG_AGO), Fate.STAYS, id="above-it"),
+    pytest.param(3, None,          Fate.STAYS, id="none-counts"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("number, counting, fate", PRODUCERS)
+def test_what_becomes_of_a_producer_state_file(number, counting, fate):
+    files = TableFiles(named=set(), fence=5, removed_at_ms={}, producers=counting)
+
+    assert judge(FoundFile(producers_file_name(number), 7, 0), files, TIMES).fate is fate
 
 
 @pytest.mark.parametrize(
