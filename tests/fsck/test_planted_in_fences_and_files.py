@@ -20,7 +20,24 @@ def test_i13_an_append_by_a_deposed_leader(life, leader):
     assert finding.sentence == (
         f"a batch was appended by leadership {epoch} to a table fenced at {epoch + 1}"
     )
-    assert report.invariants == {"I13"}
+    assert report.invariants == {"I13", "I26"}
+
+
+def test_i26_a_file_that_is_added_under_another_fence_than_in_its_name(life, leader):
+    epoch = leader.state.leader_epoch
+    batch = leader.batch(b"late", leader_epoch=epoch)
+    stale = batch.named_under(epoch + 1)
+    [old], [new] = batch.segments, stale.segments
+    (leader.folder / old.file_name).rename(leader.folder / new.file_name)
+    version = leader.append(stale)
+
+    report = life.fsck()
+
+    finding = found(report, "I26", leader, version=version)
+    assert finding.sentence == (
+        f"the file {new.file_name} is added by a commit of leadership {epoch}, and may be deleted by"
+        " a cleaner"
+    )
 
 
 def test_i13_an_append_before_the_table_was_fenced(life, leader):

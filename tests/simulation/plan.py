@@ -104,6 +104,8 @@ class Plan:
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
         retention_ms: retention.ms; None: nothing is deleted for its age or size.
         retention_bytes: retention.bytes; a record has 100.
+        tidiers: Processes that clean replicas' folders.
+        orphan_bytes: orphan.bytes.max.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
@@ -131,6 +133,8 @@ class Plan:
     commits_kept: int | None = None
     retention_ms: int | None = None
     retention_bytes: int = -1
+    tidiers: int = 0
+    orphan_bytes: int = 10**9
 
     @property
     def are_clocks_right(self) -> bool:
@@ -163,6 +167,33 @@ def uncontrolled(seed: int) -> Plan:
         lag_ms=rng.choice([1000, 30_000]),
         session_ms=rng.choice([200, 400]),
         is_uncontrolled=True,
+    )
+
+
+def tidied(seed: int) -> Plan:
+    """Return a plan of replicas' folders that are cleaned by processes which freeze and die at it,
+    while leaders change and records are deleted."""
+    rng = random.Random(f"tidied/{seed}")
+    rare = {"kill": 0.004, "second driver": 0.004, "offline": 0.01, "roll back": 0.01}
+    return Plan(
+        seed=seed,
+        partitions=rng.choice([1, 1, 2]),
+        min_isr=2,
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(1, 3))),
+        steps=rng.choice([800, 1500]),
+        call_faults=rng.choice([{}, {"slow": 0.02}, {"failed": 0.02, "stale": 0.03}]),
+        events={
+            "freeze": rng.choice([0.004, 0.02]),
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.6},
+        },
+        twin_chance=rng.choice([0.0, 0.3]),
+        lag_ms=rng.choice([60, 500, 2000]),
+        session_ms=rng.choice([40, 100, 300]),
+        retention_ms=rng.choice([None, 300]),
+        skew_ms=rng.choice([0, 3_600_000]),
+        sweep_ms=200,
+        tidiers=rng.choice([1, 2]),
+        orphan_bytes=rng.choice([0, 200, 10**9]),
     )
 
 

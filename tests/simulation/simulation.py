@@ -32,6 +32,7 @@ from tests.simulation.programs.clients import (
     Reader,
     Replicator,
     Stop,
+    Tidier,
     Values,
 )
 from tests.simulation.world.adapters import World
@@ -137,6 +138,7 @@ class Simulation:
             "file.delete.delay.ms": plan.delete_delay_ms,
             "replica.sweep.interval.ms": plan.sweep_ms,
             "replica.verdict.delay.ms": plan.verdict_ms,
+            "orphan.bytes.max": plan.orphan_bytes,
         }
         if plan.retention_ms is not None:
             settings["log.retention.check.interval.ms"] = 20
@@ -185,6 +187,8 @@ class Simulation:
             self._programs[f"controller{number}"] = (self._maker(Controller), 0)
         for number in range(1, self.plan.replicators + 1):
             self._programs[f"replicator{number}"] = (self._maker(Replicator), 0)
+        for number in range(1, self.plan.tidiers + 1):
+            self._programs[f"tidier{number}"] = (self._maker(Tidier), 0)
         self._programs["reader"] = (self._maker(Reader), 0)
         self._programs["admin"] = (self._maker(Admin), 0)
         for name in self._programs:

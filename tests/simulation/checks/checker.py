@@ -65,11 +65,16 @@ class Checker(History):
         invariants.chains_tell_logs_apart(self.ledger, key, before, change)
         invariants.truncation_floor(self.ledger, key, table, before, after)
         invariants.integrity(self.ledger, key, root, table, change)
+        invariants.added_once(key, table, change)
         partition = self.ledger.image.partition(key)
         if partition is not None and self._counts(partition, table):
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def on_unlink(self, root: Root, place: str, name: str) -> None:
+        """Check one file that a cleaner deleted."""
+        invariants.nothing_named_is_deleted(root, place, name)
 
     def _forget(self, key: PartitionKey, table: Table) -> None:
         """Let what a disk has lost be written again under the same epoch and offset."""

@@ -8,6 +8,7 @@ disk has lost commits is suspect: what it holds is no fault of the code, and it 
 from dataclasses import replace
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, Log, records_of, require
@@ -309,6 +310,31 @@ def integrity(
                 f"{key.partition} on {identity.broker_id}: {segment.file_name} is"
                 f" {files.get(segment.file_name)!r}",
             )
+
+
+def added_once(key: PartitionKey, table: Table, change: LogChange) -> None:
+    """I26: a path is added only under the fence in its name, and never again once it was removed."""
+    parts = (*change.adds, *(() if change.merged is None else (change.merged,)))
+    for segment in (each for part in parts for each in part.segments):
+        name = segment.file_name
+        where = f"{key.partition} on {table.identity.broker_id}: {name}"
+        require(
+            segment.epoch_in_name == change.leader_epoch,
+            "I26 added under its fence",
+            f"{where} is added under {change.leader_epoch}",
+        )
+        require(name not in table.removed, "I26 added once", f"{where} was removed before")
+
+
+def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:
+    """I26: no cleaner deletes a file that its table names."""
+    table = root.tables.get(place)
+    if table is not None and not table.is_suspect:
+        require(
+            name not in files_of(table.state),
+            "I26 nothing named is deleted",
+            f"{place} on {root.url}: {name}",
+        )
 
 
 def replicas_behind_the_log_start(

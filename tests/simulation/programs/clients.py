@@ -100,6 +100,17 @@ class Replicator(Program):
         self.driver.metadata.maintain()
 
 
+class Tidier(Program):
+    """Does all upkeep of replicas that is due, and comes again."""
+
+    def once(self) -> None:
+        report = self.driver.upkeep.run_all()
+        self.seen["folder cleaned"] += sum(row.kind == "clean" for row in report.rows)
+
+    def pause_ms(self) -> float:
+        return 5 + self.rng.random() * 50
+
+
 class RoundSeen:
     """What a round may say, by when replicas were really inspected."""
 

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -46,6 +47,7 @@ class Table:
         is_emptied: Its last commit file has no bytes.
         verified: Up to where its log is known to be what was committed.
         forgotten: What its disk had there and lost, each time, until the checker knows.
+        removed: The files that its commits have removed.
     """
 
     def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
@@ -55,6 +57,7 @@ class Table:
         self.is_emptied = False
         self.verified = 0
         self.forgotten: list[ReplicaState] = []
+        self.removed: set[str] = set()
 
     @property
     def state(self) -> ReplicaState:
@@ -147,6 +150,8 @@ class Observer(Protocol):
 
     def on_remove(self, place: str) -> None: ...
 
+    def on_unlink(self, root: Root, place: str, name: str) -> None: ...
+
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None: ...
@@ -202,6 +207,17 @@ class Disks:
         table.states.append(before.apply(change))
         if self.observer is not None:
             self.observer.on_commit(self.roots[address.root], table, before, change)
+        table.removed |= files_of(before) - files_of(table.state)
+        return True
+
+    def unlink(self, root: Root, place: str, name: str) -> bool:
+        """Delete one file; return whether it was there."""
+        files = root.files.get(place, {})
+        if name not in files:
+            return False
+        del files[name]
+        if self.observer is not None:
+            self.observer.on_unlink(root, place, name)
         return True
 
     def commit_nothing(self, address: ReplicaAddress, version: int) -> None:

@@ -70,6 +70,7 @@ from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.retaining import retention_of
 from tests.simulation.world.scheduler import Clock, Lock, Node, Threads
+from tests.simulation.world.tidying import upkeep_of
 
 TIMEOUT_MS = 8_000
 """delivery.timeout.ms of a simulated cluster."""
@@ -235,6 +236,7 @@ class Driver:
             random=node.rng.random,
             second_inspections=self.second_inspections,
         )
+        self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.appends = AppendService(
             self.metadata,

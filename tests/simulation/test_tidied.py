@@ -1,0 +1,63 @@
+"""Replicas' folders are cleaned by processes that freeze, die and come late; nothing named goes."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
+from tests.simulation.plan import tidied
+from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.test_simulation import failure_text
+
+SEEDS = 12
+CHUNK = 6
+MUTANT_SEEDS_MAX = 60
+
+SOMETIMES = (
+    "file cleaned",
+    "orphans seen",
+    "leader epoch raised where logs diverge",  # or over orphans: of these plans none diverges
+    "speculative twin",
+    "fault: freeze",
+    "fault: second driver",
+    "fault: kill",
+    "fault: roll back",
+    "election",
+    "commit: advance_log_start",
+)
+
+
+@cache
+def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
+    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(tidied(seed))
+        met.update(outcome.seen)
+        if outcome.violation is not None:
+            return outcome, met
+    return None, met
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_a_cleaner_that_freezes_dies_or_is_late_deletes_nothing_that_is_named(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+def test_every_event_that_a_plan_allows_happened():
+    met: Counter[str] = Counter()
+    for first in range(0, SEEDS, CHUNK):
+        met.update(outcomes(first)[1])
+
+    assert [name for name in SOMETIMES if not met[name]] == []
+
+
+@pytest.mark.parametrize("mutant", CLEANING_MUTANTS, ids=lambda mutant: mutant.rule)
+def test_a_missing_rule_is_seen(mutant):
+    with mutant.alive():
+        seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
+        violations = (simulate(tidied(seed)).violation for seed in seeds)
+        assert next(filter(None, violations), None) is not None

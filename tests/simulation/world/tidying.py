@@ -1,0 +1,90 @@
+"""Cleaning of replicas' folders in a simulated cluster: ports whose every call is a step, at which a
+cleaner may be frozen or killed.
+
+All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
+only the rules do. Source: storage/replicas/folder_cleaning.py.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from tests.simulation.world.adapters import FAILED, SimulatedSweepHints, World
+from tests.simulation.world.disks import Root, folder
+
+LATE_MS = 10**12
+
+
+class SimulatedReplicaFolders:
+    """ReplicaFolders of one process."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def _root(self, operation: str, address: ReplicaAddress) -> Root:
+        root = self._world.disks.roots[address.root]
+        if self._world.scheduler.call(operation, root) in FAILED:
+            raise KafkaStorageError("EIO")
+        root.check_reads()
+        return root
+
+    def names(self, address: ReplicaAddress) -> list[str]:
+        return sorted(self._root("list", address).files.get(folder(address), {}))
+
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        files = self._root("read", address).files.get(folder(address), {})
+        return [FoundFile(name, 100, 0) for name in names if name in files]
+
+    def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        self._root("read", address)
+        table = self._world.disks.table(address)
+        return {} if table is None else dict.fromkeys(table.removed, 0)
+
+    def now_ms(self, address: ReplicaAddress) -> int:
+        self._root("probe", address).check_directory(address)
+        return LATE_MS
+
+    def clean_log(self, address: ReplicaAddress) -> int:
+        return 0
+
+    def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        for name in names:
+            root = self._root("remove", address)
+            root.check_writes()
+            if self._world.disks.unlink(root, folder(address), name):
+                self._world.seen["file cleaned"] += 1
+
+
+def upkeep_task(worker: Any, order: UpkeepOrder) -> UpkeepResult:
+    """Do the upkeep of one replica."""
+    ports = UpkeepPorts(
+        replicas=worker.replicas,
+        segments=worker.segments,
+        folders=SimulatedReplicaFolders(worker.world),
+        clock=worker.clock,
+    )
+    result = run_upkeep(order, ports)
+    worker.world.seen["orphans seen"] += result.orphan_bytes > 0
+    return result
+
+
+def upkeep_of(driver: Any) -> ReplicaUpkeep:
+    """Return the upkeep of a driver."""
+    progress = SweepProgress(
+        driver.clock,
+        SimulatedSweepHints(driver.world),
+        random_below=driver.node.rng.randrange,
+        pace=UPKEEP,
+    )
+    return ReplicaUpkeep(
+        driver.metadata,
+        driver.clock,
+        progress=progress,
+        run_upkeep=lambda orders: driver.executors.run(upkeep_task, orders),
+    )
