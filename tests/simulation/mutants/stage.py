@@ -203,8 +203,11 @@ class Stage:
     def add(self, broker_id: int, batch: Batch, operation: str = "append_fetched") -> None:
         """Commit a batch to a table, with its files."""
         self.checker.ledger.invoked.update(int(each.digest) for each in batch.segments)
+        state = self.table(broker_id).state
+        if state.leader_epoch is not None:
+            batch = batch.named_under(state.leader_epoch)
         self.put(broker_id, batch)
-        batch = self.table(broker_id).state.chained(batch)
+        batch = state.chained(batch)
         self.commit(broker_id, operation, adds=(batch,), log_end_offset=batch.end_offset)
 
     def committed(self, *values: int) -> None:
