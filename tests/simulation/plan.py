@@ -174,7 +174,7 @@ def tidied(seed: int) -> Plan:
     """Return a plan of replicas' folders that are cleaned by processes which freeze and die at it,
     while leaders change and records are deleted."""
     rng = random.Random(f"tidied/{seed}")
-    rare = {"kill": 0.004, "second driver": 0.004, "offline": 0.01, "roll back": 0.01}
+    rare = {"kill": 0.004, "second driver": 0.004, "offline": 0.01, "roll back": 0.1}
     return Plan(
         seed=seed,
         partitions=rng.choice([1, 1, 2]),

@@ -1,4 +1,4 @@
-"""I25, I26: what one replica's log holds, and in which files, as its commits say.
+"""I25: what one replica's log holds, and in which files, as its commits say.
 
 Apart from the replay of commits: a merge moves batches into another file and changes nothing of the
 log. So a batch that is merged stays what it was, and replicas are compared by batches, whatever
@@ -13,7 +13,6 @@ from kafka_on_spark.audit.findings import FindingList
 from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.audit.trace import BatchLifetime
 from kafka_on_spark.ids import ChainDigest
-from kafka_on_spark.log.batch import epoch_in_name
 
 
 class LogContent:
@@ -90,7 +89,6 @@ class LogContent:
         released: Sequence[int],
         merged: Sequence[LoggedBatch],
         step: TableCommit,
-        fence: int | None,
     ) -> list[int]:
         """Return the numbers of batches that a commit moves into merged segments (I25).
 
@@ -108,7 +106,7 @@ class LogContent:
             if not inside:
                 continue
             batches = [self.active[number] for number in inside]
-            self._check_merged(segment, batches, step, fence)
+            self._check_merged(segment, batches, step)
             moved += inside
             if segment.record_count < sum(each.record_count for each in batches):
                 self._replace(inside, segment, step.version)
@@ -121,7 +119,6 @@ class LogContent:
         segment: LoggedBatch,
         inside: Sequence[LoggedBatch],
         step: TableCommit,
-        fence: int | None,
     ) -> None:
         first, last = inside[0], inside[-1]
         covered = (first.base_offset, last.end_offset, last.chain_digest)
@@ -140,14 +137,6 @@ class LogContent:
         if segment.record_count > sum(each.record_count for each in inside):
             sentence = "a merged segment has more records than went into it"
             self._add("I25", sentence, step, segment.base_offset)
-        if epoch_in_name(segment.paths[0]) != fence:
-            self._add(
-                "I26",
-                f"the file {segment.paths[0]} was added under the fence {fence}: its name is of"
-                " another leadership",
-                step,
-                segment.base_offset,
-            )
 
     def _replace(self, numbers: Sequence[int], segment: LoggedBatch, version: int) -> None:
         """Have a merged segment in the place of batches whose records went in part."""

@@ -24,6 +24,7 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
+from kafka_on_spark.audit.replicas.added_paths import AddedPaths
 from kafka_on_spark.audit.replicas.log_content import LogContent
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
@@ -70,6 +71,7 @@ class ReplicaReplay:
         self._counters = LogCounters()
         self._spans: list[EpochSpan] = []
         self._log = LogContent(self.findings)
+        self._paths = AddedPaths()
         self._producers = ProducerReplay(self.findings)
         self._is_chained = True
 
@@ -165,6 +167,8 @@ class ReplicaReplay:
         before, after = self._counters, self._counters.after(step.counters)
         self._counters = after
         self._check_counters(before, after)
+        for sentence in self._paths.follow(step.adds, step.removes, after.fence):
+            self._add("I26", sentence)
         removed, moved, batches = self._taken(step, after)
         is_cut = self._check_removed(removed, after, {each.base_offset for each in batches})
         if step.operation != STARTS_AGAIN:  # that takes its leader's chain
@@ -192,7 +196,7 @@ class ReplicaReplay:
         released, adds = self._log.release(step), self._parsed(step.adds)
         held = dict(self._log.active)
         merged = [each for each in adds if each.is_merged]
-        moved = self._log.move(released, merged, step, after.fence)
+        moved = self._log.move(released, merged, step)
         removed = [number for number in released if number not in moved]
         appended = [each for each in adds if not self._log.holds(each.paths[0])]
         return removed, [held[number] for number in moved], appended
