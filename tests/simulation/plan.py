@@ -174,7 +174,7 @@ def tidied(seed: int) -> Plan:
     """Return a plan of replicas' folders that are cleaned by processes which freeze and die at it,
     while leaders change and records are deleted."""
     rng = random.Random(f"tidied/{seed}")
-    rare = {"kill": 0.004, "second driver": 0.004, "offline": 0.01, "roll back": 0.1}
+    rare = {"kill": 0.004, "second driver": 0.004, "clock jump": 0.004}
     return Plan(
         seed=seed,
         partitions=rng.choice([1, 1, 2]),
@@ -184,6 +184,8 @@ def tidied(seed: int) -> Plan:
         call_faults=rng.choice([{}, {"slow": 0.02}, {"failed": 0.02, "stale": 0.03}]),
         events={
             "freeze": rng.choice([0.004, 0.02]),
+            "offline": 0.01,
+            "roll back": 0.1,  # of disks that are offline
             **{name: rate for name, rate in rare.items() if rng.random() < 0.6},
         },
         twin_chance=rng.choice([0.0, 0.3]),

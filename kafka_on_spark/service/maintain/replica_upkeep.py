@@ -5,6 +5,7 @@ merged is compacted with fewer reads, and what all of them have removed is clean
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -55,11 +56,13 @@ WORKS: Final[tuple[tuple[str, Work], ...]] = (
 """Each kind of work under its name, in the order in which they run."""
 
 
-def run_upkeep(order: UpkeepOrder, ports: UpkeepPorts) -> UpkeepResult:
+def run_upkeep(
+    order: UpkeepOrder, ports: UpkeepPorts, works: Sequence[tuple[str, Work]] = WORKS
+) -> UpkeepResult:
     """Do all upkeep of one replica that is due, as far as the order allows."""
     allowance = Allowance(order, ports.clock)
     done: list[tuple[str, WorkDone]] = []
-    for name, work in WORKS:
+    for name, work in works:
         if done and allowance.is_time_over:
             done.append((name, WorkDone(is_left=True)))
             continue
