@@ -97,6 +97,11 @@ class TableFiles:
     producers: tuple[int, int] | None = None
 
 
+def is_cleaned(name: str) -> bool:
+    """Return whether a file is one that cleaning judges, by its name."""
+    return epoch_in_name(name) is not None or producers_file_number(name) is not None
+
+
 def files_of(state: ReplicaState) -> frozenset[str]:
     """Return the files that a log names."""
     return frozenset(file.file_name for part in state.batches for file in part.segments)

@@ -16,6 +16,7 @@ from kafka_on_spark.log.cleaning import (
     TableFiles,
     Verdict,
     files_of,
+    is_cleaned,
     judge,
 )
 from kafka_on_spark.log.producers import producers_file_name
@@ -41,7 +42,7 @@ def clean_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
     state = replica.load()
     number = replica.producers_number
     producers = producers_file_name(number) if number else None
-    unnamed = set(listed) - files_of(state) - {producers}
+    unnamed = set(filter(is_cleaned, listed)) - files_of(state) - {producers}
     if not unnamed:
         return NOTHING_DONE
     if producers in listed:

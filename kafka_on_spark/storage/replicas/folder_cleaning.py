@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import ensure
+from kafka_on_spark.errors import KafkaStorageError, ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import ABSENT, as_storage_errors
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import modified_ms, root_now_ms
@@ -44,13 +44,14 @@ class FileReplicaFolders:
         found = []
         for name in names:
             path = f"{folder}/{name}"
-            with suppress(*ABSENT):
-                written_at_ms = within(
-                    address.root,
-                    partial(modified_ms, path, self._options),
-                    short_call_seconds(path),
-                )
-                found.append(FoundFile(name, files.size(path) or 0, written_at_ms))
+            read_time = partial(modified_ms, path, self._options)
+            try:
+                written_at_ms = within(address.root, read_time, short_call_seconds(path))
+            except KafkaStorageError:
+                if files.size(path) is None:
+                    continue  # another cleaner was faster
+                raise
+            found.append(FoundFile(name, files.size(path) or 0, written_at_ms))
         return found
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.storage.replicas import folder_cleaning
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -195,4 +196,24 @@ def test_a_cleaner_is_killed_at_an_unlink_and_the_next_goes_on(disks, moment, ev
 
     disks.cluster.maintain()
 
+    assert_only_records_are_left(disks)
+
+
+def test_a_file_that_another_cleaner_deletes_meanwhile_is_no_failure(disks, monkeypatch):
+    leave_garbage(disks)
+    raise_epoch(disks)
+    read, gone = folder_cleaning.modified_ms, []
+
+    def after_another_cleaner(path, options):
+        if not gone:
+            gone.append(path)
+            os.unlink(path)
+        return read(path, options)
+
+    monkeypatch.setattr(folder_cleaning, "modified_ms", after_another_cleaner)
+
+    report = disks.cluster.maintain()
+
+    assert gone
+    assert not report.is_left
     assert_only_records_are_left(disks)
