@@ -18,8 +18,9 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.append import acknowledging, appender
+from kafka_on_spark.service.append import acknowledging, appender, placing
 from kafka_on_spark.service.control import removing_replicas
+from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
@@ -137,7 +138,11 @@ MUTANTS = [
     ),
     Mutant(
         "files that stand in the log are not added again",
-        ((producer_state, "_find_files", _nothing),),
+        (
+            (producer_state, "_find_files", _nothing),
+            (replica_operations, "find_put", _nothing),
+            (placing, "find_put", _nothing),
+        ),
     ),
     Mutant(
         "below the minimum of replicas in sync nothing is committed",
