@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.cleaning import CleaningTimes
 from kafka_on_spark.service.maintain.cleaning import clean_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -202,3 +203,17 @@ def test_the_delay_is_a_setting(delay_ms):
     cluster.drop_below(2, at_ms=cluster.folders.now - 10)
 
     assert cluster.clean().count == 2
+
+
+@pytest.mark.parametrize("has_delay", [True, False], ids=["the-rule", "without-it"])
+def test_what_a_running_view_names_is_there_for_the_delay(has_delay, monkeypatch):
+    """Spark does not plan a view again. Without the rule its files are gone, and this test sees it."""
+    cluster = Cleaned()
+    planned = set(cluster.names())
+    cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS // 2)
+    if not has_delay:
+        monkeypatch.setattr(CleaningTimes, "left_ms", lambda times, since_ms, delay_ms: 0)
+
+    cluster.clean()
+
+    assert (planned <= set(cluster.names())) is has_delay
