@@ -86,6 +86,10 @@ def _joins_by_old_mark(image: Any, report: Any, *, high_watermark: Any = None) -
     return isr.alter_isr(image, report)
 
 
+def _own_end(follower: Any, leader: Any) -> Any:
+    return follower.log_end_offset
+
+
 def _nothing(*arguments: Any, **named: Any) -> None:
     return None
 
@@ -167,9 +171,13 @@ NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
 WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
 
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
-_UNMATCHED = (fetching, "ends_alike", _any_end)
+_UNMATCHED = (
+    (fetching, "ends_alike", _any_end),
+    (fetch_reports, "ends_alike", _any_end),
+    (fetching, "fetch_start", _own_end),
+)
 _UNCHECKED = (fetching, "check_fetch", _nothing)
-_ANY_LOG = (_UNMATCHED, _UNCHECKED)
+_ANY_LOG = (*_UNMATCHED, _UNCHECKED)
 _BY_EPOCHS = (truncation, "shared_border", _end_by_epochs)
 _UNFENCED = (reports.ReplicaReport, "counts_in", _counts_unfenced)
 

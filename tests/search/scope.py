@@ -46,10 +46,14 @@ class Scope:
         """The last leadership."""
         return LeaderEpoch(self.elections)
 
+    @property
+    def producer(self) -> ProducerStamp | None:
+        """The stamp of each append."""
+        return stamp(0) if self.is_retry else None
+
     def programs(self) -> list[Program]:
         """Return what each process runs."""
-        producer: ProducerStamp | None = stamp(0) if self.is_retry else None
-        programs: list[Program] = [Appending(each, producer=producer) for each in self.values]
+        programs: list[Program] = [Appending(each, producer=self.producer) for each in self.values]
         programs += [self._replicating() for _ in range(self.rounds)]
         return programs + [Recovering()] * self.has_recovery
 

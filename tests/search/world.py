@@ -107,7 +107,10 @@ class World:
             "min.insync.replicas": str(self.scope.min_isr),
             "replica.verdict.delay.ms": "0",  # a step of a search takes no time
         }
-        return self.images.number(image_of(registration, configs=settings))
+        producer = self.scope.producer
+        runs = {} if producer is None else {producer.producer_id: producer.producer_epoch}
+        image = image_of(registration, configs=settings, producers=runs)
+        return self.images.number(image)
 
     def first_disk(self, broker_id: int) -> int:
         """Return a disk with an empty replica that has adopted the first leadership."""

@@ -232,9 +232,16 @@ def by_epochs(partition, **log):
     return high_watermark.has_all_committed(partition, **known)
 
 
+def own_end(follower, leader):
+    """Take a leader's log from the follower's end on, whatever lies below."""
+    return follower.log_end_offset
+
+
 NO_CHAIN = [
     (replica_operations, "has_all_committed", by_epochs),
     (fetch, "ends_alike", yes),
+    (fetch_reports, "ends_alike", yes),
+    (fetch, "fetch_start", own_end),
     (truncation, "shared_border", end_offset),
 ]
 # fmt: off

@@ -9,6 +9,7 @@ from kafka_on_spark.log import operations, state
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 
@@ -46,6 +47,10 @@ def _by_epoch_alone(partition: Any, **log: Any) -> bool:
     return high_watermark.has_all_committed(partition, **known)
 
 
+def _own_end(follower: Any, leader: Any) -> Any:
+    return follower.log_end_offset
+
+
 def _nothing(*arguments: Any, **named: Any) -> None:
     return None
 
@@ -53,7 +58,12 @@ def _nothing(*arguments: Any, **named: Any) -> None:
 FORGING_MUTANTS = [
     Mutant(
         "a log end counts only where the chain digest there is the leader's",
-        ((fetching, "ends_alike", _any_end), (truncation, "shared_border", _by_epochs)),
+        (
+            (fetching, "ends_alike", _any_end),
+            (fetch_reports, "ends_alike", _any_end),
+            (fetching, "fetch_start", _own_end),
+            (truncation, "shared_border", _by_epochs),
+        ),
     ),
     Mutant(
         "a chain digest is computed, and not believed",

@@ -79,7 +79,7 @@ def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
     return dict.fromkeys(wanted, 0)
 
 
-def _committed_by_offset(partition: Any, seen: Any, batch: Any, leader: Any) -> bool:
+def _committed_by_offset(partition: Any, seen: Any, batch: Any, *others: Any) -> bool:
     return batch is None or bool(partition.high_watermark >= batch.end_offset)
 
 
