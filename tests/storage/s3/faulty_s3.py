@@ -82,6 +82,7 @@ class FaultyS3:
         bucket: The one that is made at first.
         key_id: Whom it knows: everybody else is denied.
         storm: Kinds that strike in turn, one in each `storm_every` requests.
+        late_until: What a late request waits for; None: some time after the client's timeout.
     """
 
     endpoint: str = ""
@@ -95,6 +96,7 @@ class FaultyS3:
     key_id: str = "test"
     storm: tuple[Kind, ...] = ()
     storm_every: int = 7
+    late_until: threading.Event | None = None
     _put: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
@@ -153,7 +155,7 @@ class FaultyS3:
             # The body has to be read before the client hangs up.
             size = int(environ.get("CONTENT_LENGTH") or 0)
             environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(size))
-            time.sleep(HANG_SECONDS)
+            self._wait_for_the_late()
         if kind is Kind.SLOW:
             time.sleep(0.3)
         answer = _Answer()
@@ -169,6 +171,12 @@ class FaultyS3:
             return [b""]
         start(*answer.parts)
         return [body]
+
+    def _wait_for_the_late(self) -> None:
+        if self.late_until is None:
+            time.sleep(HANG_SECONDS)
+        else:
+            self.late_until.wait()
 
     def _process(self, environ: dict[str, Any], answer: "_Answer") -> bytes:
         if not self.is_conditional:

@@ -1,6 +1,7 @@
 """A commit on S3 whose store fails: it never gets a wrong answer."""
 
 import logging
+import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,6 @@ from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, write_id_of
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
-from tests.storage.s3 import faulty_s3 as faulty_s3_module
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
 from tests.storage.tables import commit, create, opened
 
@@ -175,18 +175,23 @@ def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch
 ):
-    late_seconds = 6.0  # the client and the commit try again before
-    monkeypatch.setattr(faulty_s3_module, "HANG_SECONDS", late_seconds)
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.0)
+    monkeypatch.setattr(store, "late_until", threading.Event())
     store.order(Kind.LATE)
     store.order(Kind.DENIED, count=FOR_EVER)
 
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-    assert id_at(uri, 2, options) is None
+    try:
+        with pytest.raises(CommitOutcomeUnknownError):
+            commit(log, 1)
+        assert id_at(uri, 2, options) is None
+    finally:
+        store.late_until.set()
     store.recover()
-    time.sleep(late_seconds)
 
+    end = time.monotonic() + 60
+    while id_at(uri, 2, options) is None:
+        assert time.monotonic() < end, "the late commit does not land"
+        time.sleep(0.02)
     assert id_at(uri, 2, options) == written[0]
     assert log.refresh() == 2
 
