@@ -18,6 +18,7 @@ from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.disk import disk
 from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
+from jobs.benchmarks.merged import merged
 from jobs.benchmarks.old_log import old_log
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.processes import processes
@@ -59,6 +60,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "open": opening,
     "tables": tables,
     "long": long_partition,
+    "merged": merged,
     "round": fetch_round,
     "history": history,
     "old-log": old_log,

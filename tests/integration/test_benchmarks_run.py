@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.benchmarks import disk, processes, small_spark, streaming, thousand
+from jobs.benchmarks import disk, merged, processes, small_spark, streaming, thousand
 from jobs.benchmarks.bench import Bench
 
 pytestmark = pytest.mark.integration
@@ -23,6 +23,8 @@ def small(monkeypatch):
     monkeypatch.setattr(processes, "SECONDS", 1)
     monkeypatch.setattr(streaming, "WARM_UP", 1)
     monkeypatch.setattr(small_spark, "WRITES", 1)
+    monkeypatch.setattr(merged, "APPENDS", 40)
+    monkeypatch.setattr(merged, "LATER_APPENDS", 10)
 
 
 # fmt: off
@@ -30,6 +32,7 @@ CASES = [
     pytest.param(streaming.stream,        2, id="stream", marks=pytest.mark.long),
     pytest.param(streaming.micro_batch,   3, id="micro-batch", marks=pytest.mark.long),
     pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
+    pytest.param(merged.merged,           4, id="merged", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),
     pytest.param(thousand.thousand,         2, id="thousand"),
     pytest.param(disk.disk,                 1, id="disk"),
