@@ -104,6 +104,15 @@ class UpkeepResult:
     took_ms: float = 0.0
     moved_bytes: int = 0
 
+    @classmethod
+    def failed(cls, order: UpkeepOrder, error: KafkaOnSparkError) -> "UpkeepResult":
+        """Return the result of a task that was abandoned: its root hangs."""
+        return cls(
+            key=order.key,
+            broker_id=order.address.broker_id,
+            done=(("upkeep", NOTHING_DONE.failed(error)),),
+        )
+
     @property
     def is_left(self) -> bool:
         """Whether more is due now."""

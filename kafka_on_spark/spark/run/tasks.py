@@ -43,7 +43,7 @@ from kafka_on_spark.service.replicate.partition_inspection import (
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.calls.deadlines import all_within, within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
@@ -90,7 +90,11 @@ def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
         compactor=FileCompactor(options),
         clock=SystemClock(),
     )
-    return run_upkeep(order, ports)
+    try:
+        # One call for all of it: each of its many steps would be handed to another thread.
+        return within(order.address.root, lambda: run_upkeep(order, ports))
+    except KafkaOnSparkError as error:
+        return UpkeepResult.failed(order, error)
 
 
 def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:

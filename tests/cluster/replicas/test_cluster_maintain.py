@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,28 @@ def test_a_disk_that_is_away_is_a_row_and_stops_no_other(disks):
     assert report.is_left
     assert {row.broker_id for row in report.rows if row.error} == {2}
     assert {row.broker_id for row in report.rows if row.count} == {1, 3}
+
+
+def test_a_disk_that_hangs_in_a_deletion_is_a_row_and_stops_no_other(disks, monkeypatch):
+    leave_garbage(disks)
+    raise_epoch(disks)
+    delete, returns = folder_cleaning.delete_file, threading.Event()
+
+    def hanging(path):
+        if path.startswith(str(disks.root(2))):
+            returns.wait(60)
+        delete(path)
+
+    monkeypatch.setattr(folder_cleaning, "delete_file", hanging)
+    monkeypatch.setattr(folder_cleaning, "short_call_seconds", lambda root: 0.5)
+    try:
+        report = disks.cluster.maintain()
+    finally:
+        returns.set()
+
+    assert report.is_left
+    assert {row.broker_id for row in report.rows if row.error} == {2}
+    assert {row.broker_id for row in report.rows if row.count} >= {1, 3}
 
 
 def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
