@@ -104,7 +104,9 @@ class Plan:
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
         retention_ms: retention.ms; None: nothing is deleted for its age or size.
         retention_bytes: retention.bytes; a record has 100.
-        tidiers: Processes that clean replicas' folders.
+        tidiers: Processes that do the upkeep of replicas: they clean their folders.
+        merge_fan_in: So many files become one; None: nothing is merged.
+        merge_lag: merge.min.lag.batches.
         orphan_bytes: orphan.bytes.max.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
@@ -134,6 +136,8 @@ class Plan:
     retention_ms: int | None = None
     retention_bytes: int = -1
     tidiers: int = 0
+    merge_fan_in: int | None = None
+    merge_lag: int = 10
     orphan_bytes: int = 10**9
 
     @property
@@ -196,6 +200,64 @@ def tidied(seed: int) -> Plan:
         sweep_ms=200,
         tidiers=rng.choice([1, 2]),
         orphan_bytes=rng.choice([0, 200, 10**9]),
+    )
+
+
+def merged(seed: int) -> Plan:
+    """Return a plan in which each replica merges its files: one of the other kinds, in which leaders
+    last long enough, or one of disks that go back, or of elections that lose records."""
+    rng = random.Random(f"merged/{seed}")
+    plan = rng.choice([plan_of, plan_of, retained, tidied, _going_back, _losing])(seed)
+    return replace(
+        plan,
+        steps=plan.steps + 1500,
+        events={name: min(rate, 0.02) for name, rate in plan.events.items()}
+        | {"offline": min(plan.events.get("offline", 0.0), 0.006)},
+        lag_ms=max(plan.lag_ms, 200),
+        session_ms=max(plan.session_ms, 200),
+        tidiers=rng.choice([1, 2]),
+        merge_fan_in=rng.choice([2, 2, 2, 3]),
+        merge_lag=rng.choice([0, 0, 0, 1]),
+    )
+
+
+def _going_back(seed: int) -> Plan:
+    rng = random.Random(f"going back/{seed}")
+    return Plan(
+        seed=seed,
+        clients=(None, "p1", rng.choice([None, "p2"])),
+        steps=1000,
+        call_faults=rng.choice([{}, {"slow": 0.03}, {"unsaid": 0.03, "stale": 0.03}]),
+        events={
+            "offline": 0.006,
+            "freeze": 0.01,
+            "roll back": 0.02,
+            "roll back live": 0.003,
+        },
+        replicators=rng.choice([1, 2]),
+        fetch_bytes=rng.choice([100, 1_000_000]),
+        lag_ms=rng.choice([200, 1000]),
+        session_ms=rng.choice([200, 500]),
+        verdict_ms=rng.choice([20, 300]),
+    )
+
+
+def _losing(seed: int) -> Plan:
+    rng = random.Random(f"losing/{seed}")
+    return Plan(
+        seed=seed,
+        min_isr=1,
+        clients=("p0", "p1", None),
+        events={
+            "offline": 0.006,
+            "empty": rng.choice([0.0, 0.004]),
+            "rot": 0.004,
+            "wipe": 0.003,
+            "roll back": 0.02,
+        },
+        replicators=rng.choice([1, 2]),
+        verdict_ms=20,
+        is_unclean=True,
     )
 
 

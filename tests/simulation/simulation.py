@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
 from kafka_on_spark.controller.topics import topics
+from kafka_on_spark.log import merge_plan
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service.metadata import metadata_service
@@ -99,6 +100,7 @@ class Simulation:
         self.world.commits_kept = plan.commits_kept
         self.world.are_clocks_right = plan.are_clocks_right
         self.world.deletes = plan.retention_ms is not None
+        self.world.merges = plan.merge_fan_in is not None
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self._create()
         disks.observer = self.checker
@@ -139,6 +141,7 @@ class Simulation:
             "replica.sweep.interval.ms": plan.sweep_ms,
             "replica.verdict.delay.ms": plan.verdict_ms,
             "orphan.bytes.max": plan.orphan_bytes,
+            "merge.min.lag.batches": plan.merge_lag,
         }
         if plan.retention_ms is not None:
             settings["log.retention.check.interval.ms"] = 20
@@ -374,9 +377,19 @@ def _snapshots_every(records: int) -> Iterator[None]:
         metadata_service.SNAPSHOT_RECORDS_MIN = before  # type: ignore[misc]
 
 
+@contextmanager
+def _merges_of(files: int | None) -> Iterator[None]:
+    before = merge_plan.FAN_IN
+    merge_plan.FAN_IN = before if files is None else files  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        merge_plan.FAN_IN = before  # type: ignore[misc]
+
+
 def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
     """Run a plan, by its seed or by a script; return what became of it."""
-    with _snapshots_every(plan.snapshot_records):
+    with _snapshots_every(plan.snapshot_records), _merges_of(plan.merge_fan_in):
         simulation = Simulation(plan)
         violation, message = None, ""
         try:

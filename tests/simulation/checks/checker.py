@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -20,7 +21,7 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
-from tests.simulation.checks import invariants, registers
+from tests.simulation.checks import invariants, merging, registers
 from tests.simulation.checks.controllers import check_controllers
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, records_of, require
@@ -54,10 +55,15 @@ class Checker(History):
         self._count_commit(key, before, after, change)
         if after.log_end_offset < before.log_end_offset:
             table.verified = min(table.verified, after.log_end_offset)
+        for each in change.adds:
+            if isinstance(each, Batch):
+                self.ledger.log(key).batches.setdefault(each.chain_digest, each)
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
             self._forget(key, table)
             return
+        invariants.added_once(key, table, before, change)
+        merging.replaced_is_the_same(self.ledger, key, before, change)
         invariants.dense_offsets(key, before, after)
         invariants.fenced_commits(key, before, change)
         invariants.epochs_never_fall(self.ledger, key, after, change)
@@ -65,7 +71,6 @@ class Checker(History):
         invariants.chains_tell_logs_apart(self.ledger, key, before, change)
         invariants.truncation_floor(self.ledger, key, table, before, after)
         invariants.integrity(self.ledger, key, root, table, change)
-        invariants.added_once(key, table, change)
         partition = self.ledger.image.partition(key)
         if partition is not None and self._counts(partition, table):
             invariants.committed_prefix(self.ledger, key, partition)
@@ -97,6 +102,9 @@ class Checker(History):
         if change.operation == "adopt" and after.log_end_offset < before.log_end_offset:
             self._seen["truncation"] += 1
             self._seen["records truncated"] += before.log_end_offset - after.log_end_offset
+        self._seen["cut inside a merged segment"] += (
+            change.operation == "adopt" and change.adds != ()
+        )
         partition = self.ledger.image.partition(key)
         if change.operation == "append" and partition is not None:
             if is_under_min_isr(self.ledger.image, key.topic_id, partition):

@@ -8,12 +8,14 @@ disk has lost commits is suspect: what it holds is no fault of the code, and it 
 from dataclasses import replace
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import files_of
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, Log, records_of, require
 from tests.simulation.faults.forging import FORGED
-from tests.simulation.world.disks import Root, Table, values_of
+from tests.simulation.world.disks import Root, Table, rows_of
 
 
 def committed_prefix(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
@@ -95,7 +97,7 @@ def _readable(ledger: Ledger, table: Table) -> dict[int, int]:
     found = {}
     for batch in table.state.batches:
         if all(files.get(each.file_name) == each.digest for each in batch.segments):
-            found |= {batch.base_offset + at: value for at, value in enumerate(values_of(batch))}
+            found |= dict(rows_of(batch))
     return found
 
 
@@ -108,8 +110,8 @@ def log_matching(
     place = len(kept) - len(change.adds)
     previous = kept[place - 1].leader_epoch if place > 0 else None
     for batch in change.adds:
-        for at, value in enumerate(values_of(batch)):
-            position = (batch.leader_epoch, batch.base_offset + at)
+        for at, value in rows_of(batch):
+            position = (batch.leader_epoch, at)
             known = log.written.setdefault(position, (value, previous))
             same_prefix = previous is None or known[1] is None or known[1] == previous
             is_same = known[0] == value and same_prefix
@@ -171,10 +173,18 @@ def chain_at_the_mark(ledger: Ledger, key: PartitionKey, partition: PartitionReg
 def chains_tell_logs_apart(
     ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
 ) -> None:
-    """I23: the same digest is the same batch behind the same digest, and nobody copies what
-    nobody has appended."""
+    """I23: the same digest is the same batch behind the same digest, a merged segment's leads to the
+    one before it, and nobody copies what nobody has appended."""
     log, digest = ledger.log(key), before.apply(replace(change, adds=())).chain_digest
     for batch in change.adds:
+        if not isinstance(batch, Batch):
+            require(
+                log.leads_to(digest, batch.chain_digest),
+                "I23 chain",
+                f"{key.partition}: {batch} does not continue {digest}",
+            )
+            digest = batch.chain_digest
+            continue
         made = (digest, int(batch.base_offset), tuple(each.uuid for each in batch.segments))
         known = log.chains.setdefault(batch.chain_digest, made)
         require(
@@ -183,7 +193,7 @@ def chains_tell_logs_apart(
             f"{key.partition}: one digest for {known} and {batch}",
         )
         digest = batch.chain_digest
-        forged = [value for value in values_of(batch) if value >= FORGED]
+        forged = [value for _, value in rows_of(batch) if value >= FORGED]
         require(not forged, "I23 chain", f"{key.partition}: copied {forged}, which is forged")
 
 
@@ -197,7 +207,7 @@ def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) 
         expected = after.batches[first].base_offset
     for batch in after.batches[first:]:
         in_segments = sum(each.record_count for each in batch.segments)
-        counts = {in_segments, batch.record_count, len(values_of(batch))}
+        counts = {in_segments, batch.record_count, len(rows_of(batch))}
         is_dense = batch.base_offset == expected and len(counts) == 1
         require(is_dense, name, f"{key.partition}: {batch.base_offset}, not {expected}: {counts}")
         expected = batch.end_offset
@@ -277,12 +287,21 @@ def truncation_floor(
         # only a run of them from `start` on was shared, in the very batch that was committed. A
         # producer that repeats itself to a leader that was rolled back makes another one.
         batch = next(each for each in before.batches if each.end_offset > start)
-        is_shared = ledger.log(key).leads_to(batch.chain_digest, partition.high_watermark_chain)
+        digest = _digest_after(ledger, batch, start)
+        is_shared = ledger.log(key).leads_to(digest, partition.high_watermark_chain)
         require(
             not (is_same and lost[0] == kept[0] and is_shared),
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: committed {is_same} from {start} on was cut",
         )
+
+
+def _digest_after(ledger: Ledger, part: LogPart, offset: int) -> str:
+    """Return the chain digest at the end of the appended batch that holds `offset`."""
+    if isinstance(part, Batch):
+        return part.chain_digest
+    borders = ledger.disks.borders.get(part.segment.uuid, ())
+    return next((each.chain_digest for each in borders if each.offset > offset), part.chain_digest)
 
 
 def _is_suspect(
@@ -300,7 +319,7 @@ def integrity(
     identity = table.identity
     place = f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
     files = root.files.get(place, {})
-    for batch in change.adds:
+    for batch in _added_by(change):
         for segment in batch.segments:
             is_whole = files.get(segment.file_name) == segment.digest
             is_planted = (place, segment.file_name) in root.rotten
@@ -312,10 +331,14 @@ def integrity(
             )
 
 
-def added_once(key: PartitionKey, table: Table, change: LogChange) -> None:
-    """I26: a path is added only under the fence in its name, and never again once it was removed."""
-    parts = (*change.adds, *(() if change.merged is None else (change.merged,)))
-    for segment in (each for part in parts for each in part.segments):
+def _added_by(change: LogChange) -> tuple[LogPart, ...]:
+    return (*change.adds, *(() if change.merged is None else (change.merged,)))
+
+
+def added_once(key: PartitionKey, table: Table, before: ReplicaState, change: LogChange) -> None:
+    """I26: a path is added only under the fence in its name, and never again."""
+    named = files_of(before)
+    for segment in (each for part in _added_by(change) for each in part.segments):
         name = segment.file_name
         where = f"{key.partition} on {table.identity.broker_id}: {name}"
         require(
@@ -323,7 +346,8 @@ def added_once(key: PartitionKey, table: Table, change: LogChange) -> None:
             "I26 added under its fence",
             f"{where} is added under {change.leader_epoch}",
         )
-        require(name not in table.removed, "I26 added once", f"{where} was removed before")
+        is_new = name not in table.removed and name not in named
+        require(is_new, "I26 added once", f"{where} was added before")
 
 
 def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:

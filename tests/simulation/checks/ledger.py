@@ -4,13 +4,16 @@ Kept beside the code under test, from the raw effects alone. Invariants compare 
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from tests.simulation.world.disks import Disks, Table, values_of
+from tests.simulation.world.disks import Disks, Table, rows_of
 from tests.simulation.world.scheduler import Violation
 
 NOBODY_HAS = (-1, -1)
@@ -49,6 +52,7 @@ class Log:
         written: Of each (epoch, offset): the value, and the epoch before it.
         forgotten: Positions that a disk has lost: they may be written again.
         chains: What each chain digest stands for: the one before it, and the batch.
+        batches: What was appended, by the chain digest at its end.
         acked: Offset and value of each acknowledged record.
         last_acked: The largest of those offsets; -1 before.
         sequences: Last committed sequence of each producer.
@@ -62,6 +66,7 @@ class Log:
     written: dict[Position, tuple[int, int | None]] = field(default_factory=dict)
     forgotten: set[Position] = field(default_factory=set)
     chains: dict[str, tuple[str, int, tuple[str, ...]]] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
     acked: dict[int, int] = field(default_factory=dict)
     last_acked: int = -1
     sequences: dict[str, int] = field(default_factory=dict)
@@ -115,6 +120,20 @@ class Ledger:
         self.home_of.clear()
         self.lost_tables.clear()
 
+    def appended(self, key: PartitionKey, parts: Iterable[LogPart]) -> list[Batch]:
+        """Return the batches that went into parts of a log, as they were appended."""
+        known, borders = self.log(key).batches, self.disks.borders
+        digests = [
+            digest
+            for part in parts
+            for digest in (
+                [part.chain_digest]
+                if isinstance(part, Batch)
+                else [each.chain_digest for each in borders.get(part.segment.uuid, ())]
+            )
+        ]
+        return [known[digest] for digest in digests if digest in known]
+
     @property
     def image(self) -> MetadataImage:
         """The metadata as they stand on the disk."""
@@ -136,9 +155,8 @@ def records_of(state: ReplicaState, start: int, end: int) -> list[tuple[int, int
     """Return (value, epoch) of the records of ``[start, end)``."""
     records: list[tuple[int, int]] = []
     for batch in state.batches_between(start, end):
-        values = values_of(batch)
-        first, last = max(start - batch.base_offset, 0), min(end - batch.base_offset, len(values))
-        records.extend((value, batch.leader_epoch) for value in values[first:last])
+        rows = rows_of(batch)
+        records.extend((value, batch.leader_epoch) for at, value in rows if start <= at < end)
     return records
 
 

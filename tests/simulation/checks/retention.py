@@ -12,7 +12,7 @@ def deleted_is_due(
     old or too many in the log of the leader of now.
 
     `image` is the one that the record was committed to. A leader's disk that has lost commits since
-    it was looked at tells nothing.
+    it was looked at tells nothing. What was merged since is judged by its batches.
     """
     partition, settings = image.partition(record.key), image.settings(record.key.topic_id)
     start = record.log_start_offset
@@ -25,7 +25,7 @@ def deleted_is_due(
     if table is None or table.is_suspect or table.state.log_end_offset < partition.high_watermark:
         return
     limit_ms, limit_bytes = map(settings.integer, ("retention.ms", "retention.bytes"))
-    batches = table.state.batches
+    batches = ledger.appended(record.key, table.state.batches)
     left = sum(each.size_bytes for each in batches if each.end_offset > partition.log_start_offset)
     appended_ms = 0
     for batch in batches:

@@ -168,7 +168,7 @@ class Stage:
     def batch(self, value: int, base: int, *, epoch: int = 0, sequence: int | None = None) -> Batch:
         """Return a batch of one record."""
         segment = Segment(
-            file_name=segment_name(0, f"u{value}e{epoch}", str(value)),
+            file_name=segment_name(0, f"u{value}e{epoch}at{base}", str(value)),
             size_bytes=100,
             record_count=1,
             timestamp_min_us=0,

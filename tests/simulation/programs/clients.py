@@ -25,7 +25,7 @@ from kafka_on_spark.service.read.reading import read_pieces
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
 from tests.simulation.world.adapters import World
-from tests.simulation.world.disks import values_in
+from tests.simulation.world.disks import rows_in
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import KilledError, Violation
 
@@ -213,7 +213,7 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
     def read(piece: Any, position: int) -> list[tuple[int, int]]:
         asked.append(piece.address.broker_id)
         driver.worker.segments.read(piece.address, piece.segment)
-        rows = enumerate(values_in(piece.segment), piece.base_offset)
+        rows = rows_in(piece.segment, piece.base_offset)
         return [row for row in rows if position <= row[0] < order.end_offset]
 
     note = driver.second_inspections.record_unread

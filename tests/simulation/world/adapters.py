@@ -8,7 +8,7 @@ version older than the one it has seen.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import (
@@ -22,17 +22,27 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders, rewritten
 from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
-from tests.simulation.world.disks import Disks, Root, Table, folder
+from tests.simulation.world.disks import (
+    Disks,
+    Root,
+    Table,
+    digest_of,
+    folder,
+    rows_of,
+)
 from tests.simulation.world.scheduler import Node, Scheduler
 
 FAILED = ("failed", "hung")
 """What an inspection can meet, and then has seen nothing."""
+
+RECORD_BYTES = 100
+"""Of each record."""
 
 
 @dataclass(slots=True)
@@ -47,6 +57,7 @@ class World:
             first one, when a round found it created.
         are_clocks_right: All wall clocks say the same.
         deletes: Records are deleted for their age and size, which needs timestamps.
+        merges: Replicas' files are merged.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -61,6 +72,7 @@ class World:
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
+    merges: bool = False
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
@@ -279,26 +291,43 @@ class SimulatedSegmentStore:
         start_offset: Offset,
         end_offset: Offset,
     ) -> MergedSegment:
-        """Write a range of a log as one file."""
+        """Write a range of a log as one file, and read it back."""
         for part in parts:
             for segment in part.segments:
-                self.read(source, segment)
+                self._read_of(source, segment)
+        known = self._world.disks.borders
         made, borders = rewritten(
             parts,
-            lambda part: self._world.disks.borders.get(part.segment.digest, ()),
+            lambda part: known.get(part.segment.uuid, ()),
             name=f"merged{self._node.new_uuid()}",
             leader_epoch=leader_epoch,
             start_offset=start_offset,
             end_offset=end_offset,
         )
-        self._world.disks.borders[made.segment.digest] = borders
+        rows = [
+            row for part in parts for row in rows_of(part) if start_offset <= row[0] < end_offset
+        ]
+        made = replace(made, segment=_file_of(made, rows))
+        known[made.segment.uuid] = borders
         self.put(target, made.segment)
+        try:
+            self.read(target, made.segment)
+        except CorruptLogError as error:
+            raise KafkaStorageError("a file just written is damaged") from error
+        self._world.seen["part of a merged segment fetched"] += source != target
         return made
+
+    def _read_of(self, source: ReplicaAddress, segment: Segment) -> None:
+        try:
+            self.read(source, segment)
+        except KafkaStorageError as error:
+            raise KafkaStorageError(error.message, broker_id=source.broker_id) from error
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
         """Return the borders in a merged segment's file."""
         self.read(address, merged.segment)
-        return self._world.disks.borders.get(merged.segment.digest, ())
+        self._world.seen["borders read"] += 1
+        return self._world.disks.borders.get(merged.segment.uuid, ())
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
         """Check a segment's bytes."""
@@ -316,6 +345,18 @@ class SimulatedSegmentStore:
             self._world.seen["damage found by a reader"] += 1
             raise CorruptLogError("a segment is missing or damaged")
         return content
+
+
+def _file_of(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
+    """Return the file of a merged segment that has these records."""
+    segment = merged.segment
+    digest = digest_of(rows, merged.base_offset)
+    return replace(
+        segment,
+        file_name=segment_name(segment.epoch_in_name, segment.uuid, digest),
+        size_bytes=RECORD_BYTES * len(rows),
+        record_count=len(rows),
+    )
 
 
 class SimulatedMetadataLog:

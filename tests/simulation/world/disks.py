@@ -3,33 +3,54 @@
 Every change goes through here and is told to the observer at once, so that the invariants are
 checked after each effect, whichever process waits for its reply. A segment's content is its digest,
 and both are its values, so that a copy can be verified, a bit can rot and a record can be
-recognised without any encoding.
+recognised without any encoding. In a merged segment each value has its offset's distance from the
+base before it: records may be missing there.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, Final, Protocol
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.cleaning import files_of
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders
 
+NO_RECORDS: Final = "none"
+"""The digest of a merged segment without records."""
 
-def values_in(segment: Segment) -> tuple[int, ...]:
-    """Return the values of a segment's records, in order."""
-    return tuple(int(value) for value in segment.digest.split("_"))
+Row = tuple[int, int]
+"""(offset, value)."""
 
 
-def values_of(batch: Batch) -> tuple[int, ...]:
-    """Return the values of a batch's records, in offset order."""
-    return tuple(value for segment in batch.segments for value in values_in(segment))
+@lru_cache(maxsize=100_000)
+def rows_in(segment: Segment, base_offset: int) -> tuple[Row, ...]:
+    """Return the records of a segment that begins at `base_offset`, in order."""
+    if segment.digest == NO_RECORDS:
+        return ()
+    texts = [text.rpartition("x") for text in segment.digest.split("_")]
+    return tuple(
+        (base_offset + int(delta or place), int(value))
+        for place, (delta, _, value) in enumerate(texts)
+    )
+
+
+def rows_of(part: LogPart) -> tuple[Row, ...]:
+    """Return the records of a part of a log."""
+    return tuple(row for segment, base, _ in part.ranges() for row in rows_in(segment, base))
+
+
+def digest_of(rows: Sequence[Row], base_offset: int) -> str:
+    """Return the digest of a merged segment's file that has these records."""
+    return "_".join(f"{at - base_offset}x{value}" for at, value in rows) or NO_RECORDS
 
 
 def folder(address: ReplicaAddress) -> str:
@@ -170,7 +191,7 @@ class Disks:
         self.sweep_hint: SweepPosition | None = None
         self.made = 0
         self.borders: dict[str, Borders] = {}
-        """Of merged segments' files, by the digest of their bytes."""
+        """Of merged segments' files, by the uuid in their names."""
 
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""

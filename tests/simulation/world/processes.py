@@ -60,6 +60,7 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.simulation.world.adapters import (
     FAILED,
+    RECORD_BYTES,
     SimulatedMetadataLog,
     SimulatedReplicaStore,
     SimulatedSegmentStore,
@@ -362,7 +363,7 @@ class Driver:
         time_us = self.clock.now_ms() * 1000 if self.world.deletes else 0
         return Segment(
             file_name=segment_name(leader_epoch, self.node.new_uuid(), digest),
-            size_bytes=100 * len(values),
+            size_bytes=RECORD_BYTES * len(values),
             record_count=len(values),
             timestamp_min_us=time_us,
             timestamp_max_us=time_us + len(values),

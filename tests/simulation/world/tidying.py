@@ -1,5 +1,5 @@
-"""Cleaning of replicas' folders in a simulated cluster: ports whose every call is a step, at which a
-cleaner may be frozen or killed.
+"""Upkeep of replicas in a simulated cluster, cleaning and merging: ports whose every call is a step, at which a
+process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
 only the rules do. Source: storage/replicas/folder_cleaning.py.
@@ -19,7 +19,8 @@ from tests.simulation.world.adapters import FAILED, SimulatedSweepHints, World
 from tests.simulation.world.disks import Root, folder
 
 LATE_MS = 10**12
-_WORKS = tuple(each for each in WORKS if each[0] in ("log start", "clean"))
+_CLEANING = ("log start", "clean")
+_MERGING = ("log start", "merge", "clean")
 
 
 class SimulatedReplicaFolders:
@@ -71,7 +72,8 @@ def upkeep_task(worker: Any, order: UpkeepOrder) -> UpkeepResult:
         compactor=None,  # type: ignore[arg-type]
         clock=worker.clock,
     )
-    result = run_upkeep(order, ports, _WORKS)
+    kinds = _MERGING if worker.world.merges else _CLEANING
+    result = run_upkeep(order, ports, [each for each in WORKS if each[0] in kinds])
     worker.world.seen["orphans seen"] += result.orphan_bytes > 0
     return result
 

@@ -1,0 +1,50 @@
+"""What must hold of a commit that puts one file in the place of others (I25).
+
+A replica does so by itself, so nothing may follow from it for anybody: not for its records, nor for
+what is asked of its log by offset, epoch and chain digest.
+"""
+
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from tests.simulation.checks.ledger import Ledger, require
+from tests.simulation.world.disks import rows_of
+
+COVERAGE = "I25 coverage"
+ONE_EPOCH = "I25 one epoch a segment"
+SAME_RECORDS = "I25 the same records"
+COMMITTED = "I25 merged is committed"
+
+
+def replaced_is_the_same(
+    ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
+) -> None:
+    """I25: a merged segment covers what it replaces, of one leadership, with the same records and
+    the same chain digest at its end; and all of it is committed."""
+    merged = change.merged
+    if merged is None:
+        return
+    removed = before.removed_by(change)
+    told = f"{key.partition}: {removed} became {merged}"
+    require(bool(removed), COVERAGE, told)
+    first, last = removed[0], removed[-1]
+    covered = (first.base_offset, last.end_offset, last.chain_digest)
+    is_covered = covered == (merged.base_offset, merged.end_offset, merged.chain_digest)
+    require(is_covered, COVERAGE, told)
+    kinds = {(each.leader_epoch, each.has_append_time) for each in removed}
+    require(kinds == {(merged.leader_epoch, merged.has_append_time)}, ONE_EPOCH, told)
+    if change.operation == "merge":
+        rows = tuple(row for each in removed for row in rows_of(each))
+        require(rows == rows_of(merged), SAME_RECORDS, told)
+    partition = ledger.image.partition(key)
+    if partition is not None and _is_bound(partition, change):
+        committed = ledger.log(key).committed[merged.base_offset : merged.end_offset]
+        is_whole = len(committed) == merged.end_offset - merged.base_offset
+        known = dict(enumerate(committed, merged.base_offset))
+        own = [known.get(at) == (value, merged.leader_epoch) for at, value in rows_of(merged)]
+        require(is_whole and all(own), COMMITTED, f"{told}; committed is {committed}")
+
+
+def _is_bound(partition: PartitionRegistration, change: LogChange) -> bool:
+    """Return whether what was committed when the merge was planned is so now."""
+    return partition.unclean_generation == 0 or change.leader_epoch == partition.leader_epoch
