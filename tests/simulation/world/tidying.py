@@ -1,5 +1,5 @@
-"""Upkeep of replicas in a simulated cluster, cleaning and merging: ports whose every call is a step, at which a
-process may be frozen or killed.
+"""Upkeep of replicas in a simulated cluster, cleaning and merging: ports whose every call is a step,
+at which a process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
 only the rules do. Source: storage/replicas/folder_cleaning.py.
