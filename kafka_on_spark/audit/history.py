@@ -45,6 +45,7 @@ class TableCommit:
         removes: Names of files removed.
         counters: `txn` versions that it sets, by application id.
         configuration: The table's settings; None if the commit sets none.
+        time_ms: When it was made, by its process's clock, ms since 1970 UTC; None if it says not.
     """
 
     version: int
@@ -54,6 +55,7 @@ class TableCommit:
     removes: tuple[str, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     configuration: Mapping[str, str] | None = None
+    time_ms: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

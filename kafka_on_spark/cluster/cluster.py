@@ -32,7 +32,10 @@ from kafka_on_spark.service.append.produce.settings import (
 from kafka_on_spark.service.control.controller_loop import ControllerReport
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
+from kafka_on_spark.service.describe.upkeep_metrics import Metric
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
@@ -62,6 +65,7 @@ class Cluster:
         self._services = services
         self._metadata = services.metadata
         self._answers = parts.answers
+        self._histories = parts.histories
         self._reads = parts.reads
         self._changes = parts.changes
         self._requests = parts.requests
@@ -687,6 +691,32 @@ class Cluster:
         """
         return self._upkeep.maintain(topics, is_dry_run, after_part)
 
+    def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:
+        """Return what was decided of partitions' logs (where they start, how far they are
+        compacted, when and why), what each replica's log is made of, and what of its upkeep is due.
+
+        Reads the table of each replica, and changes nothing; a replica that can't be read has an
+        error in place of figures.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        return self._upkeep.describe_logs(topics)
+
+    def metrics(self, topics: str | Iterable[str] | None = None) -> list[Metric]:
+        """Return figures of logs and their upkeep, under the names of Kafka's MBeans where it has
+        them: sizes, segments and offsets; what is due and what fails, since when; what was done.
+
+        The first are read from the replicas' tables, as by `describe_logs`; the last are what this
+        process has seen and done.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        return self._upkeep.metrics(topics)
+
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.
 
@@ -714,6 +744,19 @@ class Cluster:
     def broker_history(self) -> list[BrokerEvent]:
         """Return when brokers were registered, fenced, drained, came back and left, and why."""
         return self._answers.broker_history()
+
+    def upkeep_history(self, topics: str | Iterable[str] | None = None) -> UpkeepHistory:
+        """Return what upkeep was decided (retention, delete-records, compaction, expiry), why and
+        by whom, and what each replica did: its merges, compactions and dropped files.
+
+        Decisions are kept for ever; what replicas did is read from their tables' commits, of which
+        old ones are deleted. Of a cluster opened `as_of` a moment: until its last decision.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        return self._histories.upkeep_history(topics)
 
     def what_if(
         self,

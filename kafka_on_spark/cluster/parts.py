@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.brokers import Brokers
+from kafka_on_spark.cluster.histories import Histories
 from kafka_on_spark.cluster.records import Appends, Changes, Reads
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
@@ -19,6 +20,7 @@ class ClusterParts:
 
     Attributes:
         answers: Reads the metadata.
+        histories: Reads what upkeep was decided and done.
         reads: Reads records.
         changes: Reads what changed between two cuts.
         requests: Has one command decided.
@@ -28,6 +30,7 @@ class ClusterParts:
     """
 
     answers: Answers
+    histories: Histories | Refusing
     reads: Reads | Refusing
     changes: Changes | Refusing
     requests: Requests | Refusing
@@ -40,6 +43,7 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     """Return the parts of a cluster as it is now."""
     return ClusterParts(
         answers=Answers(services.metadata),
+        histories=Histories(services),
         reads=Reads(metadata_root, services),
         changes=Changes(metadata_root, services),
         requests=Requests(services, services.run_command),
@@ -50,11 +54,13 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
 
 
 def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
-    """Return the parts of a cluster as of a moment: all but answers and reads is refused."""
+    """Return the parts of a cluster as of a moment: what is no answer and no read
+    is refused."""
     image = services.metadata.image
     refusing = Refusing(lambda what: refusal(what, image))
     return ClusterParts(
         answers=Answers(services.metadata),
+        histories=Histories(services, is_past=True),
         reads=Reads(metadata_root, services),
         changes=refusing,
         requests=refusing,

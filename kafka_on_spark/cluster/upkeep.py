@@ -1,11 +1,19 @@
 """What keeps a cluster going: passes of the controller, rounds of replication, checks of tables."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.control.controller_loop import ControllerReport, duration_ms
+from kafka_on_spark.service.describe.log_descriptions import describe_logs
+from kafka_on_spark.service.describe.partition_history import partition_history
+from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
+from kafka_on_spark.service.describe.upkeep_metrics import Metric, upkeep_metrics
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
 from kafka_on_spark.spark.wiring.services import Services
 
@@ -18,7 +26,12 @@ class Upkeep:
         self._services = services
 
     def run_controller(self, seconds: float | None) -> ControllerReport:
-        return self._services.controller_loop().run(duration_ms(seconds))
+        report = self._services.controller_loop().run(duration_ms(seconds))
+        return replace(report, upkeep_failures=self._upkeep_failures())
+
+    def _upkeep_failures(self) -> tuple[str, ...]:
+        troubles = self._services.watch.current(self._services.metadata.image)
+        return tuple(map(str, troubles))
 
     def replicate(
         self,
@@ -30,7 +43,7 @@ class Upkeep:
         self._services.retention.run_share(topics)
         self._services.compaction.run_share(topics)
         self._services.upkeep.run_share(topics)
-        return report
+        return replace(report, upkeep_failures=self._upkeep_failures())
 
     def maintain(
         self,
@@ -42,14 +55,36 @@ class Upkeep:
         services.metadata.check_open()
         # What is deleted need not be merged before.
         retained = services.retention.run_all(topics, is_dry_run=is_dry_run)
-        if not is_dry_run:
-            services.compaction.run_all(topics)
+        decided = services.compaction.run_all(topics, is_dry_run=is_dry_run)
         done = services.upkeep.run_all(
             topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
         )
-        if not is_dry_run:
-            services.compaction.run_all(topics)  # from now on tombstones are about to go
-        return UpkeepReport(rows=retained).plus(done)
+        report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
+        if not is_dry_run:  # from now on tombstones are about to go
+            report = report.plus(UpkeepReport(rows=services.compaction.run_all(topics)))
+        return report
+
+    def describe_logs(self, topics: str | Iterable[str] | None) -> list[PartitionLogs]:
+        metadata = self._services.metadata
+        image, scope, keys = self._chosen(topics)
+        logs = describe_logs(image, keys, self._services.tasks.describe)
+        one = next(iter(scope)) if scope is not None and len(scope) == 1 else None
+        return partition_logs(image, keys, partition_history(metadata.history(), one), logs)
+
+    def metrics(self, topics: str | Iterable[str] | None) -> list[Metric]:
+        services = self._services
+        image, _, keys = self._chosen(topics)
+        logs = describe_logs(image, keys, services.tasks.describe)
+        troubles = services.watch.current(image)
+        return upkeep_metrics(logs, services.watch, troubles, services.clock.now_ms())
+
+    def _chosen(
+        self, topics: str | Iterable[str] | None
+    ) -> tuple[MetadataImage, Scope, list[PartitionKey]]:
+        image = self._services.metadata.catch_up()
+        scope = scope_of(image, topics)
+        keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
+        return image, scope, keys
 
     def fsck(self, deep: bool) -> FsckReport:
         services = self._services

@@ -158,8 +158,16 @@ def _partition(was: PartitionRegistration, now: PartitionRegistration) -> Iterat
         yield f"replicas are {broker_list(now.replicas)} instead of {broker_list(was.replicas)}"
     if now.high_watermark < was.high_watermark:
         yield f"the high watermark went back, from {was.high_watermark} to {now.high_watermark}"
+    yield from _deletions(was, now)
+
+
+def _deletions(was: PartitionRegistration, now: PartitionRegistration) -> Iterator[str]:
     if now.log_start_offset > was.log_start_offset:
         yield f"records below {now.log_start_offset} were deleted"
+    if now.compaction.compacted_below > was.compaction.compacted_below:
+        yield f"compacted below {now.compaction.compacted_below}"
+    if now.compaction.tombstones_below > was.compaction.tombstones_below:
+        yield f"tombstones below {now.compaction.tombstones_below} were deleted"
 
 
 def _leader(was: PartitionRegistration, now: PartitionRegistration) -> Iterator[str]:

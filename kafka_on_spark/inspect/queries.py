@@ -16,7 +16,8 @@ SELECT time, topic, partition,
        cause,
        base_offset + offset_delta AS metadata_offset
 FROM metadata
-WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord')
+WHERE record_type = 'PartitionRecord' OR record_type = 'PartitionChangeRecord'
+      AND (compacted_below IS NULL OR high_watermark IS NOT NULL)
 WINDOW life AS (PARTITION BY topic_id, partition ORDER BY base_offset + offset_delta
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ORDER BY metadata_offset

@@ -10,6 +10,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.draw.lanes import Lane, lanes_of
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ LEADER_COLUMNS: Final = (
 REPLICA_COLUMNS: Final = ("topic", "partition", "broker", "part", "start", "end", "seconds")
 ROWS_PRINTED_MAX: Final = 1000
 EVENT_COLUMNS: Final = ("time", "broker", "event", "cause", "metadata_offset")
+
+UPKEEP_COUNTS: Final = (
+    "files_before", "files_after", "bytes_before", "bytes_after", "records_before", "records_after",
+)  # fmt: skip
+UPKEEP_COLUMNS: Final = (
+    "time", "topic", "partition", "broker", "work", "start_offset", "end_offset", *UPKEEP_COUNTS,
+    "cause", "by",
+)  # fmt: skip
 
 
 def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -> "DataFrame":
@@ -49,7 +58,8 @@ def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -
             "metadata_offset": entry.metadata_offset,
         }
         for entry in entries
-        if not entry.is_deletion and (broker is None or broker in entry.replicas)
+        if not (entry.is_deletion or entry.is_compaction)
+        and (broker is None or broker in entry.replicas)
     ]
     return _frame(rows, ISR_COLUMNS)
 
@@ -136,6 +146,29 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
     return _frame(rows, EVENT_COLUMNS)
 
 
+def upkeep_timeline(history: UpkeepHistory) -> "DataFrame":
+    """Return what upkeep was decided and done, a row each, oldest first.
+
+    `history` is `Cluster.upkeep_history(…)`. `broker` is missing in a decision.
+    """
+    rows = [
+        {
+            "time": event.time,
+            "topic": event.topic,
+            "partition": event.partition,
+            "broker": event.broker_id,
+            "work": event.kind,
+            "start_offset": event.start_offset,
+            "end_offset": event.end_offset,
+            **{name: getattr(event, name) for name in UPKEEP_COUNTS},
+            "cause": _visible(event.cause),
+            "by": _visible(event.by),
+        }
+        for event in history.events
+    ]
+    return _frame(rows, UPKEEP_COLUMNS)
+
+
 def event_name(event: BrokerEvent) -> str:
     """Return an event's name."""
     if event.state is None:
@@ -213,7 +246,7 @@ def _cell(value: Any) -> str:
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
     frame = Table(list(rows), columns=list(columns))
     # A leader may be missing, and stays an integer.
-    integers = {"leader", "broker"} & set(columns)
+    integers = {"leader", "broker", "start_offset", "end_offset"} & set(columns)
     frame = frame.astype(dict.fromkeys(integers, "Int64"))
     times = {"time", "start", "end"} & set(columns)
     return frame.astype(dict.fromkeys(times, "datetime64[ms, UTC]"))

@@ -73,10 +73,17 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a file, and how long until more does; None: time changes nothing."""
+    """What becomes of a file.
+
+    Attributes:
+        fate: Its fate.
+        wait_ms: How long until more becomes of it; None: time changes nothing.
+        due_at_ms: Since when it has its fate, by the times of files; None: it waits, or stays.
+    """
 
     fate: Fate
     wait_ms: int | None = None
+    due_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +126,13 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
         return Verdict(Fate.STAYS)
     removed_at_ms = table.removed_at_ms.get(file.name)
     if removed_at_ms is not None:
-        return _after(times.left_ms(removed_at_ms, times.delete_delay_ms), Fate.GOES)
+        return _after(times, removed_at_ms, times.delete_delay_ms, Fate.GOES)
     if epoch < table.fence:
         # An append that goes on under a later epoch copies what it had staged under this one.
         delay_ms = max(times.delete_delay_ms, times.append_ms)
-        return _after(times.left_ms(file.written_at_ms, delay_ms), Fate.GOES)
+        return _after(times, file.written_at_ms, delay_ms, Fate.GOES)
     if epoch == table.fence:
-        return _after(times.left_ms(file.written_at_ms, times.append_ms), Fate.ORPHAN)
+        return _after(times, file.written_at_ms, times.append_ms, Fate.ORPHAN)
     return Verdict(Fate.STAYS)
 
 
@@ -134,8 +141,11 @@ def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Ve
     file that counts was written."""
     if table.producers is None or number >= table.producers[0]:
         return Verdict(Fate.STAYS)
-    return _after(times.left_ms(table.producers[1], times.delete_delay_ms), Fate.GOES)
+    return _after(times, table.producers[1], times.delete_delay_ms, Fate.GOES)
 
 
-def _after(wait_ms: int, fate: Fate) -> Verdict:
-    return Verdict(Fate.WAITS, wait_ms) if wait_ms else Verdict(fate)
+def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Verdict:
+    wait_ms = times.left_ms(since_ms, delay_ms)
+    if wait_ms:
+        return Verdict(Fate.WAITS, wait_ms)
+    return Verdict(fate, due_at_ms=since_ms + delay_ms)

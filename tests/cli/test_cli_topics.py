@@ -83,12 +83,12 @@ def test_filters_show_what_is_wrong_and_nothing_else(call, troubled):
 
     def shown(option):
         found = call.json("topics", "--describe", "--topic", ",".join(troubled), option)
-        return [(each["topic"], row["partition"]) for each in found for row in each["partitions"]]
+        return {(each["topic"], row["partition"]) for each in found for row in each["partitions"]}
 
-    assert shown("--under-replicated-partitions") == [(short, 0)]
-    assert shown("--under-min-isr-partitions") == [(short, 0)]
-    assert shown("--at-min-isr-partitions") == [(lonely, 0), (short, 1)]
-    assert shown("--unavailable-partitions") == [(lonely, 0)]
+    assert shown("--under-replicated-partitions") == {(short, 0)}
+    assert shown("--under-min-isr-partitions") == {(short, 0)}
+    assert shown("--at-min-isr-partitions") == {(lonely, 0), (short, 1)}
+    assert shown("--unavailable-partitions") == {(lonely, 0)}
     listed = call.json("topics", "--list", "--unavailable-partitions", "--topic", "topic-.*")
     assert listed == [lonely]
     lines = call("topics", "--describe", "--topic", short, "--under-min-isr-partitions")

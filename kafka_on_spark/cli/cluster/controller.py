@@ -12,7 +12,15 @@ from kafka_on_spark.cli.call.options import (
     StorageOption,
     chosen_action,
 )
-from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
 from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.errors import InvalidRequestError
@@ -97,6 +105,7 @@ def _run(session: Session, seconds: float | None) -> None:
                 "unfenced": list(report.unfenced),
                 "leaders_moved": report.leaders_moved,
                 "records_deleted": report.records_deleted,
+                "upkeep_failures": list(report.upkeep_failures),
             }
         )
         return
@@ -110,6 +119,8 @@ def _run(session: Session, seconds: float | None) -> None:
             else ""
         )
     )
+    for failure in report.upkeep_failures:
+        note(failure)
 
 
 def _names(broker_ids: tuple[int, ...]) -> str:

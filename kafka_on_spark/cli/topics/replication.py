@@ -38,14 +38,16 @@ def replicate(
     A round visits the partitions with work and inspects a part of the others, so that rounds
     inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1 while a
     follower is behind or out of sync, or a partition was not inspected in time: run it again, and a
-    controller. A dry run reads the tables, and says what would be copied, cut and decided.
+    controller; and while upkeep fails, which each call says. A dry run reads the tables, and says
+    what would be copied, cut and decided.
     """
     with opened(cluster, storage_option, output, dry_run=dry_run) as session:
         topics = None if topic is None else matching_topics(session.cluster.image, topic)
         with progress("inspecting" if dry_run else "copying"):
             report = session.cluster.replicate(topics, is_sweep=sweep)
         _conclude(session, report)
-        raise typer.Exit(0 if report.is_caught_up else FOUND)
+        is_well = report.is_caught_up and not report.upkeep_failures
+        raise typer.Exit(0 if is_well else FOUND)
 
 
 def _conclude(session: Session, report: ReplicationReport) -> None:
@@ -72,6 +74,7 @@ def _as_dict(report: ReplicationReport) -> dict[str, Any]:
         "isr_changes": report.isr_changes,
         "failures": list(report.failures),
         "is_caught_up": report.is_caught_up,
+        "upkeep_failures": list(report.upkeep_failures),
     }
 
 
@@ -91,6 +94,8 @@ def _show(report: ReplicationReport, *, is_done: bool) -> None:
             f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"
             " replica.sweep.interval.ms: --sweep inspects all now."
         )
+    for failure in report.upkeep_failures:
+        note(failure)
 
 
 def _inspected(report: ReplicationReport) -> str:

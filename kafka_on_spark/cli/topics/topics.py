@@ -1,6 +1,6 @@
 """`topics`: creates, alters, deletes, describes and lists topics, as kafka-topics does."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -23,17 +23,16 @@ from kafka_on_spark.cli.call.output import (
     note,
     plural,
     say,
-    text_of,
     write_json,
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Change, Session, opened
 from kafka_on_spark.cli.kafka.kafka_names import matching_topics
-from kafka_on_spark.controller.partitions.partition_states import PartitionState, states_of
+from kafka_on_spark.cli.topics.topic_logs import show_logs
+from kafka_on_spark.cli.topics.topic_rows import COLUMNS, partition_rows, summary, topic_as_dict
+from kafka_on_spark.controller.partitions.partition_states import PartitionState
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 
 FILTERS: Final[Mapping[str, PartitionState]] = {
     "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
@@ -56,21 +55,11 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         "if_exists",
         "exclude_internal",
         "topics_with_overrides",
+        "logs",
         "as_of",
         *FILTERS,
     ),
     "list_": ("topic", "exclude_internal", "topics_with_overrides", "as_of", *FILTERS),
-}
-COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "leader": "leader",
-    "replicas": "replicas",
-    "isr": "isr",
-    "elr": "elr",
-    "adding_replicas": "adding",
-    "removing_replicas": "removing",
-    "states": "state",
 }
 
 
@@ -146,6 +135,13 @@ def topics(
     ] = False,
     unavailable_partitions: Annotated[
         bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+    logs: Annotated[
+        bool,
+        typer.Option(
+            "--logs",
+            help="With --describe: what each replica's log is made of, and what upkeep is due.",
+        ),
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -291,13 +287,16 @@ def _found(session: Session, pattern: str | None, if_exists: bool) -> list[str]:
 def _describe(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
     names = _selected(session, given, if_exists=given["if_exists"])
+    if given["logs"]:
+        show_logs(session, names)
+        return
     wanted = _states(given)
     if session.output is Output.JSON:
-        write_json([_topic_as_dict(image, image.topic(name), wanted) for name in names])
+        write_json([topic_as_dict(image, image.topic(name), wanted) for name in names])
         return
     if not wanted:
         for name in names:
-            say(_summary(image, image.topic(name)))
+            say(summary(image, image.topic(name)))
     if not given["topics_with_overrides"]:
         rows = (row for name in names for row in partition_rows(image, image.topic(name), wanted))
         write_rows(session.output, COLUMNS, rows)
@@ -326,65 +325,6 @@ def _selected(session: Session, given: Mapping[str, Any], *, if_exists: bool) ->
 
 def _states(given: Mapping[str, Any]) -> frozenset[PartitionState]:
     return frozenset(state for name, state in FILTERS.items() if given[name])
-
-
-def partition_rows(
-    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState] = frozenset()
-) -> Iterator[dict[str, Any]]:
-    """Yield a topic's partitions as rows; with `wanted`, only those in one of these states."""
-    for number in sorted(topic.partitions):
-        partition = topic.partitions[number]
-        states = states_of(image, topic.topic_id, partition)
-        if not wanted or states & wanted:
-            yield _partition_row(topic.name, number, partition, states)
-
-
-def _partition_row(
-    name: str, number: int, partition: PartitionRegistration, states: frozenset[PartitionState]
-) -> dict[str, Any]:
-    return {
-        "topic": name,
-        "partition": number,
-        "leader": partition.leader,
-        "leader_epoch": partition.leader_epoch,
-        "partition_epoch": partition.partition_epoch,
-        "replicas": list(partition.replicas),
-        "isr": sorted(partition.isr),
-        "elr": sorted(partition.elr),
-        "adding_replicas": list(partition.adding_replicas),
-        "removing_replicas": list(partition.removing_replicas),
-        "log_start_offset": partition.log_start_offset,
-        "high_watermark": partition.high_watermark,
-        "states": [state.value for state in PartitionState if state in states],
-    }
-
-
-def _topic_as_dict(
-    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
-) -> dict[str, Any]:
-    return {
-        "topic": topic.name,
-        "topic_id": topic.topic_id,
-        "partition_count": len(topic.partitions),
-        "replication_factor": _replication_factor(topic),
-        "configs": dict(topic.configs),
-        "partitions": list(partition_rows(image, topic, wanted)),
-    }
-
-
-def _replication_factor(topic: TopicImage) -> int:
-    first = topic.partitions[min(topic.partitions)]
-    return len(first.replicas) - len(first.adding_replicas)
-
-
-def _summary(image: MetadataImage, topic: TopicImage) -> str:
-    """Return the line that kafka-topics shows for a topic."""
-    configs = ",".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
-    return (
-        f"Topic: {topic.name}  TopicId: {topic.topic_id}"
-        f"  PartitionCount: {len(topic.partitions)}"
-        f"  ReplicationFactor: {_replication_factor(topic)}  Configs: {text_of(configs)}"
-    )
 
 
 _DO: Final = {

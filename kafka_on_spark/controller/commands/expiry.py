@@ -6,12 +6,15 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 """
 
 from dataclasses import dataclass
+from typing import Final, TypeGuard
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log.batch import WRITER_PREFIX
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import OffsetCommitRecord, Record, RemoveProducerRecord
+
+_UNSAVED: Final = " (offsets.retention.minutes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,20 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
             offset=None,
             leader_epoch=None,
             cause=f"group {group!r} left {image.name_of(key)}: nothing saved for {minutes:,}"
-            " minutes (offsets.retention.minutes)",
+            f" minutes{_UNSAVED}",
         )
         for (group, key), position in image.groups.items()
         if position.saved_at_ms < since_ms
     ]
+
+
+def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
+    """Return whether a record is a group's offset that has expired; a command removes some, too."""
+    return (
+        isinstance(record, OffsetCommitRecord)
+        and record.offset is None
+        and (record.cause or "").endswith(_UNSAVED)
+    )
 
 
 def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:

@@ -70,7 +70,9 @@ def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRe
     if not is_compacted(settings) or not _is_finished(partition, report):
         return None
     now = partition.compaction
-    due = _dirt_due(settings, partition, report) or _tombstones_due(settings, now, report.now_ms)
+    due = why_dirty(settings, partition, report.dirt, report.now_ms) or _tombstones_due(
+        settings, now, report.now_ms
+    )
     if due is None:
         return None
     decided = _decided(settings, partition, report)
@@ -102,11 +104,10 @@ def _cleanable_below(partition: PartitionRegistration, dirt: Dirt) -> Offset:
     return max(dirt.cleanable_below, partition.compaction.compacted_below)
 
 
-def _dirt_due(
-    settings: Settings, partition: PartitionRegistration, report: CompactionReport
+def why_dirty(
+    settings: Settings, partition: PartitionRegistration, dirt: Dirt, now_ms: int
 ) -> str | None:
     """Return why the dirty part is due, in words; None if it is not."""
-    dirt = report.dirt
     if _cleanable_below(partition, dirt) == partition.compaction.compacted_below:
         return None
     if dirt.oldest_dirty_ms is None:
@@ -114,7 +115,7 @@ def _dirt_due(
     least = settings.number("min.cleanable.dirty.ratio")
     if dirt.ratio >= least:
         return f"{dirt.ratio:.2f} of its bytes are dirty (min.cleanable.dirty.ratio={least:g})"
-    age_ms, most = report.now_ms - dirt.oldest_dirty_ms, settings.integer("max.compaction.lag.ms")
+    age_ms, most = now_ms - dirt.oldest_dirty_ms, settings.integer("max.compaction.lag.ms")
     if age_ms > most:
         return f"its oldest dirty batch is {age_ms / 1000:.1f} s old (max.compaction.lag.ms={most})"
     return None
@@ -147,7 +148,7 @@ def _decided(
         ends = (seen.log_end_offset for seen in report.replicas.values())
         tombstones_below = max(tombstones_below, min([now.expiring_below, *ends]))
     compacted_below = now.compacted_below
-    if _dirt_due(settings, partition, report) is not None:
+    if why_dirty(settings, partition, report.dirt, report.now_ms) is not None:
         compacted_below = _cleanable_below(partition, report.dirt)
     decided = replace(
         now,

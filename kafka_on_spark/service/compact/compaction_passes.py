@@ -4,7 +4,7 @@ What a process remembers of its looks is its own and costs looks if it is lost; 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +15,14 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.compact.replica_looks import (
+    CompactionLook,
     CompactionLookOrder,
     RunCompactionLooks,
     may_be_due,
     plan_compaction_look,
 )
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 
@@ -31,8 +34,10 @@ LOOKS_AT_ONCE: Final = 32
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
 
-Decision = Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
-SubmitCompaction = Callable[[Decision], list[PartitionKey]]
+KIND: Final = "compaction"
+
+Decision = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, str]]]
+SubmitCompaction = Callable[[Decision], dict[PartitionKey, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +46,14 @@ class CompactionPassReport:
 
     Attributes:
         looked_at: How many partitions were looked at.
-        decided: Those that are compacted further from now on.
+        decided: Those that are compacted further from now on; in a dry run, that are due for it.
+        rows: A row for each of these, and for each that could not be looked at.
         is_done: Nothing was left for the next pass.
     """
 
     looked_at: int = 0
     decided: tuple[PartitionKey, ...] = ()
+    rows: tuple[UpkeepRow, ...] = ()
     is_done: bool = True
 
 
@@ -60,7 +67,9 @@ class CompactionPasses:
         *,
         run_looks: RunCompactionLooks,
         timeout_ms: int,
+        watch: UpkeepWatch | None = None,
     ) -> None:
+        self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
         self._run_looks = run_looks
@@ -73,12 +82,13 @@ class CompactionPasses:
         topics: Scope = None,
         *,
         is_all: bool = False,
+        is_dry_run: bool = False,
         submit: SubmitCompaction | None = None,
     ) -> CompactionPassReport:
         """Look at compacted partitions, of `topics` or of all, and decide what is due.
 
         `is_all`: look at each, however long that takes, and also if it was looked at just now.
-        `submit`: commits under a controller's epoch.
+        `is_dry_run`: commit nothing. `submit`: commits under a controller's epoch.
 
         Raises: as `MetadataDecider.submit`.
         """
@@ -89,19 +99,22 @@ class CompactionPasses:
         if not is_all and last_ms is not None and began_ms - last_ms < backoff_ms:
             return CompactionPassReport()  # ten thousand topics are not asked in each pass
         orders = self._due(image, topics, is_all)
-        reports: list[CompactionReport] = []
-        done = 0
-        while done < len(orders):
+        looks: list[CompactionLook] = []
+        while len(looks) < len(orders):
             is_over = self._clock.monotonic_ms() - began_ms >= LOOK_MS_MAX
-            if done and is_over and not is_all:
+            if looks and is_over and not is_all:
                 break
-            reports += self._look(image, orders[done : done + LOOKS_AT_ONCE])
-            done = min(done + LOOKS_AT_ONCE, len(orders))
-        if topics is None and done == len(orders):
+            looks += self._look(image, orders[len(looks) : len(looks) + LOOKS_AT_ONCE])
+        is_done = len(looks) == len(orders)
+        if topics is None and is_done and not is_dry_run:
             self._all_looked_at_ms = began_ms
-        decided = self._decide(reports, submit)
+        causes = self._decide([look.report for look in looks if look.report], submit, is_dry_run)
+        rows = (_row(order, look, causes) for order, look in zip(orders, looks, strict=False))
         return CompactionPassReport(
-            looked_at=done, decided=tuple(decided), is_done=done == len(orders)
+            looked_at=len(looks),
+            decided=tuple(causes),
+            rows=tuple(row for row in rows if row.count or row.error),
+            is_done=is_done,
         )
 
     def run_share(self, topics: str | Iterable[str] | None = None) -> CompactionPassReport:
@@ -112,15 +125,19 @@ class CompactionPasses:
             log.warning("compaction is left to the next round: %s", error)
             return CompactionPassReport(is_done=False)
 
-    def run_all(self, topics: str | Iterable[str] | None = None) -> CompactionPassReport:
-        """Look at every partition of topics, one topic, or all, and decide what is due.
+    def run_all(
+        self, topics: str | Iterable[str] | None = None, *, is_dry_run: bool = False
+    ) -> tuple[UpkeepRow, ...]:
+        """Look at every partition of topics, one topic, or all, and decide what is due, or say what
+        that is. Return a row for each partition in which something is due or went wrong.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
             And as `MetadataDecider.submit`.
         """
-        return self.run(scope_of(self._metadata.catch_up(), topics), is_all=True)
+        scope = scope_of(self._metadata.catch_up(), topics)
+        return self.run(scope, is_all=True, is_dry_run=is_dry_run).rows
 
     def _due(self, image: MetadataImage, topics: Scope, is_all: bool) -> list[CompactionLookOrder]:
         """Return the looks that are due, those first that were looked at longest ago."""
@@ -149,25 +166,47 @@ class CompactionPasses:
 
     def _look(
         self, image: MetadataImage, orders: Sequence[CompactionLookOrder]
-    ) -> list[CompactionReport]:
+    ) -> list[CompactionLook]:
         looks = self._run_looks(orders)
         for order, look in zip(orders, looks, strict=True):
             self._looked_at_ms[order.key] = self._clock.monotonic_ms()
+            outcome = {KIND: look.error}
+            self._watch.record(order.key, None, outcome, may_pass=look.may_pass)
             if look.error is not None:
                 log.info("no compaction of %s: %s", image.name_of(order.key), look.error)
-        return [look.report for look in looks if look.report is not None]
+        return looks
 
     def _decide(
-        self, reports: Sequence[CompactionReport], submit: SubmitCompaction | None
-    ) -> list[PartitionKey]:
-        """Commit what the reports lead to, on the image of the commit."""
+        self,
+        reports: Sequence[CompactionReport],
+        submit: SubmitCompaction | None,
+        is_dry_run: bool,
+    ) -> dict[PartitionKey, str]:
+        """Commit what the reports lead to, on the image of the commit; return the causes."""
 
-        def decide(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
+        def decide(image: MetadataImage) -> ControllerResult[dict[PartitionKey, str]]:
             records = [each for report in reports if (each := compact(image, report)) is not None]
-            return ControllerResult(records, [record.key for record in records])
+            return ControllerResult(records, {each.key: each.cause or "" for each in records})
 
-        if not decide(self._metadata.image).records:
-            return []
+        found = decide(self._metadata.image)
+        if is_dry_run or not found.records:
+            return found.response
         if submit is None:
             return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
         return submit(decide)
+
+
+def _row(
+    order: CompactionLookOrder, look: CompactionLook, causes: Mapping[PartitionKey, str]
+) -> UpkeepRow:
+    cause = causes.get(order.key)
+    return UpkeepRow(
+        topic=order.addresses[0].topic,
+        partition=order.key.partition,
+        broker_id=order.addresses[0].broker_id,
+        kind=KIND,
+        count=int(cause is not None),
+        what="" if cause is None else f"decision: {cause}",
+        size_bytes=0 if cause is None or look.report is None else look.report.dirt.dirty_bytes,
+        error=look.error or "",
+    )

@@ -18,6 +18,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
 RootNow = Callable[[ReplicaAddress], int]
@@ -47,10 +48,11 @@ class CompactionLookOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionLook:
-    """What was seen; without a report: why nothing was."""
+    """What was seen; without a report: why nothing was, which `may_pass` by itself."""
 
     report: CompactionReport | None = None
     error: str | None = None
+    may_pass: bool = False
 
 
 RunCompactionLooks = Callable[[Sequence[CompactionLookOrder]], list[CompactionLook]]
@@ -88,7 +90,7 @@ def run_compaction_look(
         check_complete(leader, partition)
         now_ms = min(order.now_ms, root_now_ms(order.addresses[0]))
     except KafkaOnSparkError as error:
-        return CompactionLook(error=error.message)
+        return CompactionLook(error=error.message, may_pass=isinstance(error, PASSING))
     seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
     for address in order.addresses[1:]:
         try:
@@ -98,7 +100,7 @@ def run_compaction_look(
     report = CompactionReport(
         key=order.key,
         leader_epoch=partition.leader_epoch,
-        dirt=_dirt(leader, order, now_ms),
+        dirt=leader_dirt(leader, partition, min_lag_ms=order.min_lag_ms, now_ms=now_ms),
         replicas=seen,
         now_ms=now_ms,
     )
@@ -109,19 +111,25 @@ def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
     return ReplicaProgress(address.replica_uuid, state.log_end_offset, state.compaction)
 
 
-def _dirt(leader: ReplicaState, order: CompactionLookOrder, now_ms: int) -> Dirt:
-    partition = order.partition
-    ranges = [
+def appended_ranges(state: ReplicaState) -> list[AppendedRange]:
+    """Return what a log is made of, as ranges that were appended."""
+    return [
         AppendedRange(each.base_offset, each.end_offset, each.size_bytes, each.appended_at_ms)
-        for each in leader.batches
+        for each in state.batches
     ]
+
+
+def leader_dirt(
+    leader: ReplicaState, partition: PartitionRegistration, *, min_lag_ms: int, now_ms: int
+) -> Dirt:
+    """Return the dirty part of a leader's log. `min_lag_ms`: min.compaction.lag.ms."""
     return dirt_of(
-        ranges,
+        appended_ranges(leader),
         log_start_offset=partition.log_start_offset,
         compacted_below=partition.compaction.compacted_below,
         stable_below=partition.high_watermark,
         # Without a lag no clock is asked.
-        appended_before_ms=now_ms - order.min_lag_ms + 1 if order.min_lag_ms else _NO_LAG,
+        appended_before_ms=now_ms - min_lag_ms + 1 if min_lag_ms else _NO_LAG,
     )
 
 

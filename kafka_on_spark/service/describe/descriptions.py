@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -30,6 +31,7 @@ class PartitionDescription:
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     offsets: PartitionOffsets
+    compaction: Compaction
     is_under_replicated: bool
     is_under_min_isr: bool
 
@@ -78,6 +80,7 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
                 replicas=partition.replicas,
                 isr=tuple(sorted(partition.isr)),
                 offsets=offsets_of(partition),
+                compaction=partition.compaction,
                 is_under_replicated=partition.is_under_replicated,
                 is_under_min_isr=is_under_min_isr(image, topic.topic_id, partition),
             )

@@ -1,4 +1,4 @@
-"""The history of partitions (leaders, ISRs, epochs, log starts and causes) and of brokers.
+"""The history of partitions (leaders, ISRs, epochs, log starts, compaction, causes) and of brokers.
 
 Replays the metadata log; SQL over the metadata table gives the same.
 """
@@ -9,6 +9,7 @@ from datetime import datetime
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -42,8 +43,11 @@ class HistoryEntry:
         high_watermark: The high watermark that the metadata had then.
         log_start_offset: The first offset that is kept from now on.
         is_deletion: The log start alone changed: retention or delete-records deleted records.
+        compaction: How far its logs are to be compacted from now on.
+        is_compaction: This alone changed.
         cause: The reason, in words.
         metadata_offset: Offset of the record in the metadata log.
+        by: Who committed it: the controller's id, or Spark's application id; None: another process.
     """
 
     time: datetime
@@ -59,6 +63,9 @@ class HistoryEntry:
     metadata_offset: Offset
     log_start_offset: Offset = Offset(0)
     is_deletion: bool = False
+    compaction: Compaction = NOT_COMPACTED
+    is_compaction: bool = False
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +111,14 @@ def partition_history(
             registration = image.partition(changed)
             if registration is not None and partition in (None, changed.partition):
                 entry = _entry_of(place, changed, record.cause, image, registration)
-                is_deletion = isinstance(record, HighWatermarkRecord)
-                entries.append(replace(entry, is_deletion=is_deletion))
+                entries.append(
+                    replace(
+                        entry,
+                        is_deletion=isinstance(record, HighWatermarkRecord),
+                        is_compaction=isinstance(record, PartitionChangeRecord)
+                        and record.change.is_compaction,
+                    )
+                )
     return entries
 
 
@@ -200,6 +213,8 @@ def _entry_of(
         replicas=registration.replicas,
         high_watermark=registration.high_watermark,
         log_start_offset=registration.log_start_offset,
+        compaction=registration.compaction,
         cause=cause,
         metadata_offset=place.offset,
+        by=place.batch.stamp.controller_id or place.batch.stamp.application_id,
     )

@@ -57,7 +57,14 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
     is_left = True
     while is_left and not allowance.is_spent and cleaner.run(decided):
         is_left = not cleaner.state.compaction.has_finished(decided)
-    return WorkDone(count=cleaner.count, what=WHAT, size_bytes=cleaner.size_bytes, is_left=is_left)
+    return WorkDone(
+        count=cleaner.count,
+        what=WHAT,
+        size_bytes=cleaner.size_bytes,
+        written_bytes=cleaner.written_bytes,
+        buffer_percent=cleaner.buffer_percent,
+        is_left=is_left,
+    )
 
 
 def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
@@ -83,6 +90,8 @@ class _Cleaner:
         state: The replica's log after the last commit.
         count: Groups that were rewritten.
         size_bytes: Bytes of the files that they took.
+        written_bytes: Bytes of the files that were put in their place.
+        buffer_percent: Of the memory for keys, what a round took at most.
     """
 
     order: UpkeepOrder
@@ -92,6 +101,8 @@ class _Cleaner:
     state: ReplicaState
     count: int = field(default=0)
     size_bytes: int = field(default=0)
+    written_bytes: int = field(default=0)
+    buffer_percent: float = field(default=0.0)
 
     def run(self, decided: Compaction) -> bool:
         """Go through the log once; return False if the allowance was spent, or others were faster.
@@ -130,12 +141,16 @@ class _Cleaner:
     def _last_offsets(self, progress: CompactionProgress) -> LastOffsets:
         parts = self.state.batches_between(progress.finished_below, progress.round_below)
         self.allowance.charge(sum(part.size_bytes for part in parts))
-        return self.ports.compactor.last_offsets(
+        last = self.ports.compactor.last_offsets(
             self.order.address,
             parts,
             start_offset=progress.finished_below,
             end_offset=progress.round_below,
         )
+        buffer_bytes = self.order.settings.integer("log.cleaner.dedupe.buffer.size")
+        used = 100.0 * len(last) * BYTES_A_KEY / max(buffer_bytes, 1)
+        self.buffer_percent = max(self.buffer_percent, used)
+        return last
 
     def _next_group(self, progress: CompactionProgress) -> range | None:
         extents = [
@@ -187,6 +202,7 @@ class _Cleaner:
             if parts is not None:
                 self.count += 1
                 self.size_bytes += sum(part.size_bytes for part in parts)
+                self.written_bytes += 0 if merged is None else merged.size_bytes
             return True
         return False
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.log import replacing
-from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, merges_due
+from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, due_since_ms, merges_due
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.ports import ReplicaLog
@@ -46,7 +46,12 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
             break
         due = merges_due(merger.state.batches, rules_of(order, merger.state))
     if order.is_dry_run:
-        return WorkDone(count=len(due), what=WHAT, size_bytes=sum(map(_size_of, due)))
+        return WorkDone(
+            count=len(due),
+            what=WHAT,
+            size_bytes=sum(map(_size_of, due)),
+            due_since_ms=due_since_ms(state.batches, due, rules_of(order, state)),
+        )
     return merger.done(is_left=False)
 
 
@@ -82,6 +87,7 @@ class _Merger:
         state: The replica's log after the last merge.
         count: Merges committed.
         size_bytes: Bytes of the files that they took.
+        written_bytes: Bytes of the files that they put in their place.
     """
 
     order: UpkeepOrder
@@ -90,9 +96,16 @@ class _Merger:
     state: ReplicaState
     count: int = field(default=0)
     size_bytes: int = field(default=0)
+    written_bytes: int = field(default=0)
 
     def done(self, *, is_left: bool) -> WorkDone:
-        return WorkDone(count=self.count, what=WHAT, size_bytes=self.size_bytes, is_left=is_left)
+        return WorkDone(
+            count=self.count,
+            what=WHAT,
+            size_bytes=self.size_bytes,
+            written_bytes=self.written_bytes,
+            is_left=is_left,
+        )
 
     def merge(self, run: Sequence[LogPart]) -> None:
         """Write one file of a run of neighbours and commit it in their place.
@@ -135,4 +148,5 @@ class _Merger:
                 continue
             self.count += 1
             self.size_bytes += _size_of(inputs)
+            self.written_bytes += merged.size_bytes
             return

@@ -23,6 +23,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import (
     with_time,
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
+from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import (
@@ -56,7 +57,9 @@ class ReplicaUpkeep:
         progress: SweepProgress,
         run_upkeep: RunUpkeep,
         roots: RootUpkeep | None = None,
+        watch: UpkeepWatch | None = None,
     ) -> None:
+        self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
         self._progress = progress
@@ -72,8 +75,11 @@ class ReplicaUpkeep:
         if not self._lock.acquire(blocking=False):
             return UpkeepReport()  # another thread does it
         try:
-            return self._run_share(self._metadata.image, topics)
+            report = self._run_share(self._metadata.image, topics)
+            self._watch.record(None, None, {ROUND: None})
+            return report
         except KafkaOnSparkError as error:
+            self._watch.record(None, None, {ROUND: error.message})
             log.warning("upkeep is left to the next round: %s", error)
             return UpkeepReport()
         finally:
@@ -118,6 +124,7 @@ class ReplicaUpkeep:
         self._throttle.charge(results)
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
+            self._watch.take(results)
         return results
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:

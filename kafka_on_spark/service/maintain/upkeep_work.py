@@ -8,7 +8,7 @@ spent. Orders may run twice, also at the same time.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
@@ -60,7 +60,10 @@ class WorkDone:
         count: Pieces of work: files deleted, merges committed, and so on. 0: nothing was done.
         what: The pieces in a word or two, in the plural ("files deleted").
         size_bytes: Bytes that these pieces were about.
+        written_bytes: Bytes that were written in place of these.
+        buffer_percent: Of log.cleaner.dedupe.buffer.size, what the keys of a round took, at most.
         is_left: More is due now than was done.
+        due_since_ms: Since when the oldest of it has been due, ms since 1970 UTC; None: not known.
         due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
         orphan_bytes: Bytes of files of the current leader epoch that no commit names.
         error_code: Why it ended early; NO_ERROR: it did not.
@@ -70,7 +73,10 @@ class WorkDone:
     count: int = 0
     what: str = ""
     size_bytes: int = 0
+    written_bytes: int = 0
+    buffer_percent: float = 0.0
     is_left: bool = False
+    due_since_ms: int | None = None
     due_in_ms: int | None = None
     orphan_bytes: int = 0
     error_code: int = NO_ERROR
@@ -84,6 +90,9 @@ class WorkDone:
 
 NOTHING_DONE = WorkDone()
 """Nothing was due."""
+
+UPKEEP: Final = "upkeep"
+"""The kind of work that stands for all of a task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +119,21 @@ class UpkeepResult:
         return cls(
             key=order.key,
             broker_id=order.address.broker_id,
-            done=(("upkeep", NOTHING_DONE.failed(error)),),
+            done=((UPKEEP, NOTHING_DONE.failed(error)),),
         )
 
     @property
     def is_left(self) -> bool:
         """Whether more is due now."""
         return any(work.is_left for _, work in self.done)
+
+    @property
+    def outcomes(self) -> dict[str, str | None]:
+        """Of each kind of work that was tried: why it failed, "" if more is due, None if not."""
+        return {
+            kind: work.error if work.error else "" if work.is_left else None
+            for kind, work in self.done
+        }
 
     @property
     def orphan_bytes(self) -> int:

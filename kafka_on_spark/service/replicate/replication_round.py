@@ -72,6 +72,8 @@ class ReplicationReport:
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
             lets bytes through. None: nothing waits for time.
+        upkeep_failures: Which upkeep fails, or is left for long, in words, and since when. It keeps
+            no replica from being caught up.
     """
 
     partition_count: int = 0
@@ -86,6 +88,7 @@ class ReplicationReport:
     is_caught_up: bool = True
     left_out: int = 0
     resume_after_ms: float | None = None
+    upkeep_failures: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

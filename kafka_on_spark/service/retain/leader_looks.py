@@ -16,6 +16,7 @@ from kafka_on_spark.log.retention import Retained, RetentionLimits, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.log_starts import advance_to
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
@@ -41,10 +42,11 @@ class LookOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookResult:
-    """What was seen; None: it could not be, for `error`."""
+    """What was seen; None: it could not be, for `error`, which `may_pass` by itself."""
 
     look: LeaderLook | None = None
     error: str | None = None
+    may_pass: bool = False
 
 
 def plan_look(
@@ -100,7 +102,7 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
             now_ms = earlier(now_ms, root_now_ms(order.address))
             found = found_at(now_ms)
     except KafkaOnSparkError as error:
-        return LookResult(error=error.message)
+        return LookResult(error=error.message, may_pass=isinstance(error, PASSING))
     look = LeaderLook(
         key=order.key,
         leader_epoch=partition.leader_epoch,

@@ -18,6 +18,11 @@ from kafka_on_spark.service.compact.replica_looks import (
     run_compaction_look,
 )
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.describe.log_descriptions import (
+    LogDescription,
+    begun_description,
+    describe_log,
+)
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
@@ -83,18 +88,29 @@ def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) ->
 
 def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
     """Do the upkeep of one replica that is due."""
-    ports = UpkeepPorts(
+    try:
+        # One call for all of it: each of its many steps would be handed to another thread.
+        return within(order.address.root, lambda: run_upkeep(order, _upkeep_ports(options)))
+    except KafkaOnSparkError as error:
+        return UpkeepResult.failed(order, error)
+
+
+def description_task(order: UpkeepOrder, options: StorageOptions) -> LogDescription:
+    """Say what one replica's log is like, and what of its upkeep is due; read only."""
+    try:
+        return within(order.address.root, lambda: describe_log(order, _upkeep_ports(options)))
+    except KafkaOnSparkError as error:
+        return begun_description(order, error.message)
+
+
+def _upkeep_ports(options: StorageOptions) -> UpkeepPorts:
+    return UpkeepPorts(
         replicas=replica_store(options),
         segments=FileSegmentStore(options),
         folders=FileReplicaFolders(options),
         compactor=FileCompactor(options),
         clock=SystemClock(),
     )
-    try:
-        # One call for all of it: each of its many steps would be handed to another thread.
-        return within(order.address.root, lambda: run_upkeep(order, ports))
-    except KafkaOnSparkError as error:
-        return UpkeepResult.failed(order, error)
 
 
 def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:

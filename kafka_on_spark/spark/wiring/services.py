@@ -34,6 +34,7 @@ from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
@@ -110,6 +111,7 @@ class Services:
         sweep_hints: Where rounds leave their sweep's progress for other processes.
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
+        watch: What this process has seen of upkeep: what was done, and what fails.
     """
 
     options: StorageOptions
@@ -130,6 +132,7 @@ class Services:
     lost_inspector: LostReplicaInspector
     retention: Retention
     compaction: CompactionPasses
+    watch: UpkeepWatch
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
@@ -164,6 +167,7 @@ class Services:
             awaits=awaits,
         )
         clock = SystemClock()
+        watch = UpkeepWatch(clock)
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -210,10 +214,11 @@ class Services:
             cleaner=Cleaner(
                 metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
             ),
-            upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks),
+            upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks, watch),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
-            retention=retention_of(metadata, clock, tasks, timeout_ms=timeout_ms),
-            compaction=compaction_of(metadata, clock, tasks, timeout_ms=timeout_ms),
+            retention=retention_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
+            compaction=compaction_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
+            watch=watch,
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,

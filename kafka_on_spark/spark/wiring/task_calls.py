@@ -12,6 +12,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.ports import TaskRunner
 from kafka_on_spark.service.compact.replica_looks import CompactionLook, CompactionLookOrder
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
@@ -24,6 +25,7 @@ from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
 from kafka_on_spark.spark.run.tasks import (
     compaction_look_task,
     create_replica_task,
+    description_task,
     fetch_task,
     inspect_lost_task,
     inspect_partition_task,
@@ -113,6 +115,13 @@ class TaskCalls:
             raise
         except Exception as error:  # whatever Spark calls the loss of an executor
             raise KafkaStorageError(f"the executors did not do it: {error}") from error
+
+    def describe(self, orders: Sequence[UpkeepOrder]) -> list[LogDescription]:
+        """Say what replicas' logs are like, and what of their upkeep is due."""
+        describe = partial(description_task, options=self.options)
+        if len(orders) <= LOCAL_LOOKS_MAX:
+            return self.in_threads(describe, orders)
+        return self.runner.run(describe, orders)
 
     def measure(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
         """Return the bytes of replicas."""

@@ -11,6 +11,7 @@ from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import ListOrder
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
@@ -26,6 +27,7 @@ def replica_upkeep(
     options: StorageOptions,
     clock: Clock,
     tasks: TaskCalls,
+    watch: UpkeepWatch,
 ) -> ReplicaUpkeep:
     """Return the upkeep of this process."""
     hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
@@ -35,7 +37,14 @@ def replica_upkeep(
         tasks.list_tables(whole_roots(image))
 
     roots = RootUpkeep(metadata, clock, visit=visit_roots)
-    return ReplicaUpkeep(metadata, clock, progress=progress, run_upkeep=tasks.maintain, roots=roots)
+    return ReplicaUpkeep(
+        metadata,
+        clock,
+        progress=progress,
+        run_upkeep=tasks.maintain,
+        roots=roots,
+        watch=watch,
+    )
 
 
 def whole_roots(image: MetadataImage) -> list[ListOrder]:
@@ -53,16 +62,30 @@ def whole_roots(image: MetadataImage) -> list[ListOrder]:
 
 
 def compaction_of(
-    metadata: MetadataService, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
+    metadata: MetadataService,
+    clock: Clock,
+    tasks: TaskCalls,
+    watch: UpkeepWatch,
+    *,
+    timeout_ms: int,
 ) -> CompactionPasses:
     """Return the decisions of compaction of this process."""
     return CompactionPasses(
-        metadata, clock, run_looks=tasks.look_at_replicas, timeout_ms=timeout_ms
+        metadata,
+        clock,
+        run_looks=tasks.look_at_replicas,
+        timeout_ms=timeout_ms,
+        watch=watch,
     )
 
 
 def retention_of(
-    metadata: MetadataService, clock: Clock, tasks: TaskCalls, *, timeout_ms: int
+    metadata: MetadataService,
+    clock: Clock,
+    tasks: TaskCalls,
+    watch: UpkeepWatch,
+    *,
+    timeout_ms: int,
 ) -> Retention:
     """Return the retention of this process."""
     return Retention(
@@ -72,6 +95,7 @@ def retention_of(
         run_log_starts=tasks.advance_log_starts,
         random_below=random.randrange,
         timeout_ms=timeout_ms,
+        watch=watch,
     )
 
 

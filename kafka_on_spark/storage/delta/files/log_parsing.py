@@ -43,6 +43,10 @@ def commit_step(content: bytes, version: int, path: str) -> TableStep:
         return TableDamage(version=version, sentence=sentence)
 
 
+_YEAR_10000_MS: Final = 253_402_300_800_000
+"""From then on there are no dates."""
+
+
 def expect(value: Any, kind: type[T]) -> T:
     """Return `value` if it is of `kind`: JSON from a file may hold any value.
 
@@ -61,6 +65,7 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     removes: list[str] = []
     counters: dict[str, int] = {}
     configuration: dict[str, str] | None = None
+    time_ms: int | None = None
     for action in actions:
         for name, body in expect(action, dict).items():
             _check_fields(name, expect(body, dict))
@@ -75,6 +80,7 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
             elif name == "commitInfo":
                 operation = expect(body, dict).get("op")
                 write_id = expect(body, dict).get("writeId")
+                time_ms = _time_of(body.get("timestamp"))
     return TableCommit(
         version=version,
         operation=operation,
@@ -83,7 +89,13 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
         removes=tuple(removes),
         counters=counters,
         configuration=configuration,
+        time_ms=time_ms,
     )
+
+
+def _time_of(claim: Any) -> int | None:
+    """Return what a commit says of its time; a claim that is none is not damage: no reader asks."""
+    return claim if type(claim) is int and 0 <= claim < _YEAR_10000_MS else None
 
 
 _COLUMNS: Final = ("tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")

@@ -40,6 +40,15 @@ def test_dirt(start, compacted, stable, before, below, clean, dirty, oldest):
     assert found.ratio == dirty / max(clean + dirty, 1)
 
 
+@pytest.mark.parametrize("ratio, at_ms", [(0, 1020), (0.3, 1020), (0.5, 1030), (0.9, None)])
+def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
+    found = dirt_of(
+        FIVE, log_start_offset=0, compacted_below=20, stable_below=50, appended_before_ms=9999
+    )
+
+    assert found.reached_ms(FIVE, ratio) == at_ms
+
+
 def test_a_batch_behind_one_that_is_too_new_is_not_compacted_though_its_time_is_older():
     ranges = [AppendedRange(0, 10, 1, 500), AppendedRange(10, 20, 1, 100)]
 

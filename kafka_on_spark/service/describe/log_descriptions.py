@@ -1,0 +1,313 @@
+"""The logs of replicas as people ask for them: what their files are, how far they are compacted,
+and what of their upkeep is due, since when. A task, one replica each; changes nothing.
+
+What is due is found by the same code that does it, in a dry run.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.controller.partitions.compaction import is_compacted, why_dirty
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey
+from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.retention import due_since_ms, limits_of, retained
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
+from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, WorkDone
+
+RETENTION: Final = "retention"
+COMPACTION: Final = "compaction"
+
+TO_DO: Final[Mapping[str, str]] = {
+    "log start": "batches to drop",
+    "merge": "merges of neighbouring files",
+    "compact": "decisions to apply",
+    "clean": "files to delete",
+}
+"""What is to do of each kind of work: its own words are of what was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueUpkeep:
+    """Upkeep of one replica that is due, or that could not be looked at.
+
+    Attributes:
+        kind: The kind of work: "retention" and "compaction" are decisions, of which leaders' logs
+            tell; "log start", "compact", "merge" and "clean" are done on each replica.
+        count: Pieces of it that are due.
+        what: What the pieces are.
+        size_bytes: Bytes that they are about.
+        since_ms: Since when the oldest has been due, ms since 1970 UTC; None: not known.
+        error: Why it could not be looked at; empty: it was.
+    """
+
+    kind: str
+    count: int = 0
+    what: str = ""
+    size_bytes: int = 0
+    since_ms: int | None = None
+    error: str = ""
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"{self.kind}: could not be looked at: {self.error}"
+        size = f" ({self.size_bytes:,} bytes)" if self.size_bytes else ""
+        return f"{self.kind}: {self.count:,} {self.what}{size}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedPart:
+    """How far a replica is compacted, in the words of Kafka's log cleaner.
+
+    Attributes:
+        cleaner_offset: Where the last round ended that the replica has finished: Kafka's checkpoint
+            of the cleaner.
+        target_offset: How far it is on the way to.
+        tombstones_below: Below it tombstones may be gone.
+        first_dirty_offset: Where what no decision compacts begins.
+        first_uncleanable_offset: Where what may be compacted now ends.
+        clean_bytes: Bytes before the dirty range.
+        dirty_bytes: Bytes of the dirty range, between these two offsets.
+        cleanable_ratio: Dirty bytes by all bytes below `first_uncleanable_offset`; compared with
+            min.cleanable.dirty.ratio.
+    """
+
+    cleaner_offset: Offset
+    target_offset: Offset
+    tombstones_below: Offset
+    first_dirty_offset: Offset
+    first_uncleanable_offset: Offset
+    clean_bytes: int
+    dirty_bytes: int
+    cleanable_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDescription:
+    """One replica's log, by its table.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        broker_id: The broker that has the replica.
+        is_leader: It leads.
+        is_in_sync: It is in the ISR.
+        log_start_offset: Of its log: of what was decided it may have applied a part.
+        log_end_offset: Of its log.
+        plain_segments: Files of one append each.
+        plain_bytes: Bytes of these.
+        merged_segments: Files of many appends, merged or compacted.
+        merged_bytes: Bytes of these.
+        record_count: Records in all of them.
+        earliest_append_ms: When the oldest batch was appended, ms since 1970 UTC (of a merged
+            segment, its newest batch); None: the log is empty.
+        compacted: How far it is compacted; None: its topic is not, and never was.
+        due: What of its upkeep is due now.
+        error: Why the log could not be read; None: it was.
+    """
+
+    topic: str
+    partition: int
+    broker_id: BrokerId
+    is_leader: bool = False
+    is_in_sync: bool = False
+    log_start_offset: Offset = Offset(0)
+    log_end_offset: Offset = Offset(0)
+    plain_segments: int = 0
+    plain_bytes: int = 0
+    merged_segments: int = 0
+    merged_bytes: int = 0
+    record_count: int = 0
+    earliest_append_ms: int | None = None
+    compacted: CompactedPart | None = None
+    due: tuple[DueUpkeep, ...] = ()
+    error: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the segments in its log."""
+        return self.plain_bytes + self.merged_bytes
+
+
+RunDescriptions = Callable[[Sequence[UpkeepOrder]], list[LogDescription]]
+"""Describes replicas' logs, one for each order, in order."""
+
+
+def describe_logs(
+    image: MetadataImage, keys: Iterable[PartitionKey], run_descriptions: RunDescriptions
+) -> list[LogDescription]:
+    """Return the log of each replica of partitions, by partition and broker; one that can't be
+    looked at has an error in place of figures."""
+    keys = list(keys)
+    orders = plan_upkeep(image, keys, is_dry_run=True)
+    found = run_descriptions(orders) if orders else []
+    seen = {(each.key, each.address.broker_id) for each in orders}
+    missing = [
+        _missing(image, key, partition, broker_id)
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for broker_id in partition.replicas
+        if (key, broker_id) not in seen
+    ]
+    return sorted((*found, *missing), key=lambda each: (each.topic, each.partition, each.broker_id))
+
+
+def _missing(
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
+) -> LogDescription:
+    if partition.directory_of(broker_id) == LOST:
+        error = "the replica is lost, and was not made again yet"
+    elif not partition.is_created(broker_id):
+        error = "the replica was not made yet: nothing was appended"
+    elif broker_id in image.brokers:
+        error = f"broker {broker_id} is fenced: its root does not answer"
+    else:
+        error = f"broker {broker_id} is not registered"
+    name = image.name_of(key)
+    return LogDescription(
+        topic=name.topic,
+        partition=name.partition,
+        broker_id=broker_id,
+        is_leader=broker_id == partition.leader,
+        is_in_sync=broker_id in partition.isr,
+        error=error,
+    )
+
+
+def begun_description(order: UpkeepOrder, error: str | None = None) -> LogDescription:
+    """Return what is known of a replica's log without its table, and why that can't be read."""
+    broker_id = order.address.broker_id
+    return LogDescription(
+        topic=order.address.topic,
+        partition=order.key.partition,
+        broker_id=broker_id,
+        is_leader=order.is_of_leader,
+        is_in_sync=broker_id in order.partition.isr,
+        error=error,
+    )
+
+
+def describe_log(order: UpkeepOrder, ports: UpkeepPorts) -> LogDescription:
+    """Return one replica's log, and what of its upkeep is due. `order` is a dry run's."""
+    try:
+        state = ports.replicas.open(order.address).load()
+    except KafkaOnSparkError as error:
+        return begun_description(order, error.message)
+    now_ms = ports.clock.now_ms()
+    due = [
+        *_decisions_due(order, state, now_ms),
+        *(_due(kind, work) for kind, work in run_upkeep(order, ports).done),
+    ]
+    return _of_state(
+        replace(
+            begun_description(order),
+            compacted=_compacted_part(order, state, now_ms),
+            due=tuple(each for each in due if each.count or each.error),
+        ),
+        state,
+    )
+
+
+def _of_state(description: LogDescription, state: ReplicaState) -> LogDescription:
+    merged = [each for each in state.batches if isinstance(each, MergedSegment)]
+    plain = [each for each in state.batches if not isinstance(each, MergedSegment)]
+    first = state.batches[0] if state.batches else None
+    return replace(
+        description,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        plain_segments=sum(len(each.segments) for each in plain),
+        plain_bytes=sum(each.size_bytes for each in plain),
+        merged_segments=len(merged),
+        merged_bytes=sum(each.size_bytes for each in merged),
+        record_count=sum(each.record_count for each in state.batches),
+        earliest_append_ms=None if first is None else first.appended_at_ms,
+    )
+
+
+def _due(kind: str, work: WorkDone) -> DueUpkeep:
+    return DueUpkeep(
+        kind=kind,
+        count=work.count,
+        what=TO_DO.get(kind, work.what),
+        size_bytes=work.size_bytes,
+        since_ms=work.due_since_ms,
+        error=work.error,
+    )
+
+
+def _decisions_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> list[DueUpkeep]:
+    """Return the decisions that a leader's log is due for, by the clock of the process alone."""
+    is_leading = order.is_of_leader and state.is_fenced_at(order.partition.leader_epoch)
+    if not is_leading:
+        return []
+    found = (_retention_due(order, state, now_ms), _compaction_due(order, state, now_ms))
+    return [each for each in found if each is not None]
+
+
+def _retention_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> DueUpkeep | None:
+    partition, limits = order.partition, limits_of(order.settings)
+    if limits is None:
+        return None
+    found = retained(
+        state,
+        limits,
+        log_start_offset=partition.log_start_offset,
+        high_watermark=partition.high_watermark,
+        now_ms=now_ms,
+    )
+    if found.log_start_offset <= partition.log_start_offset:
+        return None
+    return DueUpkeep(
+        kind=RETENTION,
+        count=found.log_start_offset - partition.log_start_offset,
+        what="records to delete, too old or too many",
+        size_bytes=found.removed_bytes,
+        since_ms=due_since_ms(state, limits, log_start_offset=partition.log_start_offset),
+    )
+
+
+def _compaction_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> DueUpkeep | None:
+    settings, partition = order.settings, order.partition
+    if not is_compacted(settings):
+        return None
+    lag_ms = settings.integer("min.compaction.lag.ms")
+    dirt = leader_dirt(state, partition, min_lag_ms=lag_ms, now_ms=now_ms)
+    why = why_dirty(settings, partition, dirt, now_ms)
+    if why is None or dirt.oldest_dirty_ms is None:
+        return None
+    ratio = settings.number("min.cleanable.dirty.ratio")
+    reached_ms = dirt.reached_ms(appended_ranges(state), ratio)
+    lasts_ms = settings.integer("max.compaction.lag.ms")
+    times = [None if reached_ms is None else reached_ms + lag_ms, dirt.oldest_dirty_ms + lasts_ms]
+    return DueUpkeep(
+        kind=COMPACTION,
+        count=dirt.cleanable_below - dirt.first_dirty,
+        what=f"offsets to compact: {why}",
+        size_bytes=dirt.dirty_bytes,
+        since_ms=min(each for each in times if each is not None),
+    )
+
+
+def _compacted_part(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> CompactedPart | None:
+    settings, progress = order.settings, state.compaction
+    if not is_compacted(settings) and not progress.compacted_below:
+        return None
+    lag_ms = settings.integer("min.compaction.lag.ms")
+    dirt = leader_dirt(state, order.partition, min_lag_ms=lag_ms, now_ms=now_ms)
+    return CompactedPart(
+        cleaner_offset=progress.finished_below,
+        target_offset=progress.compacted_below,
+        tombstones_below=progress.tombstones_below,
+        first_dirty_offset=dirt.first_dirty,
+        first_uncleanable_offset=dirt.cleanable_below,
+        clean_bytes=dirt.clean_bytes,
+        dirty_bytes=dirt.dirty_bytes,
+        cleanable_ratio=dirt.ratio,
+    )

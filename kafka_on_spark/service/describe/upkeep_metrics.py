@@ -1,0 +1,172 @@
+"""Figures of logs and their upkeep, under Kafka's names where Kafka has them.
+
+Plain values, so that whoever exports them (as text, or into a picture) spells them as it likes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.service.describe.log_descriptions import LogDescription
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble, UpkeepWatch
+
+CLEANING: Final = ("compact", "compaction")
+"""Kinds of work without which a compacted partition grows: what Kafka calls cleaning."""
+
+HELP: Final[Mapping[tuple[str, str], str]] = {
+    ("Log", "Size"): "Bytes of the segments in a replica's log.",
+    ("Log", "NumLogSegments"): "Segments in a replica's log.",
+    ("Log", "NumMergedSegments"): "Those of them that hold many appends.",
+    ("Log", "LogStartOffset"): "First offset of a replica's log.",
+    ("Log", "LogEndOffset"): "Offset of the next record of a replica's log.",
+    ("Log", "Unreadable"): "1: a replica's log could not be looked at, for what its label says.",
+    (
+        "LogCleanerManager",
+        "max-dirty-percent",
+    ): "Largest dirty part of a compacted log, in percent.",
+    ("LogCleanerManager", "uncleanable-partitions-count"): "Partitions whose cleaning fails.",
+    ("LogCleanerManager", "uncleanable-bytes"): "Bytes of these, on the broker.",
+    ("LogCleanerManager", "time-since-last-run-ms"): "Since this process last did upkeep, ms.",
+    ("LogCleaner", "cleaner-recopy-percent"): "Of what the last cleaning replaced, what it kept.",
+    ("LogCleaner", "max-buffer-utilization-percent"): "Memory for keys that the last one took.",
+    ("LogCleaner", "max-clean-time-secs"): "How long its longest task took, s.",
+    ("Upkeep", "due-count"): "Pieces of a kind of upkeep that are due.",
+    ("Upkeep", "due-bytes"): "Bytes that they are about.",
+    ("Upkeep", "due-for-ms"): "How long the oldest of them has been due, ms.",
+    ("Upkeep", "failing-for-ms"): "How long this process has seen a kind of upkeep fail, ms.",
+    ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
+    ("Upkeep", "done-bytes"): "Bytes that they were about.",
+    ("Upkeep", "written-bytes"): "Bytes that it wrote in place of these.",
+    ("Upkeep", "failures"): "How often a kind of upkeep failed in this process.",
+}
+"""What each figure says, by its type and name. Types and names of Log, LogCleaner and
+LogCleanerManager are those of Kafka's MBeans, but for what Kafka's logs don't have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One figure.
+
+    Attributes:
+        type: What it is of, as Kafka's MBeans have it: "Log", "LogCleaner", "LogCleanerManager"; or
+            "Upkeep", which is ours.
+        name: Its name.
+        labels: Which one: topic, partition, broker, kind of work, error.
+        value: Its value.
+        is_counter: It only rises, as long as the process lives.
+    """
+
+    type: str
+    name: str
+    labels: Mapping[str, str | int] = field(default_factory=dict)
+    value: float
+    is_counter: bool = False
+
+    @property
+    def help(self) -> str:
+        """What it says, in a sentence."""
+        return HELP[self.type, self.name]
+
+
+def upkeep_metrics(
+    logs: Sequence[LogDescription],
+    watch: UpkeepWatch,
+    troubles: Iterable[UpkeepTrouble],
+    now_ms: int,
+) -> list[Metric]:
+    """Return the figures of logs, of what of their upkeep is due, and of what a process did."""
+    troubles = list(troubles)
+    return [
+        *(metric for log in logs for metric in _of_log(log, now_ms)),
+        *_of_brokers(logs, troubles),
+        *_of_process(watch),
+        *(_of_trouble(each, now_ms) for each in troubles),
+    ]
+
+
+def _of_log(log: LogDescription, now_ms: int) -> Iterator[Metric]:
+    labels: dict[str, str | int] = {
+        "topic": log.topic,
+        "partition": log.partition,
+        "broker": log.broker_id,
+    }
+    if log.error is not None:
+        yield Metric(type="Log", name="Unreadable", labels={**labels, "error": log.error}, value=1)
+        return
+    for name, value in (
+        ("Size", log.size_bytes),
+        ("NumLogSegments", log.plain_segments + log.merged_segments),
+        ("NumMergedSegments", log.merged_segments),
+        ("LogStartOffset", log.log_start_offset),
+        ("LogEndOffset", log.log_end_offset),
+    ):
+        yield Metric(type="Log", name=name, labels=labels, value=value)
+    for due in log.due:
+        own = {**labels, "kind": due.kind}
+        if due.error:
+            continue
+        yield Metric(type="Upkeep", name="due-count", labels=own, value=due.count)
+        yield Metric(type="Upkeep", name="due-bytes", labels=own, value=due.size_bytes)
+        if due.since_ms is not None:
+            age_ms = max(0, now_ms - due.since_ms)
+            yield Metric(type="Upkeep", name="due-for-ms", labels=own, value=age_ms)
+
+
+def _of_brokers(
+    logs: Sequence[LogDescription], troubles: Sequence[UpkeepTrouble]
+) -> Iterator[Metric]:
+    failing = {
+        (each.topic, each.partition, each.broker_id)
+        for each in troubles
+        if each.kind in CLEANING and each.error
+    }
+    for broker_id in sorted({log.broker_id for log in logs}):
+        own = [log for log in logs if log.broker_id == broker_id]
+        uncleanable = [log for log in own if _place_of(log) & failing]
+        ratios = [log.compacted.cleanable_ratio for log in own if log.compacted is not None]
+        for name, value in (
+            ("max-dirty-percent", 100 * max(ratios, default=0.0)),
+            ("uncleanable-partitions-count", len(uncleanable)),
+            ("uncleanable-bytes", sum(log.size_bytes for log in uncleanable)),
+        ):
+            labels: dict[str, str | int] = {"broker": broker_id}
+            yield Metric(type="LogCleanerManager", name=name, labels=labels, value=value)
+
+
+def _place_of(log: LogDescription) -> set[tuple[str, int, int | None]]:
+    """Return whose troubles are a log's: its own, and of its partition, if it leads."""
+    own: set[tuple[str, int, int | None]] = {(log.topic, log.partition, log.broker_id)}
+    return own | {(log.topic, log.partition, None)} if log.is_leader else own
+
+
+def _of_process(watch: UpkeepWatch) -> Iterator[Metric]:
+    since_ms, last = watch.since_last_run_ms, watch.last_cleaning
+    if since_ms is not None:
+        yield Metric(type="LogCleanerManager", name="time-since-last-run-ms", value=since_ms)
+    recopied = 100 * last.written_bytes / last.read_bytes if last.read_bytes else 0.0
+    for name, value in (
+        ("cleaner-recopy-percent", recopied),
+        ("max-buffer-utilization-percent", last.buffer_percent),
+        ("max-clean-time-secs", last.took_ms / 1000),
+    ):
+        yield Metric(type="LogCleaner", name=name, value=value)
+    for kind, total in sorted(watch.totals.items()):
+        for name, value in (
+            ("done-count", total.count),
+            ("done-bytes", total.size_bytes),
+            ("written-bytes", total.written_bytes),
+            ("failures", total.failures),
+        ):
+            yield Metric(
+                type="Upkeep", name=name, labels={"kind": kind}, value=value, is_counter=True
+            )
+
+
+def _of_trouble(trouble: UpkeepTrouble, now_ms: int) -> Metric:
+    labels: dict[str, str | int] = {"kind": trouble.kind, "error": trouble.error or "left"}
+    if trouble.topic:
+        labels |= {"topic": trouble.topic, "partition": trouble.partition}
+    if trouble.broker_id is not None:
+        labels["broker"] = trouble.broker_id
+    age_ms = max(0, now_ms - trouble.since_ms)
+    return Metric(type="Upkeep", name="failing-for-ms", labels=labels, value=age_ms)

@@ -1,0 +1,145 @@
+"""Upkeep as people see it, on real disks: what is due, what was decided and done, what fails."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.inspect.changes import changes
+from kafka_on_spark.inspect.tables import isr_history, upkeep_timeline
+from tests.cluster.disks import new_disks, records
+from tests.cluster.replicas.test_cluster_failover import REPLICAS
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.5",
+    "delete.retention.ms": "0",
+}
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs={"log.cleaner.interval.ms": 1}) as disks:
+        yield disks
+
+
+def compacted(disks):
+    """Make a compacted topic of three appends, of which one value stays, and maintain it."""
+    cluster = disks.cluster
+    cluster.create_topic("prices", replica_assignment=REPLICAS, configs=COMPACTED)
+    for value in (b"1", b"2", b"3"):
+        cluster.append("prices", records(value))
+    return cluster
+
+
+def figures(cluster):
+    found = {}
+    for each in cluster.metrics():
+        found[each.name, each.labels.get("broker"), each.labels.get("kind")] = each.value
+    return found
+
+
+def due_of(cluster):
+    return [
+        [(due.kind, due.count) for due in log.due]
+        for logs in cluster.describe_logs()
+        for log in logs.replicas
+    ]
+
+
+def test_what_compaction_is_due_for_decides_and_does_is_told(disks):
+    cluster = compacted(disks)
+
+    assert due_of(cluster) == [[("compaction", 3)], [], []]
+    dry_run = cluster.maintain(is_dry_run=True)
+    assert [(row.kind, row.what.split(":")[0]) for row in dry_run.rows] == [
+        ("compaction", "decision")
+    ]
+
+    done = cluster.maintain()
+
+    assert {row.kind for row in done.rows} >= {"compaction", "compact"}
+    assert due_of(cluster) == [[], [], []]
+    [logs] = cluster.describe_logs("prices")
+    assert logs.compaction.compacted_below == 3
+    assert "compacted below 3" in logs.compacted.cause
+    for log in logs.replicas:
+        assert (log.compacted.cleaner_offset, log.compacted.dirty_bytes) == (3, 0)
+        assert (log.plain_segments, log.merged_segments, log.record_count) == (0, 1, 1)
+    found = figures(cluster)
+    assert found["NumMergedSegments", 2, None] == 1
+    assert found["max-dirty-percent", 1, None] == 0
+    assert found["uncleanable-partitions-count", 1, None] == 0
+    assert found["done-count", None, "compact"] == 3
+    assert 0 < found["cleaner-recopy-percent", None, None] < 100
+
+
+def test_the_history_has_decisions_and_what_each_replica_did_and_ends_where_it_is_asked_to(disks):
+    cluster = compacted(disks)
+    before = cluster.image
+    cluster.maintain()
+
+    history = cluster.upkeep_history()
+
+    decision, *rest = history.events
+    assert (decision.kind, decision.topic, decision.end_offset) == ("compaction", "prices", 3)
+    done = [each for each in rest if each.kind == "compact"]
+    assert sorted(each.broker_id for each in done) == [1, 2, 3]
+    for each in done:
+        assert (each.files_before, each.files_after, each.records_before) == (3, 1, 3)
+        assert each.bytes_before > each.bytes_after > 0
+    assert (history.unread, history.incomplete) == ((), ())
+    frame = upkeep_timeline(history)
+    assert frame["work"].tolist() == [each.kind for each in history.events]
+    assert len(str(frame).splitlines()) == len(history.events) + 1
+    assert not any("compacted" in cause for cause in isr_history(cluster.history())["cause"])
+    assert "prices-0: compacted below 3" in changes(before, cluster.image).lines
+
+    past = Cluster.open(disks.metadata_root, as_of=before.offset)
+    disks.opened.append(past)
+    assert past.upkeep_history().events == ()
+
+
+def test_deleted_records_are_told_with_their_cause(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment=REPLICAS)
+    for value in (b"1", b"2"):
+        cluster.append("orders", records(value))
+    cluster.delete_records({("orders", 0): 1})
+
+    kinds = [each.kind for each in cluster.upkeep_history("orders").events]
+
+    assert kinds == ["delete-records", *["log start"] * 3]
+    [logs] = cluster.describe_logs("orders")
+    assert logs.log_start_offset == 1
+    assert logs.log_start.is_deletion
+    assert [log.log_start_offset for log in logs.replicas] == [1, 1, 1]
+
+
+def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks):
+    cluster = compacted(disks)
+    [damaged, *_] = disks.folder(2, "prices").glob("0-*.parquet")
+    content = damaged.read_bytes()
+    damaged.write_bytes(b"x" * len(content))
+    cluster.maintain()
+
+    report = cluster.replicate("prices")
+
+    [failure] = report.upkeep_failures
+    assert failure.startswith("prices-0 on broker 2: compact fails since ")
+    assert cluster.run_controller().upkeep_failures
+    assert figures(cluster)["uncleanable-partitions-count", 2, None] == 1
+
+    damaged.write_bytes(content)
+    cluster.maintain()
+
+    assert cluster.replicate().upkeep_failures == ()
+
+
+def test_a_replica_that_cannot_be_looked_at_is_told_as_such(disks):
+    cluster = compacted(disks)
+    disks.take_away(3)
+
+    [logs] = cluster.describe_logs("prices")
+
+    assert [log.error is None for log in logs.replicas] == [True, True, False]
+    [unread] = cluster.upkeep_history().unread
+    assert unread.startswith("prices-0 on broker 3: ")

@@ -1,0 +1,141 @@
+"""Figures of logs and their upkeep: Kafka's names, and each with what it says."""
+
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.service.describe.log_descriptions import (
+    CompactedPart,
+    DueUpkeep,
+    LogDescription,
+)
+from kafka_on_spark.service.describe.upkeep_metrics import HELP, upkeep_metrics
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult, WorkDone
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+from tests.fakes import FakeClock
+
+KEY = PartitionKey(TOPIC_ID, 0)
+IMAGE = image_of(partition("1 2 3"))
+
+
+def log(broker_id, **fields):
+    given = {"plain_segments": 3, "plain_bytes": 300, "merged_segments": 1, "merged_bytes": 50}
+    return LogDescription(topic=TOPIC, partition=0, broker_id=broker_id, **{**given, **fields})
+
+
+def compacted(ratio):
+    return CompactedPart(
+        cleaner_offset=0,
+        target_offset=0,
+        tombstones_below=0,
+        first_dirty_offset=0,
+        first_uncleanable_offset=0,
+        clean_bytes=0,
+        dirty_bytes=0,
+        cleanable_ratio=ratio,
+    )
+
+
+def figures(logs, watch=None, image=IMAGE, now_ms=1_700_000_000_000):
+    watch = watch or UpkeepWatch(FakeClock())
+    metrics = upkeep_metrics(logs, watch, watch.current(image), now_ms)
+    assert all(each.help for each in metrics)
+    found = {
+        (each.name, *(str(value) for value in each.labels.values())): each.value for each in metrics
+    }
+    assert len(found) == len(metrics), "names and labels tell each figure from all others"
+    return found
+
+
+def test_a_log_has_kafkas_figures_and_ours():
+    found = figures([log(1, log_start_offset=5, log_end_offset=9)])
+
+    assert found["Size", TOPIC, "0", "1"] == 350
+    assert found["NumLogSegments", TOPIC, "0", "1"] == 4
+    assert found["NumMergedSegments", TOPIC, "0", "1"] == 1
+    assert found["LogStartOffset", TOPIC, "0", "1"] == 5
+    assert found["LogEndOffset", TOPIC, "0", "1"] == 9
+
+
+def test_a_log_that_could_not_be_looked_at_is_a_figure_and_no_zeros():
+    found = figures([log(1, error="away")])
+
+    assert found["Unreadable", TOPIC, "0", "1", "away"] == 1
+    assert ("Size", TOPIC, "0", "1") not in found
+
+
+def test_what_is_due_has_its_bytes_and_its_age():
+    due = DueUpkeep(kind="merge", count=2, what="merges", size_bytes=70, since_ms=1000)
+    unknown = DueUpkeep(kind="compact", count=1, what="decisions")
+
+    found = figures([log(1, due=(due, unknown))], now_ms=1500)
+
+    assert found["due-count", TOPIC, "0", "1", "merge"] == 2
+    assert found["due-bytes", TOPIC, "0", "1", "merge"] == 70
+    assert found["due-for-ms", TOPIC, "0", "1", "merge"] == 500
+    assert found["due-count", TOPIC, "0", "1", "compact"] == 1
+    assert ("due-for-ms", TOPIC, "0", "1", "compact") not in found
+
+
+def test_a_partition_whose_cleaning_fails_is_uncleanable_on_its_broker_with_the_error():
+    clock = FakeClock()
+    watch = UpkeepWatch(clock)
+    watch.record(KEY, 2, {"compact": "a file is damaged"})
+    watch.record(KEY, 3, {"merge": "no room"})
+    clock.advance(2000)
+    logs = [
+        log(1, is_leader=True, compacted=compacted(0.25)),
+        log(2, compacted=compacted(0.5)),
+        log(3),
+    ]
+
+    found = figures(logs, watch, now_ms=clock.now_ms())
+
+    assert [found["uncleanable-partitions-count", str(each)] for each in (1, 2, 3)] == [0, 1, 0]
+    assert [found["uncleanable-bytes", str(each)] for each in (1, 2, 3)] == [0, 350, 0]
+    assert [found["max-dirty-percent", str(each)] for each in (1, 2, 3)] == [25, 50, 0]
+    assert found["failing-for-ms", "compact", "a file is damaged", TOPIC, "0", "2"] == 2000
+    assert found["failing-for-ms", "merge", "no room", TOPIC, "0", "3"] == 2000
+
+
+def test_a_decision_that_fails_makes_the_leaders_log_uncleanable():
+    watch = UpkeepWatch(FakeClock())
+    watch.record(KEY, None, {"compaction": "corrupt"})
+
+    found = figures([log(1), log(2, is_leader=True)], watch)
+
+    assert found["uncleanable-partitions-count", "1"] == 0
+    assert found["uncleanable-partitions-count", "2"] == 1
+
+
+def test_a_process_has_figures_of_what_it_did():
+    clock = FakeClock()
+    watch = UpkeepWatch(clock)
+    assert ("time-since-last-run-ms",) not in figures([], watch)
+    work = WorkDone(count=3, size_bytes=200, written_bytes=50, buffer_percent=12.5)
+    done = UpkeepResult(key=KEY, broker_id=BrokerId(1), done=(("compact", work),), took_ms=1500)
+    watch.take([done])
+    clock.advance(300)
+
+    found = figures([], watch)
+
+    assert found["time-since-last-run-ms",] == 300
+    assert found["cleaner-recopy-percent",] == 25
+    assert found["max-buffer-utilization-percent",] == 12.5
+    assert found["max-clean-time-secs",] == 1.5
+    assert found["done-count", "compact"] == 3
+    assert found["written-bytes", "compact"] == 50
+    assert found["failures", "compact"] == 0
+
+
+def test_only_what_rises_for_good_is_a_counter():
+    watch = UpkeepWatch(FakeClock())
+    watch.count("merge", 1, 10)
+
+    metrics = upkeep_metrics([log(1)], watch, [], 0)
+
+    assert {each.name for each in metrics if each.is_counter} == {
+        "done-count",
+        "done-bytes",
+        "written-bytes",
+        "failures",
+    }
+    assert {(each.type, each.name) for each in metrics} <= HELP.keys()
