@@ -19,13 +19,14 @@ from kafka_on_spark.errors import (
     InconsistentTopicIdError,
     KafkaStorageError,
     ReplicaLostError,
+    ensure,
 )
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producers import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result
@@ -181,6 +182,7 @@ class MemoryReplicaLog:
         self._roots = roots
         self._address = address
         self._checks_segments = checks_segments
+        self._number = 0
 
     def load(self) -> ReplicaState:
         root = self._roots[self._address.root]
@@ -200,6 +202,7 @@ class MemoryReplicaLog:
         state = table.state()
         check_log(state)
         self._check_producers(root, table, state)
+        self._number = table.number
         return state
 
     def _check_producers(self, root: MemoryRoot, table: _Table, state: ReplicaState) -> None:
@@ -248,7 +251,9 @@ class MemoryReplicaLog:
         ]
         assert not missing, f"a commit names files that are not there: {missing}"
 
-    producers_number = 0
+    @property
+    def producers_number(self) -> int:
+        return self._number
 
     def maintain(self) -> None:
         """Nothing is due in memory."""
@@ -333,9 +338,12 @@ class MemorySegmentStore:
         start_offset: Offset,
         end_offset: Offset,
     ) -> MergedSegment:
-        for part in parts:
-            for segment in part.segments:
-                self.check(source, segment)
+        try:
+            for part in parts:
+                for segment in part.segments:
+                    self.check(source, segment)
+        except KafkaStorageError as error:
+            raise KafkaStorageError(error.message, broker_id=source.broker_id) from error
         merged, borders = rewritten(
             parts,
             lambda part: self.borders(source, part),
@@ -380,6 +388,7 @@ class MemoryReplicaFolders:
         return names
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+        self._roots[address.root].check_answers()
         files = self._roots[address.root].files.get(folder(address), {})
         return [
             FoundFile(name, len(files[name]), self.written.get(name, 0))
@@ -388,6 +397,7 @@ class MemoryReplicaFolders:
         ]
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
+        self._roots[address.root].check_answers()
         table = self._roots[address.root].tables[folder(address)]
         state = ReplicaState(identity=table.identity, leader_epoch=table.leader_epoch)
         removed: dict[str, int] = {}
@@ -407,8 +417,10 @@ class MemoryReplicaFolders:
         return 0
 
     def delete(self, address: ReplicaAddress, names: Sequence[str]) -> None:
+        self._roots[address.root].check_answers()
         files = self._roots[address.root].files.get(folder(address), {})
         for name in names:
+            ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
             files.pop(name, None)
             self.deleted.append(name)
 

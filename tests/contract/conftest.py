@@ -10,6 +10,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
@@ -20,6 +21,7 @@ from kafka_on_spark.storage.replicas.segments import (
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes
+from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
 
 OPTIONS = StorageOptions()
 
@@ -36,7 +38,9 @@ class Disks:
     damage: Any  # (address, segment): other bytes of the same size
     content: Any  # (address, name) → bytes or None
     write: Any  # (address, name, content): a file of other bytes
+    folders: Any = None
     roots: Any = None
+    store: Any = None  # the server, on S3
 
 
 def memory_disks():
@@ -66,6 +70,7 @@ def memory_disks():
         write=lambda address, name, content: (
             roots[address.root].files.setdefault(fakes.folder(address), {}).update({name: content})
         ),
+        folders=fakes.MemoryReplicaFolders(roots),
         roots=roots,
     )
 
@@ -80,7 +85,7 @@ def prepared_roots(tmp_path_factory):
     return roots
 
 
-def real_disks(prepared, topic):
+def real_disks(prepared, topic, options=OPTIONS, store=None):
     """Every test has a topic of its own, so that tests can share the roots."""
     addresses = {
         number: builders.address(number, root=root, topic=topic, directory_id=found.directory_id)
@@ -96,29 +101,31 @@ def real_disks(prepared, topic):
             schema=RECORD_SCHEMA,
         )
         segment, content = new_segment(records, LeaderEpoch(0))
-        assert put_segment([address], segment, content, OPTIONS) == {address.broker_id: None}
+        assert put_segment([address], segment, content, options) == {address.broker_id: None}
         return segment
 
     def path(address, name):
         return f"{replica_folder(address)}/{name}"
 
     def damage(address, segment):
-        files = RootFiles(address.root, OPTIONS)
+        files = RootFiles(address.root, options)
         files.write(path(address, segment.file_name), b"x" * segment.size_bytes)
 
     return Disks(
         addresses=addresses,
-        replicas=DeltaReplicaStore(OPTIONS),
-        segments=FileSegmentStore(OPTIONS),
-        reopened=lambda: DeltaReplicaStore(OPTIONS),
+        replicas=DeltaReplicaStore(options),
+        segments=FileSegmentStore(options),
+        reopened=lambda: DeltaReplicaStore(options),
         put=put,
         damage=damage,
-        content=lambda address, name: RootFiles(address.root, OPTIONS).read(
+        content=lambda address, name: RootFiles(address.root, options).read(
             path(address, name), 2**20
         ),
-        write=lambda address, name, content: RootFiles(address.root, OPTIONS).write(
+        write=lambda address, name, content: RootFiles(address.root, options).write(
             path(address, name), content
         ),
+        folders=FileReplicaFolders(options),
+        store=store,
     )
 
 
@@ -127,6 +134,34 @@ def disks(request, prepared_roots):
     if request.param == "memory":
         return memory_disks()
     return real_disks(prepared_roots, f"t{abs(hash(request.node.name))}")
+
+
+@pytest.fixture(scope="session")
+def stored_roots():
+    """Two brokers' roots on a store, its server, and how they are reached."""
+    with faulty_s3() as store:
+        options = StorageOptions(store.options(timeout="5s"))
+        roots = {}
+        for number in (1, 2):
+            root = f"s3://{BUCKET}/broker-{number}"
+            found = prepare_root(root, "a-cluster", BrokerId(number), options)
+            roots[number] = (root, found)
+        yield roots, options, store
+
+
+@pytest.fixture(params=["memory", "disk", "S3"])
+def every_disks(request):
+    """Disks of each kind, a store's too: it is asked through another client."""
+    if request.param == "memory":
+        yield memory_disks()
+        return
+    topic = f"t{abs(hash(request.node.name))}"
+    if request.param == "disk":
+        yield real_disks(request.getfixturevalue("prepared_roots"), topic)
+        return
+    roots, options, store = request.getfixturevalue("stored_roots")
+    yield real_disks(roots, topic, options, store)
+    store.recover()
 
 
 @pytest.fixture

@@ -79,5 +79,5 @@ class FileReplicaFolders:
         if not is_local(path):
             RootFiles(address.root, self._options).delete(path)
             return
-        with suppress(FileNotFoundError), as_storage_errors(f"delete {path}", self._options):
+        with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
             within(address.root, partial(delete_file, path), short_call_seconds(path))

@@ -1,0 +1,201 @@
+"""Merged segments by the SegmentStore port: for the fake and for files, on a disk and on a store."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.log.merged_segment import Border
+from tests.builders import disk
+from tests.contract.logs import EPOCH, append, created, merge, names_of, rewrite
+from tests.storage.s3.faulty_s3 import Kind
+
+
+@pytest.fixture
+def disks(every_disks):
+    return every_disks
+
+
+@pytest.fixture
+def source(disks):
+    address = disks.addresses[1]
+    created(disks, address)
+    return address
+
+
+@pytest.fixture
+def parts(disks, source):
+    """Two batches of three segments in all, and a third."""
+    for counts in ((3, 2), (4,), (1,)):
+        append(disks, source, *counts)
+    return disks.replicas.open(source).load().batches
+
+
+def test_neighbours_become_one_segment_at_their_offsets(disks, source, parts):
+    made = rewrite(disks, source, parts)
+
+    assert (made.base_offset, made.end_offset, made.record_count) == (0, 10, 10)
+    assert made.chain_digest == parts[-1].chain_digest
+    assert (made.leader_epoch, made.segment.epoch_in_name) == (EPOCH, EPOCH)
+    assert made.appended_at_ms == max(part.appended_at_ms for part in parts)
+    assert len(disks.content(source, made.segment.file_name)) == made.size_bytes
+    disks.segments.check(source, made.segment)
+
+
+def test_each_is_a_file_of_its_own_with_the_same_content(disks, source, parts):
+    first, second = rewrite(disks, source, parts), rewrite(disks, source, parts)
+
+    assert first.segment.file_name != second.segment.file_name
+    assert first.content_digest == second.content_digest
+
+
+def test_it_keeps_where_each_plain_segment_ended(disks, source, parts):
+    made = rewrite(disks, source, parts)
+
+    [first, second, third] = parts
+    assert disks.segments.borders(source, made) == (
+        Border(3, first.chain_digests[0]),
+        Border(5, first.chain_digests[1]),
+        Border(9, second.chain_digest),
+        Border(10, third.chain_digest),
+    )
+
+
+def test_what_was_merged_twice_is_what_was_merged_at_once(disks, source, parts):
+    whole = rewrite(disks, source, parts)
+
+    again = rewrite(disks, source, [rewrite(disks, source, parts[:2]), parts[2]])
+
+    assert disks.segments.borders(source, again) == disks.segments.borders(source, whole)
+    assert again.content_digest == whole.content_digest
+    assert again.record_count == whole.record_count
+
+
+def test_another_replica_takes_the_rest_of_one_from_a_border(disks, source, parts):
+    target = disks.addresses[2]
+    created(disks, target)
+    made = rewrite(disks, source, parts)
+
+    upper = rewrite(disks, source, [made], target=target, start=5, epoch=7)
+    lower = rewrite(disks, source, [made], end=5)
+
+    assert (upper.base_offset, upper.end_offset, upper.segment.epoch_in_name) == (5, 10, 7)
+    assert [each.offset for each in disks.segments.borders(target, upper)] == [9, 10]
+    assert [each.offset for each in disks.segments.borders(source, lower)] == [3, 5]
+    assert lower.chain_digest == parts[0].chain_digest
+    total = (lower.content_digest + upper.content_digest) % 2**63
+    assert total == made.content_digest % 2**63
+
+
+@pytest.mark.parametrize("end", [1, 4, 8])
+def test_a_cut_where_no_batch_ended_is_refused(disks, source, parts, end):
+    made = rewrite(disks, source, parts)
+    before = disks.folders.names(source)
+
+    with pytest.raises(CorruptLogError):
+        rewrite(disks, source, [made], end=end)
+
+    assert disks.folders.names(source) == before
+
+
+def test_damage_of_what_is_merged_is_found_and_nothing_is_written(disks, source, parts):
+    disks.damage(source, parts[1].segments[0])
+    before = disks.folders.names(source)
+
+    with pytest.raises(CorruptLogError):
+        rewrite(disks, source, parts)
+
+    assert disks.folders.names(source) == before
+
+
+def test_a_missing_file_of_what_is_merged_is_corrupt(disks, source, parts):
+    disks.folders.delete(source, [parts[1].segments[0].file_name])
+
+    with pytest.raises(CorruptLogError):
+        rewrite(disks, source, parts)
+
+
+def test_the_borders_of_a_damaged_or_missing_file_are_not_told(disks, source, parts):
+    made = rewrite(disks, source, parts)
+    disks.damage(source, made.segment)
+    with pytest.raises(CorruptLogError):
+        disks.segments.borders(source, made)
+    disks.folders.delete(source, [made.segment.file_name])
+
+    with pytest.raises(CorruptLogError):
+        disks.segments.borders(source, made)
+
+
+@pytest.mark.parametrize("every_disks", ["memory", "disk"], indirect=True)
+def test_nothing_is_written_to_another_disk(disks, source, parts):
+    """A store has no mount that another one could take the place of."""
+    other = replace(disks.addresses[2], directory_id=disk(9), replica_uuid="e" * 32)
+
+    with pytest.raises(KafkaStorageError):
+        rewrite(disks, source, parts, target=other)
+
+    assert disks.folders.names(other) == []
+
+
+def test_a_source_that_does_not_answer_is_named(disks, source, parts):
+    target = disks.addresses[2]
+    if disks.store is not None:
+        for method in ("GET", "HEAD"):
+            disks.store.order(Kind.DENIED, method=method, suffix=".parquet", count=-1)
+        away = source
+    else:
+        away = replace(source, root=f"{source.root}-away")
+
+    with pytest.raises(KafkaStorageError) as caught:
+        rewrite(disks, away, parts, target=target)
+
+    assert caught.value.context["broker_id"] == source.broker_id
+
+
+def test_a_merge_that_is_committed_is_the_log_for_all_who_open_it(disks, source, parts):
+    before = disks.replicas.open(source).load()
+
+    merged = merge(disks, source)
+
+    after = disks.reopened().open(source).load()
+    assert names_of(after) == [merged.segment.file_name]
+    assert after.batches == (merged,)
+    assert (after.log_start_offset, after.log_end_offset) == (0, before.log_end_offset)
+    assert after.chain_at(after.log_end_offset) == before.chain_at(before.log_end_offset)
+    assert not set(names_of(before)) - set(disks.folders.names(source))
+
+
+def test_a_merged_segment_is_copied_with_its_borders(disks, source, parts):
+    """A follower that has nothing yet takes its leader's file as it is."""
+    target = disks.addresses[2]
+    created(disks, target)
+    made = rewrite(disks, source, parts)
+    named = made.named_under(3)
+
+    disks.segments.copy(source, target, [made.segment], [named.segment.file_name])
+
+    assert disks.segments.borders(target, named) == disks.segments.borders(source, made)
+
+
+PASSING = (Kind.ERROR_BEFORE, Kind.ERROR_AFTER, Kind.BUSY, Kind.DROP_BEFORE, Kind.DROP_AFTER)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("every_disks", ["S3"], indirect=True)
+@pytest.mark.parametrize("kind", PASSING, ids=lambda kind: kind.name)
+def test_a_store_that_fails_once_leaves_the_merge_whole_or_undone(disks, source, parts, kind):
+    before = disks.replicas.open(source).load()
+    for method in ("PUT", "GET", "HEAD", "POST"):
+        disks.store.order(kind, method=method, suffix=".parquet")
+
+    for _ in range(10):
+        try:
+            made = rewrite(disks, source, parts)
+            break
+        except KafkaStorageError:
+            assert disks.reopened().open(source).load() == before
+    disks.store.recover()
+
+    assert made.record_count == 10
+    assert len(disks.segments.borders(source, made)) == 4
+    disks.segments.check(source, made.segment)

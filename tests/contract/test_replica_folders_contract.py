@@ -1,0 +1,212 @@
+"""The contract of ReplicaFolders, for the fake and for the one on files, on a disk and on a store."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.producers import producers_file_name
+from tests.builders import disk, stamp
+from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
+from tests.storage.s3.faulty_s3 import Kind
+
+ORPHAN = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
+
+
+@pytest.fixture
+def disks(every_disks):
+    return every_disks
+
+
+@pytest.fixture
+def address(disks):
+    """A log of three appends of a segment each."""
+    address = disks.addresses[1]
+    created(disks, address)
+    for _ in range(3):
+        append(disks, address, 2)
+    return address
+
+
+def state_of(disks, address):
+    return disks.replicas.open(address).load()
+
+
+def test_all_files_of_a_folder_are_listed_but_not_the_log_of_its_table(disks, address):
+    disks.write(address, ORPHAN, b"staged")
+
+    assert disks.folders.names(address) == sorted([*names_of(state_of(disks, address)), ORPHAN])
+
+
+def test_a_folder_that_is_not_there_has_no_files(disks):
+    nobody = replace(disks.addresses[1], replica_uuid="f" * 32)
+
+    assert disks.folders.names(nobody) == []
+    assert disks.folders.found(nobody, [ORPHAN]) == []
+
+
+def test_files_are_found_with_sizes_and_times_and_those_that_are_gone_are_left_out(disks, address):
+    disks.write(address, ORPHAN, b"staged")
+    names = names_of(state_of(disks, address))
+    disks.folders.delete(address, names[:1])
+
+    found = disks.folders.found(address, [*names, ORPHAN])
+
+    assert [each.name for each in found] == [*names[1:], ORPHAN]
+    assert found[-1].size_bytes == len(b"staged")
+    now_ms = disks.folders.now_ms(address)
+    assert all(0 <= each.written_at_ms <= now_ms for each in found)
+
+
+def test_the_time_of_a_root_is_that_of_the_disk_of_the_address(disks, address):
+    other = replace(address, directory_id=disk(9))
+
+    assert disks.folders.now_ms(address) > 0
+    with pytest.raises(KafkaStorageError):
+        disks.folders.now_ms(other)
+
+
+def test_what_a_table_has_removed_is_told_with_a_time_and_nothing_else_is(disks, address):
+    assert disks.folders.removed_at_ms(address) == {}
+
+    removed = drop_below(disks, address, 4)
+    again = drop_below(disks, address, 6)
+
+    told = disks.folders.removed_at_ms(address)
+    assert sorted(told) == sorted([*removed, *again])
+    assert len(removed) == 2
+    assert all(at_ms >= 0 for at_ms in told.values())
+
+
+def test_what_was_merged_away_is_told_and_the_merged_file_is_not(disks, address):
+    before = names_of(state_of(disks, address))
+
+    merged = merge(disks, address)
+
+    assert sorted(disks.folders.removed_at_ms(address)) == before
+    assert names_of(state_of(disks, address)) == [merged.segment.file_name]
+
+
+def test_what_was_cut_off_is_told(disks, address):
+    log = disks.replicas.open(address)
+    state = log.load()
+    last = names_of(replace(state, batches=state.batches[-1:]))
+
+    cut = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=4, floor=0)
+    log.commit(state, cut)
+
+    assert sorted(disks.folders.removed_at_ms(address)) == last
+
+
+def test_files_are_deleted_once_and_no_other_goes(disks, address):
+    removed = drop_below(disks, address, 2)
+    kept = names_of(state_of(disks, address))
+
+    for _ in range(2):  # the second time another cleaner was faster
+        disks.folders.delete(address, removed)
+
+    assert disks.folders.names(address) == kept
+    assert names_of(disks.reopened().open(address).load()) == kept
+
+
+def test_a_name_that_is_no_segment_s_can_not_be_deleted(disks, address):
+    before = disks.folders.names(address)
+
+    for name in ("../meta.properties", "_delta_log", "notes.txt"):
+        with pytest.raises(AssertionError):
+            disks.folders.delete(address, [name])
+
+    assert disks.folders.names(address) == before
+    assert state_of(disks, address).log_end_offset == 6
+
+
+def test_the_number_of_the_producers_file_that_counts_is_of_the_state_that_was_loaded(disks):
+    """A cleaner takes those below it: it must be the number of just that state."""
+    address = disks.addresses[1]
+    created(disks, address)
+    for sequence in range(3):
+        append(disks, address, 1, producer=stamp(sequence))
+    cleaner = disks.reopened().open(address)
+    assert (cleaner.load().log_start_offset, cleaner.producers_number) == (0, 0)
+
+    for end in (1, 2):
+        drop_below(disks, address, end)
+
+    assert cleaner.producers_number == 0
+    assert (cleaner.load().log_start_offset, cleaner.producers_number) == (2, 2)
+    found = [each for each in disks.folders.names(address) if each.startswith("producers-")]
+    assert found == [producers_file_name(1), producers_file_name(2)]
+
+
+def test_of_the_producers_files_that_which_counts_is_enough(disks):
+    address = disks.addresses[1]
+    created(disks, address)
+    for sequence in range(3):
+        append(disks, address, 1, producer=stamp(sequence))
+    for end in (1, 2):
+        drop_below(disks, address, end)
+    before = state_of(disks, address)
+
+    disks.folders.delete(address, [producers_file_name(1)])
+
+    assert disks.reopened().open(address).load() == before
+
+
+def test_a_short_log_is_cleaned_of_nothing(disks, address):
+    before = state_of(disks, address)
+
+    assert disks.folders.clean_log(address) == 0
+
+    assert disks.reopened().open(address).load() == before
+
+
+CALLS = {
+    "names": lambda folders, address: folders.names(address),
+    "found": lambda folders, address: folders.found(address, [ORPHAN]),
+    "now_ms": lambda folders, address: folders.now_ms(address),
+    "delete": lambda folders, address: folders.delete(address, [ORPHAN]),
+}
+"""What cleaning asks of a root that fails, but for the log, which it passes over."""
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("every_disks", ["memory", "S3"], indirect=True)
+def test_a_root_that_does_not_answer_is_told(disks, address, call):
+    """Disks that fail are of tests/cluster/roots."""
+    disks.write(address, ORPHAN, b"staged")
+    if disks.roots is not None:
+        disks.roots[address.root].is_offline = True
+    else:
+        for method in ("PUT", "GET", "HEAD", "DELETE", "POST"):
+            disks.store.order(Kind.DENIED, method=method, suffix="", count=-1)
+
+    with pytest.raises(KafkaStorageError):
+        CALLS[call](disks.folders, address)
+
+
+PASSING = (Kind.ERROR_BEFORE, Kind.ERROR_AFTER, Kind.BUSY, Kind.DROP_BEFORE, Kind.DROP_AFTER)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("every_disks", ["S3"], indirect=True)
+@pytest.mark.parametrize("kind", PASSING, ids=lambda kind: kind.name)
+def test_a_store_that_fails_now_and_then_is_asked_again_or_tells(disks, address, kind):
+    """Whatever fails, no file goes but those that were named, and the next cleaner ends it."""
+    removed = drop_below(disks, address, 4)
+    kept = names_of(state_of(disks, address))
+    for method in ("GET", "HEAD", "DELETE", "POST"):
+        disks.store.order(kind, method=method, suffix="")
+
+    for _ in range(20):
+        try:
+            assert set(disks.folders.names(address)) >= set(kept)
+            disks.folders.delete(address, removed)
+            break
+        except KafkaStorageError:
+            continue
+    disks.store.recover()
+
+    disks.folders.delete(address, removed)
+    assert disks.folders.names(address) == kept
+    assert names_of(disks.reopened().open(address).load()) == kept
