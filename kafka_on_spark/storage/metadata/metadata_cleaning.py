@@ -1,8 +1,11 @@
 """Cleans a metadata root: files of the log that a merge has replaced, and old snapshots.
 
-The rows of the log are kept for ever. A file may go that the table has removed (its log has a
-tombstone of it), if it was listed before the table was read, and if the merged file that has its
-rows now was read back. A file that the table never named stays: its commit may be under way.
+The rows of the log are kept for ever. A file may go that the table does not name, if it was listed
+before the table was read, if the file that has its rows now was read back, and if no commit will
+name it: the table has removed it (its log has a tombstone of it), or a commit that would name it
+can't succeed any more. Only a log that ends where a batch begins can name an append's file,
+and a merge's only while the files stand whose rows it has. Both show in the file and in the table,
+so a late cleaner does no harm, and what is under way stays however long it takes.
 
 Of the snapshots the newest three stay, and of the older ones one for each doubling of the distance
 to the newest: a process that wants an old moment replays no more than that distance.
@@ -58,7 +61,7 @@ class ReplacedFiles:
         *,
         before_ms: int,
     ) -> list[str]:
-        """Return which of `listed` may be deleted: removed before a moment.
+        """Return which of `listed` may be deleted: removed before a moment, or never to be named.
 
         `active`: the table's files, in the order of their rows, read after the listing.
         """
@@ -67,9 +70,35 @@ class ReplacedFiles:
             name
             for name in listed
             if name not in named
-            and removed_at_ms.get(name, before_ms) < before_ms
+            and (
+                removed_at_ms[name] < before_ms
+                if name in removed_at_ms
+                else self._is_settled(name, active)
+            )
             and self._is_kept_elsewhere(name, active)
         ]
+
+    def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
+        """Return whether no commit will name a file any more that the table neither names nor tells
+        to have removed.
+
+        A file with one batch is an append's. A merge's has several, and goes if one active file has
+        all of their rows: then what it was merged from is there no longer.
+        """
+        path = f"{self.uri}/{name}"
+        try:
+            batches = decode_file(self.files.read(path, METADATA_FILE_BYTES_MAX), path)
+        except KafkaOnSparkError as error:
+            log.info("%s is not named, and stays: %s", path, error)
+            return False
+        if not batches or not active:
+            return False
+        base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
+        if len(batches) == 1:
+            return base_offset < active[-1].end_offset
+        return any(
+            file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
+        )
 
     def _is_kept_elsewhere(self, name: str, active: Sequence[LogFile]) -> bool:
         """Return whether the active file that has the rows of a replaced one can be read."""

@@ -6,10 +6,12 @@ from itertools import pairwise
 import pytest
 
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_log, metadata_merge
 from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_files
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_placement import log_files
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 FAR = 10**15
@@ -57,8 +59,68 @@ def test_replaced_files_stay_for_readers_that_planned_before(log):
     assert files_of(log) == before
 
 
-def test_a_file_that_the_table_never_named_stays(log):
-    """It may be an append's, whose commit is under way."""
+def leave(log, base_offset, *counts, name="a"):
+    """Leave a file that no commit names, of batches with so many records each; return its name."""
+    pieces = []
+    for count in counts:
+        record = ClusterRecord(cluster_id="cluster", cause="never committed")
+        pieces.append((encode_file([record] * count, Stamp(time_ms=7), base_offset), ""))
+        base_offset += count
+    first = base_offset - sum(counts)
+    content = pieces[0][0] if len(pieces) == 1 else merge_files(pieces)[0]
+    path = f"{first:020}-{name * 32}.parquet"
+    with open(f"{log.uri}/{path}", "wb") as file:
+        file.write(content)
+    return path
+
+
+def append_one(log):
+    end = log.read(from_offset=0)[-1].end_offset
+    log.append([ClusterRecord(cluster_id="cluster")], Stamp(time_ms=7), expected_offset=end)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_an_append_s_file_goes_once_the_log_has_gone_past_its_place(log, count):
+    """Its process died before the commit, or lost the race for it."""
+    log.clean(0, FAR)
+    name = leave(log, 30, count)
+    assert log.clean(0, FAR) == 0
+    assert name in files_of(log)
+
+    append_one(log)
+
+    assert log.clean(0, FAR) == 1
+    assert name not in files_of(log)
+
+
+def test_a_merge_s_file_stays_while_what_it_was_merged_from_stands(log):
+    """The merge may come back after any time, and commit it."""
+    for _ in range(2):
+        append_one(log)
+    standing = log_files(log._delta.active_files())
+    assert [each.size for each in standing[-2:]] == [1, 1]
+    under_way = leave(log, standing[-2].base_offset, 1, 1)
+    done = leave(log, standing[0].base_offset, 1, 1, name="b")
+    assert standing[0].size > 2
+
+    log.clean(0, FAR)
+
+    assert under_way in files_of(log)
+    assert done not in files_of(log)
+
+
+def test_replaced_files_whose_tombstones_no_log_has_any_more_go(log, monkeypatch):
+    """Checkpoints keep them for some hours, and nobody may have cleaned in that time."""
+    monkeypatch.setattr(metadata_cleaning, "read_tombstones", lambda files, uri: {})
+    assert files_of(log) != active_of(log)
+
+    log.clean(0, FAR)
+
+    assert files_of(log) == active_of(log)
+
+
+def test_a_file_without_a_name_in_the_table_that_can_not_be_read_stays(log):
+    """Nobody can tell what it is."""
     name = f"{7:020}-{'a' * 32}.parquet"
     with open(f"{log.uri}/{name}", "wb") as file:
         file.write(b"staged")
