@@ -5,6 +5,12 @@ together, they become one file, with the lighter ones between them. So each merg
 by a tier at least, and a record is rewritten as often as there are tiers above its batch: about the
 logarithm to the base of 32 of a full file's weight by its batch's. Where fewer than 32 fit into the
 largest size, those that fit become one, if they are not too few to be worth it; that ends it.
+
+Neighbours of one kind are a run: one file can't hold what another leadership appended, or what
+retention drops at another time. A run is closed once the log goes on with another kind. Then what
+is left of each tier becomes one file, or a log of many leaderships would keep 31 files of each. A
+file that is heavier than all that would join it stays as it is: so a closed run is left with a file
+a tier or so, and a record is rewritten once more a tier at most.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,33 +89,65 @@ def tier_of(part: LogPart) -> int:
     A record weighs as much as a KiB: most of a small file is the format's own, and is gone when it
     is merged, while its records stay.
     """
-    weight = part.record_count + part.size_bytes // 1024
-    return max(0, (weight.bit_length() - 1) // 5)
+    return (_weight(part).bit_length() - 1) // 5
 
 
-def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[list[LogPart]]:
-    """Yield the neighbours that may come into one segment by what they are."""
+def _weight(part: LogPart) -> int:
+    return max(1, part.record_count + part.size_bytes // 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbours that may come into one segment by what they are.
+
+    Attributes:
+        parts: They, in order.
+        is_closed: No more will join them.
+    """
+
+    parts: Sequence[LogPart]
+    is_closed: bool
+
+
+def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
     last = max(0, len(batches) - rules.lag_batches)
-    kinds = groupby(batches[:last], key=lambda part: _kind_of(part, rules))
-    return (list(run) for kind, run in kinds if kind is not None)
+    open_from = _open_from(batches, rules)
+    too_new = {_kind_of(part, rules) for part in batches[last:]}
+    end = 0
+    for kind, group in groupby(batches[:last], key=lambda part: _may_merge_as(part, rules)):
+        parts = list(group)
+        end += len(parts)
+        if kind is not None:
+            yield _Run(parts, is_closed=end <= open_from and kind not in too_new)
 
 
-def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
-    """Return what neighbours in one segment must share; None: it is not merged."""
+def _open_from(batches: Sequence[LogPart], rules: MergeRules) -> int:
+    """Return where those begin that are of one kind with the newest batch."""
+    end = len(batches)
+    while end > 0 and _kind_of(batches[end - 1], rules) == _kind_of(batches[-1], rules):
+        end -= 1
+    return end
+
+
+def _may_merge_as(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
+    """Return the kind of what may be merged; None: it may not, or is full."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    if is_full or part.end_offset > rules.stable_offset:
-        return None
+    return None if is_full or part.end_offset > rules.stable_offset else _kind_of(part, rules)
+
+
+def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int]:
+    """Return what neighbours in one segment must share."""
     return part.leader_epoch, part.has_append_time, part.appended_at_ms // rules.span_ms
 
 
-def _merges_of(
-    run: Iterable[LogPart], tier: int, rules: MergeRules
-) -> Iterator[tuple[LogPart, ...]]:
+def _merges_of(run: _Run, tier: int, rules: MergeRules) -> Iterator[tuple[LogPart, ...]]:
     """Yield the merges of a run that lift what is in `tier` or below."""
     taken = _Taken(rules)
-    for part in run:
+    for part in run.parts:
         own_tier = tier_of(part)
         if own_tier > tier:
+            if run.is_closed and taken.is_worth_one_file:
+                yield tuple(taken.parts)
             taken = _Taken(rules)
             continue
         if not taken.has_room_for(part):
@@ -121,6 +159,8 @@ def _merges_of(
         if taken.of_tier >= FAN_IN and taken.size_bytes >= rules.size_bytes_min:
             yield tuple(taken.parts)
             taken = _Taken(rules)
+    if run.is_closed and taken.is_worth_one_file:
+        yield tuple(taken.parts)
 
 
 class _Taken:
@@ -131,12 +171,24 @@ class _Taken:
         self.of_tier = 0
         self.size_bytes = 0
         self._bytes_max = rules.size_bytes_max
+        self._bytes_min = rules.size_bytes_min
         self._records_left = RECORDS_MAX
 
     def add(self, part: LogPart) -> None:
         self.parts.append(part)
         self.size_bytes += part.size_bytes
         self._records_left -= part.record_count
+
+    @property
+    def is_worth_one_file(self) -> bool:
+        """Return whether they are to become one file though no more come: none is heavier than the
+        others together, and what is written besides is not more than they are."""
+        weights = [_weight(part) for part in self.parts]
+        return (
+            len(weights) > 1
+            and 2 * max(weights) <= sum(weights)
+            and self.size_bytes >= self._bytes_min
+        )
 
     def has_room_for(self, part: LogPart) -> bool:
         """Return whether one segment can hold `part` besides; it can if it holds nothing yet."""

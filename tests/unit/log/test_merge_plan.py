@@ -81,10 +81,12 @@ def test_thirty_two_neighbours_become_one_and_not_fewer():
 
 
 # fmt: off
+CLOSING = [  # fields of a batch after which no more of a kind comes
+    pytest.param({"epoch": 1},                              id="another leadership"),
+    pytest.param({"has_append_time": True},                 id="another kind of timestamps"),
+    pytest.param({"at_ms": 1000},                           id="another span of time"),
+]
 PARTED = [  # fields of the last of 32 batches, or rules
-    pytest.param({"epoch": 1}, {},                          id="another leadership"),
-    pytest.param({"has_append_time": True}, {},             id="another kind of timestamps"),
-    pytest.param({"at_ms": 1000}, {},                       id="another span of time"),
     pytest.param({"size_bytes": 2**26}, {},                 id="a full file"),
     pytest.param({}, {"stable_offset": Offset(31)},         id="above the last stable offset"),
     pytest.param({}, {"lag_batches": 1},                    id="too new"),
@@ -98,6 +100,53 @@ def test_what_differs_is_not_merged(fields, rules):
 
     assert merges_due(batches, replace(RULES, **rules)) == []
     assert offsets(merges_due([*run(*[{}] * 32), batch(32, **fields)], RULES)) == [(0, 32)]
+
+
+@pytest.mark.parametrize("fields", CLOSING)
+def test_what_no_more_will_join_becomes_one_file(fields):
+    """A log of many leaderships would keep some small files of each else."""
+    assert offsets(merges_due(run(*[{}] * 31, fields), RULES)) == [(0, 31)]
+    assert offsets(merges_due(run({}, {}, fields), RULES)) == [(0, 2)]
+    assert merges_due(run({}, fields), RULES) == []
+    assert offsets(merges_due(run(*[{}] * 32, fields), RULES)) == [(0, 32)]
+
+
+def test_what_comes_next_closes_nothing_while_it_is_too_new():
+    """The newest batches are left alone, and those before them wait for the rest of their kind."""
+    batches = run({}, {}, {}, {"epoch": 1}, {"epoch": 1})
+
+    assert merges_due(batches, replace(RULES, lag_batches=3)) == []
+    assert merges_due(batches, replace(RULES, lag_batches=2)) == [tuple(batches[:3])]
+
+
+def test_a_heavy_file_is_not_written_again_for_the_few_that_follow_it():
+    heavy, closing = {"size_bytes": 100 * KIB}, {"epoch": 1}
+
+    assert merges_due(run(heavy, {}, {}, closing), RULES) == [tuple(run(heavy, {}, {})[1:])]
+    assert merges_due(run(heavy, {}, closing), RULES) == []
+    assert offsets(merges_due(run(heavy, heavy, {}, closing), RULES)) == [(0, 3)]
+
+
+def test_of_a_closed_run_too_few_bytes_for_the_producer_state_stay():
+    rules = replace(RULES, size_bytes_min=10 * 2 * KIB)
+
+    assert merges_due(run(*[{}] * 9, {"epoch": 1}), rules) == []
+    assert offsets(merges_due(run(*[{}] * 10, {"epoch": 1}), rules)) == [(0, 10)]
+
+
+@given(kib=st.lists(st.integers(1, 3000), min_size=1, max_size=120))
+@settings(max_examples=60, deadline=None)
+def test_a_closed_run_is_left_with_a_file_or_two_a_tier(kib):
+    log = run(*({"size_bytes": each * KIB} for each in kib), {"epoch": 1})
+    moved = Counter()
+    while due := merges_due(log, RULES):
+        for each in due:
+            place = log.index(each[0])
+            log[place : place + len(each)] = [together(each)]
+            moved.update(range(each[0].base_offset, each[-1].end_offset))
+
+    assert max(Counter(tier_of(each) for each in log[:-1]).values()) <= 2 * FAN_IN // 8
+    assert all(count <= 6 for count in moved.values())
 
 
 def test_a_merge_that_moves_less_than_the_producer_state_waits_for_more():
