@@ -24,8 +24,7 @@ from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 
 COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
+    "log": "log",
     "broker": "broker",
     "kind": "work",
     "count": "count",
@@ -33,7 +32,7 @@ COLUMNS: Final = {
     "bytes": "bytes",
     "left": "left",
 }
-HISTORY_COLUMNS: Final = {"time": "time", "log": "log", "broker": "broker", "said": "what"}
+HISTORY_COLUMNS: Final = {"time": "time (UTC)", "log": "log", "broker": "broker", "said": "what"}
 
 
 def maintain(
@@ -102,7 +101,7 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
             note(str(row))
     done = [row for row in rows if row["count"] or row["left"]]
     if done:
-        write_table(COLUMNS, done)
+        write_table(COLUMNS, map(_shown, done))
     visited = f"Visited {plural(report.visited, 'replica')}"
     if not rows:
         say(f"{visited}: nothing {'is' if is_dry_run else 'was'} due.")
@@ -110,6 +109,11 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
         say(f"{visited}: a dry run, nothing was changed.")
     else:
         say(f"{visited}: {'work is left' if report.is_left else 'all that was due is done'}.")
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as people see it: a column less for the place, and none for what is not left."""
+    return {**row, "log": f"{row['topic']}-{row['partition']}", "left": row["left"] or None}
 
 
 def _show_history(session: Session, topics: Sequence[str] | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from kafka_on_spark.cli.call.output import Output, progress, say, write_json, write_table
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.moments import in_seconds
@@ -42,12 +42,14 @@ def show_logs(session: Session, topics: Sequence[str]) -> None:
     if session.output is Output.JSON:
         write_json([logs_as_dict(each) for each in partitions])
         return
-    rows = [_row(log, len(topics)) for each in partitions for log in each.replicas]
-    write_table(COLUMNS, [row for row in rows if row is not None])
+    logs = [log for each in partitions for log in each.replicas]
+    write_table(COLUMNS, [_row(log, len(topics)) for log in logs if log.is_made and not log.error])
     for each in partitions:
         say(*_decided(each))
-    due = [line for each in partitions for log in each.replicas for line in _due_of(log)]
-    say(*(due or ["Nothing is due."]))
+    missing = sum(not log.is_made for log in logs)
+    if missing:
+        say(f"{plural(missing, 'replica')} not made yet: nothing was appended there.")
+    say(*(_due_of(logs) or ["Nothing is due."]))
 
 
 def logs_as_dict(logs: PartitionLogs) -> dict[str, Any]:
@@ -82,9 +84,7 @@ def _decision(entry: HistoryEntry | None) -> dict[str, Any] | None:
     }
 
 
-def _row(log: LogDescription, topic_count: int) -> dict[str, Any] | None:
-    if log.error is not None:
-        return None
+def _row(log: LogDescription, topic_count: int) -> dict[str, Any]:
     part = log.compacted
     return {
         "topic": log.topic if topic_count > 1 else None,
@@ -110,12 +110,19 @@ def _decided(logs: PartitionLogs) -> Iterator[str]:
         yield f"{name} since {when}: {logs.compacted.cause}"
 
 
-def _due_of(log: LogDescription) -> Iterator[str]:
-    name = f"{log.topic}-{log.partition} on broker {log.broker_id}"
-    if log.error is not None:
-        yield f"{name} could not be looked at: {log.error}"
-    for due in log.due:
-        yield f"{name}: {_due(due)}"
+def _due_of(logs: Sequence[LogDescription]) -> list[str]:
+    """Return a line for each thing that is due; one for all replicas of a partition that share
+    it."""
+    brokers: dict[tuple[str, str], list[int]] = {}
+    for log in logs:
+        name = f"{log.topic}-{log.partition}"
+        said = [] if log.error is None else [f"could not be looked at: {log.error}"]
+        for words in (*said, *map(_due, log.due)):
+            brokers.setdefault((name, words), []).append(log.broker_id)
+    return [
+        f"{name} on broker{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}: {words}"
+        for (name, words), found in brokers.items()
+    ]
 
 
 def _due(due: DueUpkeep) -> str:

@@ -24,13 +24,15 @@ from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts
 RETENTION: Final = "retention"
 COMPACTION: Final = "compaction"
 
-TO_DO: Final[Mapping[str, str]] = {
-    "log start": "batches to drop",
-    "merge": "merges of neighbouring files",
-    "compact": "decisions to apply",
-    "clean": "files to delete",
+TO_DO: Final[Mapping[str, tuple[str, str]]] = {
+    RETENTION: ("record to delete", "records to delete"),
+    COMPACTION: ("offset to compact", "offsets to compact"),
+    "log start": ("batch to drop", "batches to drop"),
+    "merge": ("merge of neighbouring files", "merges of neighbouring files"),
+    "compact": ("decision to apply", "decisions to apply"),
+    "clean": ("file to delete", "files to delete"),
 }
-"""What is to do of each kind of work: its own words are of what was done."""
+"""What one piece and several are of each kind of work: its own words are of what was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +43,29 @@ class DueUpkeep:
         kind: The kind of work: "retention" and "compaction" are decisions, of which leaders' logs
             tell; "log start", "compact", "merge" and "clean" are done on each replica.
         count: Pieces of it that are due.
-        what: What the pieces are.
         size_bytes: Bytes that they are about.
         since_ms: Since when the oldest has been due, ms since 1970 UTC; None: not known.
+        cause: Why it is due, in words, if more is to say than what it is.
         error: Why it could not be looked at; empty: it was.
     """
 
     kind: str
     count: int = 0
-    what: str = ""
     size_bytes: int = 0
     since_ms: int | None = None
+    cause: str = ""
     error: str = ""
 
     def __str__(self) -> str:
         if self.error:
             return f"{self.kind}: could not be looked at: {self.error}"
         size = f" ({self.size_bytes:,} bytes)" if self.size_bytes else ""
-        return f"{self.kind}: {self.count:,} {self.what}{size}"
+        return f"{self.kind}: {self.count:,} {self.what}{size}{self.cause and f': {self.cause}'}"
+
+    @property
+    def what(self) -> str:
+        """What the pieces are."""
+        return TO_DO.get(self.kind, ("piece of work", "pieces of work"))[self.count != 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,8 @@ class LogDescription:
             segment, its newest batch); None: the log is empty.
         compacted: How far it is compacted; None: its topic is not, and never was.
         due: What of its upkeep is due now.
-        error: Why the log could not be read; None: it was.
+        is_made: The replica was made: nothing may have been appended yet.
+        error: Why the log could not be read; None: it was, or was not made.
     """
 
     topic: str
@@ -127,6 +135,7 @@ class LogDescription:
     earliest_append_ms: int | None = None
     compacted: CompactedPart | None = None
     due: tuple[DueUpkeep, ...] = ()
+    is_made: bool = True
     error: str | None = None
 
     @property
@@ -161,13 +170,12 @@ def describe_logs(
 def _missing(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> LogDescription:
-    if partition.directory_of(broker_id) == LOST:
+    directory_id, error = partition.directory_of(broker_id), None
+    if directory_id == LOST:
         error = "the replica is lost, and was not made again yet"
-    elif not partition.is_created(broker_id):
-        error = "the replica was not made yet: nothing was appended"
-    elif broker_id in image.brokers:
+    elif directory_id is not None and broker_id in image.brokers:
         error = f"broker {broker_id} is fenced: its root does not answer"
-    else:
+    elif directory_id is not None:
         error = f"broker {broker_id} is not registered"
     name = image.name_of(key)
     return LogDescription(
@@ -176,6 +184,7 @@ def _missing(
         broker_id=broker_id,
         is_leader=broker_id == partition.leader,
         is_in_sync=broker_id in partition.isr,
+        is_made=directory_id is not None,
         error=error,
     )
 
@@ -235,7 +244,6 @@ def _due(kind: str, work: WorkDone) -> DueUpkeep:
     return DueUpkeep(
         kind=kind,
         count=work.count,
-        what=TO_DO.get(kind, work.what),
         size_bytes=work.size_bytes,
         since_ms=work.due_since_ms,
         error=work.error,
@@ -267,7 +275,6 @@ def _retention_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> DueU
     return DueUpkeep(
         kind=RETENTION,
         count=found.log_start_offset - partition.log_start_offset,
-        what="records to delete, too old or too many",
         size_bytes=found.removed_bytes,
         since_ms=due_since_ms(state, limits, log_start_offset=partition.log_start_offset),
     )
@@ -289,7 +296,7 @@ def _compaction_due(order: UpkeepOrder, state: ReplicaState, now_ms: int) -> Due
     return DueUpkeep(
         kind=COMPACTION,
         count=dirt.cleanable_below - dirt.first_dirty,
-        what=f"offsets to compact: {why}",
+        cause=why,
         size_bytes=dirt.dirty_bytes,
         since_ms=min(each for each in times if each is not None),
     )

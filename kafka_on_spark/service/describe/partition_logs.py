@@ -50,10 +50,11 @@ def partition_logs(
 ) -> list[PartitionLogs]:
     """Return partitions with their replicas' `logs`. `entries`: the history of their topics, oldest
     first; of a topic that was deleted before, it may have another of the same name."""
-    own = [(image.name_of(key), image.partition(key)) for key in keys]
+    own = sorted((image.name_of(key), key) for key in keys)
     starts, decisions = _last_decisions(entries)
     found = []
-    for name, partition in own:
+    for name, key in own:
+        partition = image.partition(key)
         if partition is None:
             continue
         log_start, compacted = starts.get(name), decisions.get(name)

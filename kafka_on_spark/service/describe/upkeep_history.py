@@ -75,7 +75,8 @@ class UpkeepEvent:
 
     def __str__(self) -> str:
         if self.broker_id is None:
-            return f"{self.kind}: {self.cause}"
+            cause = self.cause or ""
+            return cause if cause.startswith(self.kind) else f"{self.kind}: {cause}"
         said = f"{self.kind}: {_files(self.files_before, self.bytes_before)}"
         if self.files_after:
             said = f"{said} became {_files(self.files_after, self.bytes_after)}"

@@ -90,6 +90,8 @@ def _of_log(log: LogDescription, now_ms: int) -> Iterator[Metric]:
         "partition": log.partition,
         "broker": log.broker_id,
     }
+    if not log.is_made:
+        return
     if log.error is not None:
         yield Metric(type="Log", name="Unreadable", labels={**labels, "error": log.error}, value=1)
         return

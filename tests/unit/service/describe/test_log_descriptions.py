@@ -72,7 +72,7 @@ def test_a_merge_that_is_due_is_told_with_its_bytes_and_since_when_and_then_its_
 
     due = told.due()["merge"]
     assert (due.count, due.size_bytes, due.since_ms) == (1, 3200, told.began_ms)
-    assert str(due) == "merge: 1 merges of neighbouring files (3,200 bytes)"
+    assert str(due) == "merge: 1 merge of neighbouring files (3,200 bytes)"
 
     order = replace(orders[0], is_dry_run=False)
     merge_replica(order, told.ports, Allowance(order, told.clock))
@@ -136,7 +136,8 @@ def test_how_far_a_log_is_compacted_is_told_in_kafkas_words_and_what_is_due():
         400,
         told.began_ms,
     )
-    assert "min.cleanable.dirty.ratio=0.5" in due.what
+    assert "min.cleanable.dirty.ratio=0.5" in due.cause
+    assert str(due).startswith("compaction: 4 offsets to compact (400 bytes): 1.00 of its bytes ")
     assert follower.compacted.dirty_bytes == 400
     assert follower.due == ()
 
@@ -158,16 +159,8 @@ def test_a_log_that_is_not_the_leaders_yet_is_told_without_decisions():
     assert told.due(1, image=image) == {}
 
 
-# fmt: off
-MISSING = [
-    pytest.param(None, "was not made yet", id="not-created"),
-    pytest.param(LOST, "is lost", id="lost"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("directory, words", MISSING)
-def test_a_replica_without_a_table_is_told_as_such(directory, words):
+@pytest.mark.parametrize("directory, is_made", [(None, False), (LOST, True)])
+def test_a_replica_without_a_table_is_told_as_such(directory, is_made):
     told = Told(1)
     partition = told.metadata.image.partition(told.keys[0])
     directories = (*partition.directories[:2], directory)
@@ -176,7 +169,8 @@ def test_a_replica_without_a_table_is_told_as_such(directory, words):
 
     log = told.logs(image)[2]
 
-    assert words in log.error
+    assert log.is_made is is_made
+    assert log.error == ("the replica is lost, and was not made again yet" if is_made else None)
     assert (log.broker_id, log.due, log.is_in_sync) == (3, (), False)
 
 

@@ -60,11 +60,12 @@ def test_a_log_that_could_not_be_looked_at_is_a_figure_and_no_zeros():
 
     assert found["Unreadable", TOPIC, "0", "1", "away"] == 1
     assert ("Size", TOPIC, "0", "1") not in found
+    assert not any(TOPIC in name for name in figures([log(1, is_made=False)]))
 
 
 def test_what_is_due_has_its_bytes_and_its_age():
-    due = DueUpkeep(kind="merge", count=2, what="merges", size_bytes=70, since_ms=1000)
-    unknown = DueUpkeep(kind="compact", count=1, what="decisions")
+    due = DueUpkeep(kind="merge", count=2, size_bytes=70, since_ms=1000)
+    unknown = DueUpkeep(kind="compact", count=1)
 
     found = figures([log(1, due=(due, unknown))], now_ms=1500)
 
