@@ -260,6 +260,23 @@ def _check_obeyed(name: str, setting: Setting, value: Value) -> None:
         )
 
 
+def check_together(settings: "Settings", whose: str) -> None:
+    """Check the settings that bound each other, as they hold for a topic or for the cluster.
+
+    Source: LogConfig.validateValues.
+
+    Raises:
+        InvalidConfigError: Records would have to be compacted before they may be.
+    """
+    lag_min, lag_max = map(settings.integer, ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if lag_min > lag_max:
+        raise InvalidConfigError(
+            f"setting 'min.compaction.lag.ms' of {whose} can't be {lag_min} while its"
+            f" 'max.compaction.lag.ms' is {lag_max}: records would have to be compacted before they"
+            " may be; give the first at most the value of the second"
+        )
+
+
 def leaves_auto_controller(given: Mapping[str, object]) -> bool:
     """Return whether an append's own settings leave auto.controller as the cluster has it.
 
@@ -304,10 +321,12 @@ def cluster_settings(given: Mapping[str, object] | None) -> dict[str, str]:
     """Return a new cluster's settings: `given`, over those of ``conf/cluster.toml``.
 
     Raises:
-        InvalidConfigError: A name is unknown or a value is not allowed.
+        InvalidConfigError: A name is unknown, or a value is not allowed or contradicts another.
     """
     mine = {} if given is None else check_settings(given, topic_only=False)
-    return {**read_cluster_toml(), **mine}
+    settings = {**read_cluster_toml(), **mine}
+    check_together(Settings((settings,)), "the cluster")
+    return settings
 
 
 def unknown_name(kind: str, name: object, allowed: list[str]) -> str:

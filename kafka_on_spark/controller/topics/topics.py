@@ -5,7 +5,7 @@ Creating a topic of 10,000 partitions is one commit and no table: the first appe
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kafka_on_spark.config import SETTINGS, check_settings
+from kafka_on_spark.config import SETTINGS, Settings, check_settings, check_together
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
@@ -80,6 +80,7 @@ def create_topic(
         )
     check_collision(image, name)
     checked = check_settings(configs, topic_only=True)
+    check_together(image.settings().over(checked), f"topic {name!r}")
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
         check_agrees(assignment, partition_count, replication_factor)
@@ -291,6 +292,8 @@ def alter_configs(
     """
     topic = image.topic(name)
     records = _config_records(topic.topic_id, topic.configs, configs, cause)
+    after = image.settings().over(_settings_after(topic.configs, records))
+    check_together(after, f"topic {name!r}")
     if _are_about_min_isr(records):
         records.extend(_forget_eligible(image, topic.topic_id, cause))
     return ControllerResult(records, None)
@@ -302,9 +305,14 @@ def alter_cluster_configs(
     """Decide the cluster's settings, which hold for every topic without its own; None removes one.
 
     Raises:
-        InvalidConfigError: A setting is unknown or its value not allowed.
+        InvalidConfigError: A setting is unknown, its value is not allowed, or it contradicts
+            another one, of the cluster or of a topic.
     """
     records = _config_records(None, image.configs, configs, cause)
+    after = Settings((_settings_after(image.configs, records),))
+    check_together(after, "the cluster")
+    for topic in image.topics.values():
+        check_together(after.over(topic.configs), f"topic {topic.name!r}")
     if _are_about_min_isr(records):
         for topic_id, topic in image.topics.items():
             if MIN_ISR not in topic.configs:
@@ -334,6 +342,14 @@ def _config_records(
         for setting, value in wanted.items()
         if now.get(setting) != value
     ]
+
+
+def _settings_after(now: Mapping[str, str], records: Iterable[Record]) -> dict[str, str]:
+    """Return the settings `now` as `records` change them."""
+    changed = {
+        each.config_name: each.config_value for each in records if isinstance(each, ConfigRecord)
+    }
+    return {name: value for name, value in {**now, **changed}.items() if value is not None}
 
 
 def _are_about_min_isr(records: Iterable[Record]) -> bool:

@@ -1,6 +1,7 @@
 """Incarnation, deleting and configuring topics: what is committed, and what is refused before."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import pytest
@@ -112,6 +113,7 @@ REFUSED = [
     pytest.param({"configs": {"retention": 1}},                      InvalidConfigError,            "retention",     id="unknown-setting"),
     pytest.param({"configs": {"num.partitions": 1}},                 InvalidConfigError,            "cluster",       id="setting-of-the-cluster"),
     pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            "'0'",           id="value-not-allowed"),
+    pytest.param({"configs": {"min.compaction.lag.ms": 2, "max.compaction.lag.ms": 1}}, InvalidConfigError, "can't be 2", id="settings-that-contradict"),
     # Explicit assignments.
     pytest.param({"assignment": {}},                                 InvalidReplicaAssignmentError, "no gap",        id="empty-assignment"),
     pytest.param({"assignment": {0: [1], 2: [1]}},                   InvalidReplicaAssignmentError, "no gap",        id="gap"),
@@ -209,6 +211,40 @@ def test_another_minimum_of_the_cluster_empties_the_elrs_where_it_holds(own, elr
 def test_settings_of_the_cluster_are_checked(configs):
     with pytest.raises(InvalidConfigError):
         alter_cluster_configs(IMAGE, configs, cause="why")
+
+
+MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
+
+# fmt: off
+CONTRADICTIONS = [  # the cluster's         the topic's      are altered       by
+    pytest.param(   {},                     {},              "the topic's",    {MIN_LAG: 8, MAX_LAG: 7}, id="both at once"),
+    pytest.param(   {},                     {MAX_LAG: "7"},  "the topic's",    {MIN_LAG: 8},             id="one after the other"),
+    pytest.param(   {MIN_LAG: "8"},         {},              "the topic's",    {MAX_LAG: 7},             id="one is the cluster's"),
+    pytest.param(   {MIN_LAG: "8"},         {MIN_LAG: "7", MAX_LAG: "7"}, "the topic's", {MIN_LAG: None}, id="one is removed"),
+    pytest.param(   {},                     {},              "the cluster's",  {MIN_LAG: 8, MAX_LAG: 7}, id="the cluster's"),
+    pytest.param(   {},                     {MAX_LAG: "7"},  "the cluster's",  {MIN_LAG: 8},             id="the cluster's, with a topic's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("cluster, topic, whose, change", CONTRADICTIONS)
+def test_records_that_would_have_to_be_compacted_before_they_may_be_are_refused(
+    cluster, topic, whose, change
+):
+    """Source: LogConfig.validateValues."""
+    before = replace(image_of(partition("1"), configs=topic), configs=cluster)
+    alter = partial(alter_configs, before, TOPIC)
+    if whose == "the cluster's":
+        alter = partial(alter_cluster_configs, before)
+
+    with pytest.raises(InvalidConfigError, match=r"can't be 8 while its .* is 7: records"):
+        alter(change, cause="why")
+
+
+def test_a_lag_that_is_as_long_as_it_may_be_is_no_contradiction():
+    before = image_of(partition("1"), configs={MAX_LAG: "7"})
+
+    assert alter_configs(before, TOPIC, {MIN_LAG: 7}, cause="why").records
 
 
 @pytest.mark.parametrize("value", ["1", None])
