@@ -1,6 +1,6 @@
 """Appending to topics and reading them: plans of the services, and rows of frames and tables."""
 
-from collections.abc import Iterator, Mapping, MutableSet, Sequence
+from collections.abc import Iterator, Mapping, MutableSet, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from kafka_on_spark.query.reads.cuts import ranges_between
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import producer_settings
+from kafka_on_spark.service.read.reading import pass_deleted, refuse_deleted
 from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.view.key_tables import changed_keys, last_values
@@ -112,15 +113,22 @@ class Reads:
     def read(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
     ) -> pa.Table:
-        batches = self._batches(self._services.plan_reads(topic, start, end))
+        orders = self._services.plan_reads(topic, start, end)
+        batches = self._batches(orders, frozenset(start or {}))
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
-    def _batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, orders: Sequence[ReadOrder], started: Set[int]) -> Iterator[pa.RecordBatch]:
+        """Yield what is read; `started`: the partitions whose first offset is asked for."""
         services = self._services
         try:
             for order in orders:
+                is_asked_for = order.name.partition in started
                 yield from read_rows(
-                    order, services.replicas, services.options, note=services.note_unread
+                    order,
+                    services.replicas,
+                    services.options,
+                    note=services.note_unread,
+                    on_deleted=refuse_deleted if is_asked_for else pass_deleted,
                 )
         finally:
             services.note_findings()

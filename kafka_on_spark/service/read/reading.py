@@ -8,7 +8,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import (
+    KafkaOnSparkError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+)
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
@@ -24,6 +29,23 @@ PLANS_MAX: Final = 8
 
 NoteFailure = Callable[[ReplicaAddress, Segment | None, KafkaOnSparkError], None]
 """Called with a replica that could not be read: its log, or one segment."""
+
+OnDeleted = Callable[[ReadOrder, Offset, Offset], None]
+"""Called with a range, an offset in it and a log start above that, which was decided after the read
+was planned: no replica has the records between them any more. It raises, or the rest is read."""
+
+
+def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
+    """Raise OffsetOutOfRangeError: records that are asked for are deleted."""
+    end = min(log_start_offset, order.end_offset)
+    raise OffsetOutOfRangeError(
+        f"offsets {first} to {end} of {order.name} were deleted after the read was planned: its log"
+        f" starts at {log_start_offset} now; read again from there"
+    )
+
+
+def pass_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
+    """Have the rest read: whatever is there was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,29 +74,36 @@ def read_pieces(
     note: NoteFailure = lambda address, segment, error: None,
     *,
     end_of: Callable[[Rows], Offset] | None = None,
+    on_deleted: OnDeleted = refuse_deleted,
 ) -> Iterator[Rows]:
     """Yield what `read` returns for the range's segments, in offset order.
 
     `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
     `note` is called, and another replica goes on at the next offset. A segment that the replica has
     removed meanwhile is no failure: the rest is planned again. `end_of` returns the offset
-    after some rows; `read` may fail after rows of a segment only where it is given.
+    after some rows; `read` may fail after rows of a segment only where it is given. `on_deleted` is
+    called if the log start has passed the next offset since the read was planned.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
+        And what `on_deleted` raises.
     """
     reading = _Reading(order, replicas, order.start_offset)
-    reasons = []
-    for address in order.candidates:
-        if reading.position >= order.end_offset:
-            return
-        failure = yield from reading.read_from(address, read, end_of)
-        if failure is not None:
-            segment, error = failure
-            reasons.append(f"broker {address.broker_id}: {error}")
-            note(address, segment, error)
-    if reading.position < order.end_offset:
-        raise no_replica_can_serve(order, reasons)
+    while reading.position < order.end_offset:
+        reading.log_start_offset = None
+        reasons = []
+        for address in order.candidates:
+            failure = yield from reading.read_from(address, read, end_of)
+            if reading.position >= order.end_offset:
+                return
+            if failure is not None:
+                segment, error = failure
+                reasons.append(f"broker {address.broker_id}: {error}")
+                note(address, segment, error)
+        if reading.log_start_offset is None:
+            raise no_replica_can_serve(order, reasons)
+        on_deleted(order, reading.position, reading.log_start_offset)
+        reading.position = reading.log_start_offset
 
 
 _Failure = tuple[Segment | None, KafkaOnSparkError]
@@ -88,11 +117,14 @@ class _Reading:
         order: The range.
         replicas: Opens replicas.
         position: The next offset to read.
+        log_start_offset: The lowest log start above it of the replicas that were asked; None: none
+            of them starts above it.
     """
 
     order: ReadOrder
     replicas: ReplicaStore
     position: Offset
+    log_start_offset: Offset | None = None
 
     def read_from(
         self,
@@ -108,7 +140,7 @@ class _Reading:
         for _ in range(PLANS_MAX):
             piece = None
             try:
-                for piece in _pieces(self.order, address, self.replicas, self.position):
+                for piece in self._pieces(address):
                     for rows in read(piece, self.position):
                         yield rows
                         if end_of is not None:
@@ -121,28 +153,35 @@ class _Reading:
                     break
         return failure
 
+    def _pieces(self, address: ReplicaAddress) -> Iterator[Piece]:
+        """Yield the segments that hold the rest of the range.
 
-def _pieces(
-    order: ReadOrder, address: ReplicaAddress, replicas: ReplicaStore, position: Offset
-) -> Iterator[Piece]:
-    """Yield the segments that hold the rest of the range.
-
-    Raises:
-        NotLeaderOrFollowerError: The log start has moved on: the image is old.
-        ReplicaLostError: The replica does not prove that it has all committed records.
-    """
-    state = replicas.open(address).load()
-    check_readable(state, order.partition)
-    for batch in state.batches_between(position, order.end_offset):
-        for segment, base_offset, end_offset in batch.ranges():
-            if base_offset < order.end_offset and end_offset > position:
-                yield Piece(
-                    address=address,
-                    batch=batch,
-                    segment=segment,
-                    base_offset=base_offset,
-                    end_offset=end_offset,
-                )
+        Raises:
+            NotLeaderOrFollowerError: The replica's log starts above the next offset, or the image
+                is old for another reason.
+            ReplicaLostError: The replica does not prove that it has all committed records.
+        """
+        order, position = self.order, self.position
+        state = self.replicas.open(address).load()
+        start = state.log_start_offset
+        if start > max(position, order.partition.log_start_offset):
+            # No replica's log starts above what was decided (I16). Another may not know of it yet.
+            known = self.log_start_offset
+            self.log_start_offset = start if known is None else min(known, start)
+            raise NotLeaderOrFollowerError(
+                "the log starts above the next offset to read", start=start, offset=position
+            )
+        check_readable(state, order.partition)
+        for batch in state.batches_between(position, order.end_offset):
+            for segment, base_offset, end_offset in batch.ranges():
+                if base_offset < order.end_offset and end_offset > position:
+                    yield Piece(
+                        address=address,
+                        batch=batch,
+                        segment=segment,
+                        base_offset=base_offset,
+                        end_offset=end_offset,
+                    )
 
 
 def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:

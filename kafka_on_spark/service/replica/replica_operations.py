@@ -1,7 +1,7 @@
 """One operation on one replica's table: load, decide, commit, and again after a conflict."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.controller.partitions.high_watermark import has_all_committed
@@ -175,12 +175,15 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     """Check that the log can be read up to the high watermark of `partition`.
 
     The image may be older than the log. What is merged was committed: a log that is merged past
-    that high watermark has all below it, if it has the registered epoch there. What compaction has
-    removed from every member of the ISR is not read from a replica that still has it (I27).
+    that high watermark has all below it, if it has the registered epoch there. A log start that has
+    moved on says nothing against the records that are left. What compaction has removed from every
+    member of the ISR is not read from a replica that still has it (I27).
 
-    Raises: as `check_complete`.
+    Raises: as `check_complete`; for a log start only where it is above that high watermark.
     """
     mark = partition.high_watermark
+    if partition.log_start_offset < state.log_start_offset <= mark:
+        partition = replace(partition, log_start_offset=state.log_start_offset)
     if not state.compaction.may_count(partition.compaction):
         raise NotLeaderOrFollowerError(
             "the replica is not compacted as far as it must be to be read: read another",

@@ -25,7 +25,12 @@ from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.as_of import image_as_of
-from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, unclean_cuts
+from kafka_on_spark.query.offsets.data_loss import (
+    CutsSince,
+    checked_position,
+    could_not_read,
+    unclean_cuts,
+)
 from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
 from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion, resolve
@@ -173,9 +178,22 @@ class Reading:
                 self.storage,
                 has_headers=self.options.has_headers,
                 note=findings.note,
+                on_deleted=self.pass_deleted,
             )
         finally:
             findings.report()
+
+    def pass_deleted(self, order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
+        """Fail a task whose records were deleted since it was planned, or say what it misses.
+
+        Raises:
+            OffsetOutOfRangeError: Data loss fails the query.
+        """
+        last, why = min(log_start_offset, order.end_offset), f"its log starts at {log_start_offset}"
+        loss = could_not_read(str(order.name), first, last, f"{why} by now")
+        if self.options.is_data_loss_failed:
+            raise loss
+        warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
 
 def cuts_of(metadata: MetadataService) -> CutsSince:

@@ -16,7 +16,13 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.service.read.reading import NoteFailure, Piece, read_pieces
+from kafka_on_spark.service.read.reading import (
+    NoteFailure,
+    OnDeleted,
+    Piece,
+    read_pieces,
+    refuse_deleted,
+)
 from kafka_on_spark.storage.replicas.segments import (
     HEADERS,
     TIMESTAMP,
@@ -61,11 +67,14 @@ def read_rows(
     *,
     has_headers: bool = True,
     note: NoteFailure = lambda address, segment, error: None,
+    on_deleted: OnDeleted = refuse_deleted,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `order`'s range in offset order; call `note` for a replica that fails.
+    """Yield the records of `order`'s range in offset order; call `note` for a replica that fails,
+    and `on_deleted` where records were deleted after the read was planned.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it gives each one's reason.
+        And what `on_deleted` raises.
     """
 
     constants = _Constants(order)
@@ -82,7 +91,7 @@ def read_rows(
             if records.column("offset_delta")[-1].as_py() >= end - 1:
                 return
 
-    yield from read_pieces(order, replicas, rows_of, note, end_of=_end_of)
+    yield from read_pieces(order, replicas, rows_of, note, end_of=_end_of, on_deleted=on_deleted)
 
 
 def _end_of(rows: pa.RecordBatch) -> Offset:

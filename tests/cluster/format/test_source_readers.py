@@ -1,8 +1,10 @@
 """The source's readers on a real cluster, called as Spark calls them: no Spark here."""
 
 import pickle
+from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
@@ -311,5 +313,49 @@ def test_a_batch_that_was_planned_before_retention_is_never_shorter_without_a_wo
     cluster.alter_topic_configs("t", {"retention.bytes": 1})
     cluster.run_controller()
 
-    with pytest.raises(KafkaStorageError, match="offsets 0 to 3 of t-0 can't be read"):
+    with pytest.raises(OffsetOutOfRangeError, match="its log starts at 2 by now"):
         values(reader, planned)
+
+
+def planned_before_records_were_deleted(disks, reader_of, **given):
+    """Return a reader and its tasks, planned over five records of which three are deleted since,
+    with their files."""
+    for number in range(5):
+        disks.cluster.append("t", records(b"%d" % number))
+    reader = reader_of(disks, **given)
+    if isinstance(reader, BatchReader):
+        partitions = reader.partitions()
+    else:
+        start = reader.initialOffset()
+        partitions = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    disks.cluster.delete_records({("t", 0): 3})
+    disks.cluster.maintain()
+    for folder in (disks.folder(1, "t"), disks.folder(2, "t")):
+        named = {Path(each).name for each in DeltaTable(str(folder)).file_uris()}
+        gone = [each for each in folder.glob("*-*.parquet") if each.name not in named]
+        assert len(gone) == 3
+        for path in gone:
+            path.unlink()
+    return reader, partitions
+
+
+@pytest.mark.parametrize("reader_of", [batch, stream])
+def test_records_that_are_deleted_before_a_task_reads_them_are_data_loss(disks, reader_of):
+    reader, partitions = planned_before_records_were_deleted(disks, reader_of)
+
+    with pytest.raises(
+        OffsetOutOfRangeError,
+        match=r"COULD_NOT_READ_OFFSET_RANGE: .* \[0, 3\) .* t-0: its log starts at 3 by now; set fail",
+    ):
+        values(reader, partitions)
+
+
+@pytest.mark.parametrize("reader_of", [batch, stream])
+def test_a_task_goes_on_from_the_earliest_record_where_data_loss_may_pass(disks, reader_of, caplog):
+    source.warn_once.cache_clear()
+    reader, partitions = planned_before_records_were_deleted(
+        disks, reader_of, failOnDataLoss="false"
+    )
+
+    assert values(reader, partitions) == [b"3", b"4"]
+    assert "data loss is passed over" in caplog.text

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.query.reads.read_order import plan_reads, readers_choice
-from kafka_on_spark.service.read.reading import read_pieces
+from kafka_on_spark.service.read.reading import read_pieces, refuse_deleted
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from tests.builders import KEY, TOPIC, address, image_of, log, partition
 from tests.fakes import MemoryReplicaStore, MemoryRoots
@@ -110,26 +110,45 @@ def test_a_replica_that_lacks_committed_records_gives_none():
     assert read(order, replicas_of(on_1="0:ab", on_2="0:abc")) == [("b", 1, 2), ("c", 2, 2)]
 
 
-def test_a_log_that_starts_above_the_log_start_of_an_old_image_is_not_said_to_be_wrong():
-    """Records were deleted since the read was planned: the chain at its high watermark is gone."""
+def read_from_start(start, on_deleted=refuse_deleted):
+    """Read [1, 3) of a replica whose log has the records [start, 5); return the rows, to be read,
+    and what is said against the replica."""
     [order] = planned()
     store = MemoryReplicaStore(MemoryRoots({address(1).root: address(1).directory_id}))
     store.create(address(1))
     opened = store.open(address(1))
-    opened.commit(opened.load(), change_to(log("0:ef", base=4)))
+    before = log("0:abcde").chain_at(start)
+    state = log(f"0:{'abcde'[start:]}", base=start, chain_before=before)
+    opened.commit(opened.load(), replace(change_to(state), chain_before=before))
     noted = []
+    rows = read_pieces(
+        replace(order, candidates=(address(1),)),
+        store,
+        lambda piece, position: [max(piece.base_offset, position)],
+        lambda address, segment, error: noted.append(error),
+        on_deleted=on_deleted,
+    )
+    return rows, noted
 
-    with pytest.raises(KafkaStorageError, match="log start of this image"):
-        list(
-            read_pieces(
-                replace(order, candidates=(address(1),)),
-                store,
-                lambda piece, position: [],
-                lambda address, segment, error: noted.append(error),
-            )
-        )
+
+def test_records_that_retention_has_passed_since_the_read_was_planned_are_out_of_range():
+    """They are not said to be lost, nor is the replica said to be wrong."""
+    rows, noted = read_from_start(4)
+
+    with pytest.raises(OffsetOutOfRangeError, match=r"offsets 1 to 3 of .* starts at 4 now; read"):
+        list(rows)
 
     assert [is_evidence(error) for error in noted] == [False]
+
+
+@pytest.mark.parametrize("start, left", [(1, [1, 2]), (2, [2]), (3, []), (4, [])])
+def test_what_is_left_above_a_log_start_that_has_moved_on_is_read(start, left):
+    passed = []
+
+    rows, _ = read_from_start(start, lambda order, first, start: passed.append((first, start)))
+
+    assert list(rows) == left
+    assert passed == ([(1, start)] if start > 1 else [])
 
 
 @pytest.mark.parametrize("isr, is_wrong", [("1 2", True), ("2", False)])

@@ -41,9 +41,16 @@ def test_a_reader_with_an_old_image_reads_on_by_the_epoch():
 
     with pytest.raises(NotLeaderOrFollowerError):
         check_readable(MERGED, replace(committed(2), high_watermark_epoch=1))
-    started = replace(MERGED, log_start_offset=Offset(1))
+
+
+def test_a_reader_with_an_old_image_reads_what_is_left_above_a_log_start_that_has_moved_on():
+    started = replace(MERGED, log_start_offset=Offset(2))
+    check_readable(started, committed(2))
     with pytest.raises(NotLeaderOrFollowerError, match="log start"):
-        check_readable(started, committed(2))
+        check_complete(started, committed(2))
+
+    with pytest.raises(NotLeaderOrFollowerError, match="log start"):
+        check_readable(replace(MERGED, log_start_offset=Offset(3)), committed(2))
 
 
 def test_another_log_is_still_found_at_its_borders():
