@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     # Type-checking only: appenders and readers must not load what audits and sweeps.
     from kafka_on_spark.audit.history import FileEntry, TableStep
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+    from kafka_on_spark.audit.trace import CheckedSegment
     from kafka_on_spark.controller.pace.sweep import SweepPosition
+    from kafka_on_spark.log.compaction.kept import CompactionFlaw
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -374,8 +376,25 @@ class ReplicaArchive(Protocol):
         """
         ...
 
-    def segment_flaw(self, address: ReplicaAddress, file: "FileEntry") -> str | None:
-        """Return what is wrong with a segment's bytes, in a sentence; None if nothing is.
+    def check_segment(
+        self, address: ReplicaAddress, file: "FileEntry", borders: Sequence[int]
+    ) -> "CheckedSegment":
+        """Return what is wrong with a segment's bytes, and what it holds between `borders`.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def compaction_flaws(
+        self,
+        address: ReplicaAddress,
+        files: "Sequence[FileEntry]",
+        *,
+        compacted_below: Offset,
+        tombstones_below: Offset,
+    ) -> "Iterator[CompactionFlaw]":
+        """Yield what in segments shows that they are not compacted, in memory that is bounded.
 
         Raises:
             KafkaStorageError: The root does not answer.

@@ -232,12 +232,8 @@ def _merged_file(entry: FileEntry, record_count: int) -> LoggedFile | Flaw:
     base, end = _number(values, "base_offset"), _number(values, "end_offset")
     if any(values[name] is not None for name in _OF_ONE_APPEND):
         return Flaw("I15", f"the merged segment {entry.path} has the header of an append", base)
-    if end <= base or record_count > end - base:
-        sentence = (
-            f"the merged segment {entry.path} has {record_count} records at the offsets"
-            f" [{base}, {end})"
-        )
-        return Flaw("I25", sentence, base)
+    if end <= base:
+        return Flaw("I25", f"the merged segment {entry.path} covers [{base}, {end})", base)
     return LoggedFile(
         entry=entry,
         base_offset=base,
@@ -276,6 +272,10 @@ def _stamp(values: Mapping[str, str | None]) -> Stamp | None:
 def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
     first = segments[0]
     if first.content_digest is not None and len(segments) == 1:
+        count, end_offset = first.record_count, first.end_offset
+        if count > end_offset - base_offset:
+            sentence = f"a merged segment has {count} records at [{base_offset}, {end_offset})"
+            yield Flaw("I25", sentence, base_offset)
         return
     if any(segment.header != first.header for segment in segments):
         yield Flaw("I15", "the segments of a batch have different headers", base_offset)

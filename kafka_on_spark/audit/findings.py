@@ -151,12 +151,14 @@ class FsckReport:
         orphans: Files and folders that no commit names.
         coverage: How far each table was checked.
         is_deep: Segments were also read.
+        not_checked: What was not looked at, each in words.
     """
 
     findings: tuple[Finding, ...]
     orphans: tuple[Orphan, ...]
     coverage: tuple[Coverage, ...]
     is_deep: bool
+    not_checked: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -173,6 +175,7 @@ class FsckReport:
         return {
             "is_clean": self.is_clean,
             "is_deep": self.is_deep,
+            "not_checked": list(self.not_checked),
             "findings": [each.as_row() for each in self.findings],
             "orphans": [each.as_row() for each in self.orphans],
             "coverage": [each.as_row() for each in self.coverage],

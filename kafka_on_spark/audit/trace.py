@@ -2,10 +2,39 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import Finding
 from kafka_on_spark.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+
+
+class ContentSum(NamedTuple):
+    """What records amount to: how many they are, and the sum of their content digests."""
+
+    record_count: int = 0
+    digest: int = 0
+
+    def plus(self, other: "ContentSum") -> "ContentSum":
+        """Return the sum of both; digests are added modulo 2^64, as a signed integer."""
+        digest = (self.digest + other.digest + 2**63) % 2**64 - 2**63
+        return ContentSum(self.record_count + other.record_count, digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedSegment:
+    """What was found in a segment's file.
+
+    Attributes:
+        flaw: What is wrong with it, in a sentence; None: nothing, as far as it tells by itself.
+        sums: Of its records between each two borders that were asked for; empty if it has a flaw.
+        ends: The borders that a merged segment keeps: offsets, and the chain digests there.
+    """
+
+    flaw: str | None = None
+    sums: tuple[ContentSum, ...] = ()
+    ends: tuple[tuple[int, ChainDigest], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +105,10 @@ class ReplicaTrace:
         merged: Merged segments that it had and whose batches its history does not tell: it begins
             later, or they were fetched, or compaction made them.
         borders: Ends of batches in the last version, and the chain digests there.
+        has_merged_files: Merged segments are among its files.
+        compaction: How far it is compacted, in the last version.
+        contents: What its files hold between each two borders of the audit's order; None: they were
+            not read, or are damaged.
         removed_paths: Names of files that it has removed.
         spans: Its fences, oldest first.
         findings: What is wrong with it alone.
@@ -100,6 +133,9 @@ class ReplicaTrace:
     lifetimes: tuple[BatchLifetime, ...] = ()
     merged: tuple[LoggedBatch, ...] = ()
     borders: Mapping[int, ChainDigest] = field(default_factory=dict)
+    has_merged_files: bool = False
+    compaction: CompactionProgress = NO_PROGRESS
+    contents: tuple[ContentSum, ...] | None = None
     removed_paths: frozenset[str] = frozenset()
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 UInt32 = npt.NDArray[np.uint32]
 UInt64 = npt.NDArray[np.uint64]
@@ -149,6 +150,15 @@ def content_digests(records: pa.RecordBatch, base_offset: int) -> UInt64:
     offsets = records.column("offset_delta").to_numpy(zero_copy_only=False) + np.int64(base_offset)
     both = [_fixed(timestamps, "<i8"), _fixed(offsets, "<i8")]
     return murmur64a(_join([*_payload(records), *both]))
+
+
+def key_hashes(keys: pa.Array) -> tuple[UInt64, UInt64]:
+    """Return the halves of each key's hash of 128 bits (xxh3); of a null, zeros."""
+    empty = bytes(16)
+    digest = xxhash.xxh3_128_digest
+    joined = b"".join([empty if key is None else digest(key) for key in keys.to_pylist()])
+    halves = np.frombuffer(joined, ">u8").astype(np.uint64).reshape(-1, 2)
+    return halves[:, 0], halves[:, 1]
 
 
 def _payload(records: pa.RecordBatch) -> list[pa.Array]:

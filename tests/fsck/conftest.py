@@ -7,6 +7,7 @@ from tests.cluster.disks import Disks
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live
 from tests.fsck.plants import Plant, registration
+from tests.fsck.upkept import live_with_upkeep
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,28 @@ def lived():
         life.save()
         yield life
         disks.close()
+
+
+@pytest.fixture(scope="session")
+def upkept_once():
+    with quick_folder() as folder:
+        disks = Disks(folder / "cluster")
+        disks.base.mkdir()
+        disks.create()
+        live_with_upkeep(disks)
+        life = Life(disks, folder / "copy")
+        disks.cluster.close()
+        disks.opened.clear()
+        life.save()
+        yield life
+        disks.close()
+
+
+@pytest.fixture
+def upkept(upkept_once):
+    """Return the cluster whose logs were merged and compacted, as it was."""
+    upkept_once.restore()
+    return upkept_once
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def found(report, invariant, plant=None, **where):
     for each in report.findings:
         place = each.place
         is_there = plant is None or (
-            place.broker_id == plant.broker_id and place.partition == (TOPIC, 0)
+            place.broker_id == plant.broker_id and place.partition == (plant.topic, 0)
         )
         is_at = all(getattr(place, name) == value for name, value in where.items())
         if each.invariant == invariant and is_there and is_at:

@@ -7,12 +7,16 @@ files each of them has.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import FindingList
 from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.audit.trace import BatchLifetime
 from kafka_on_spark.ids import ChainDigest
+
+REWRITES: Final = ("merge", "compact")
+"""The operations of commits that put a file in the place of others."""
 
 
 class LogContent:
@@ -93,15 +97,17 @@ class LogContent:
         """Return the numbers of batches that a commit moves into merged segments (I25).
 
         If records went, the segment takes the place of its batches. A segment that begins where
-        nothing was released was fetched, and is appended as a batch is.
+        nothing was released was fetched, and is appended as a batch is; what a cut leaves of one
+        takes the place of what lies wholly in it.
         """
         moved: list[int] = []
+        is_cut = step.operation not in REWRITES
         for segment in merged:
             inside = [
                 number
                 for number in released
-                if segment.base_offset <= self.active[number].base_offset
-                and self.active[number].end_offset <= segment.end_offset
+                if segment.base_offset <= self.active[number].base_offset < segment.end_offset
+                and not (is_cut and self.active[number].end_offset > segment.end_offset)
             ]
             if not inside:
                 continue
@@ -113,6 +119,43 @@ class LogContent:
             else:
                 self._holders[segment.paths[0]] = inside
         return moved
+
+    def name_files(self, step: TableCommit) -> None:
+        """Take the files that a commit adds."""
+        for entry in step.adds:
+            if entry.path in self.entries:
+                self._add("I15", f"the file {entry.path} is added a second time", step)
+            self.entries[entry.path] = entry
+
+    def check_dropped(self, before: int, after: int, version: int) -> None:
+        """Check that what a log start has passed is gone with the commit that moved it (I16)."""
+        first = next(iter(self.active.values()), None)
+        if before < after and first is not None and first.end_offset <= after:
+            base, end = first.base_offset, first.end_offset
+            sentence = f"the batch [{base}, {end}) is kept, and lies below the log start {after}"
+            self._findings.add("I16", sentence, version=version, offset=base)
+
+    def check_borders(
+        self,
+        path: str,
+        borders: Sequence[tuple[int, ChainDigest]],
+        version: int,
+        compacted_below: int,
+    ) -> None:
+        """Compare the borders in a merged segment's file with what went into it, as far as that is
+        known (I25); `compacted_below`: what ends there may have lost them."""
+        batches = [self.lifetimes[each].batch for each in self._holders.get(path, ())]
+        if not batches:
+            return
+        base, end = batches[0].base_offset, batches[-1].end_offset
+        sentence = f"the merged segment [{base}, {end}) keeps other borders than the log had there"
+        if any(each.is_merged for each in batches):
+            if borders or end <= compacted_below:
+                return
+            sentence = f"the merged segment [{base}, {end}) keeps no border, and is not compacted"
+        elif list(borders) == [(f.end_offset, f.chain_digest) for b in batches for f in b.segments]:
+            return
+        self._findings.add("I25", sentence, version=version, offset=base, path=path)
 
     def _check_merged(
         self,
@@ -134,8 +177,15 @@ class LogContent:
                 step,
                 segment.base_offset,
             )
-        if segment.record_count > sum(each.record_count for each in inside):
+        count = sum(each.record_count for each in inside)
+        if segment.record_count > count:
             sentence = "a merged segment has more records than went into it"
+            self._add("I25", sentence, step, segment.base_offset)
+        elif segment.record_count < count and step.operation != "compact":
+            sentence = (
+                f"a merged segment has {segment.record_count} records, and {count} went into it:"
+                " only compaction removes any"
+            )
             self._add("I25", sentence, step, segment.base_offset)
 
     def _replace(self, numbers: Sequence[int], segment: LoggedBatch, version: int) -> None:

@@ -25,16 +25,13 @@ from kafka_on_spark.audit.history import (
     TableStep,
 )
 from kafka_on_spark.audit.replicas.added_paths import AddedPaths
+from kafka_on_spark.audit.replicas.compaction_checks import CompactionReplay
 from kafka_on_spark.audit.replicas.log_content import LogContent
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
 from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
-from kafka_on_spark.ids import (
-    BrokerId,
-    PartitionKey,
-    ReplicaUuid,
-    TopicPartition,
-)
+from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey, ReplicaUuid, TopicPartition
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producers import ProducerEntries
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
@@ -73,6 +70,7 @@ class ReplicaReplay:
         self._log = LogContent(self.findings)
         self._paths = AddedPaths()
         self._producers = ProducerReplay(self.findings)
+        self._compaction = CompactionReplay(self.findings)
         self._is_chained = True
 
     def take(self, step: TableStep) -> None:
@@ -95,6 +93,15 @@ class ReplicaReplay:
     def producer_state(self) -> int:
         """The number of the producer-state file that counts; 0: none."""
         return self._producers.number
+
+    @property
+    def compaction(self) -> CompactionProgress:
+        """How far the newest version is compacted."""
+        return self._compaction.progress
+
+    def check_borders(self, path: str, borders: Sequence[tuple[int, ChainDigest]]) -> None:
+        """Compare the borders that a merged segment's file keeps with what went into it (I25)."""
+        self._log.check_borders(path, borders, self._version, self.compaction.compacted_below)
 
     def compare_producers(self, entries: ProducerEntries) -> tuple[str, ...]:
         """Compare that file with the log's history; return the producers that it lacks."""
@@ -119,6 +126,10 @@ class ReplicaReplay:
             lifetimes=tuple(each for each in lifetimes if not each.batch.is_merged),
             merged=tuple(each.batch for each in lifetimes if each.batch.is_merged),
             borders=self._log.borders(self._counters.chain, self._counters.end),
+            has_merged_files=any(
+                entry.values.get("content_digest") is not None for entry in self.active_entries
+            ),
+            compaction=self.compaction,
             removed_paths=frozenset(self._log.removed_paths),
             spans=tuple(self._spans),
             findings=self.findings.all(),
@@ -128,6 +139,7 @@ class ReplicaReplay:
         if self._is_read:
             is_same = {file.path for file in step.files} == self._log.entries.keys()
             is_same &= step.counters.get(PRODUCER_STATE, 0) == self.producer_state
+            is_same &= self._compaction.agrees(step.counters)
             if not is_same or LogCounters().after(step.counters) != self._counters:
                 self.findings.add(
                     "I15",
@@ -147,6 +159,7 @@ class ReplicaReplay:
         counters = self._counters = LogCounters().after(step.counters)
         self._log.entries = {file.path: file for file in step.files}
         self._producers.name_file(step.counters.get(PRODUCER_STATE, 0), None, is_checked=False)
+        self._compaction.begin_at(step.counters)
         batches = self._parsed(step.files)
         expected = batches[0].base_offset if batches else counters.end
         if batches and batches[0].base_offset > counters.start:
@@ -167,6 +180,7 @@ class ReplicaReplay:
         before, after = self._counters, self._counters.after(step.counters)
         self._counters = after
         self._check_counters(before, after)
+        self._follow_compaction(step, before, after)
         for sentence in self._paths.follow(step.adds, step.removes, after.fence):
             self._add("I26", sentence)
         removed, moved, batches = self._taken(step, after)
@@ -178,14 +192,12 @@ class ReplicaReplay:
         self._log.remove(removed, step.version)
         if is_cut:
             self._producers.start_over(self._log.active.values(), after.end)
-        for entry in step.adds:
-            if entry.path in self._log.entries:
-                self._add("I15", f"the file {entry.path} is added a second time")
-            self._log.entries[entry.path] = entry
+        self._log.name_files(step)
         expected = self._expected_end(before, after, is_cut=is_cut)
         is_fetched = step.operation == "append_fetched"
         self._check_epochs(batches, before, is_fetched=is_fetched)
         self._check_end(self._append(batches, expected, is_own=not is_fetched))
+        self._log.check_dropped(before.start, after.start, step.version)
         self._follow_span(before, after)
 
     def _taken(
@@ -200,6 +212,13 @@ class ReplicaReplay:
         removed = [number for number in released if number not in moved]
         appended = [each for each in adds if not self._log.holds(each.paths[0])]
         return removed, [held[number] for number in moved], appended
+
+    def _follow_compaction(
+        self, step: TableCommit, before: LogCounters, after: LogCounters
+    ) -> None:
+        # An unclean leader's log may end below what was compacted.
+        may_fall = step.operation == STARTS_AGAIN or before.fence != after.fence
+        self._compaction.follow(step.counters, step.version, may_fall=may_fall)
 
     def _follow_producers(self, step: TableCommit, removed: Sequence[LoggedBatch]) -> None:
         """Follow the producer state of a commit that removes batches at the front, or none."""

@@ -85,6 +85,7 @@ def _summary(report: FsckReport) -> list[str]:
         " cleaned up."
         for each in cleaned
     ]
+    lines += [f"Not looked at: {each}." for each in report.not_checked]
     if report.orphans:
         deletable = sum(each.is_deletable for each in report.orphans)
         lines.append(

@@ -7,6 +7,7 @@ shouldRetainRecord, but for the time of a tombstone: there each batch has a hori
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafka_on_spark.ids import Offset
 
@@ -48,25 +49,36 @@ def kept_records(
     ]
 
 
+class CompactionFlaw(NamedTuple):
+    """A record that should not be there: its offset, and why in a sentence."""
+
+    offset: Offset
+    sentence: str
+
+
 def compaction_flaws(
     records: Iterable[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
-) -> Iterable[str]:
+) -> Iterable[CompactionFlaw]:
     """Yield what in a replica's log shows that it has not finished a decision (I27).
 
-    Which records are missing can't be seen in what is left of a log.
+    `records` may leave out those whose keys no other has. Which records are missing can't be seen
+    in what is left of a log.
     """
     seen: dict[bytes, Offset] = {}
     for each in records:
         if each.offset >= compacted_below:
             return
         if each.key is None:
-            yield f"the record at {each.offset}, below {compacted_below}, has no key"
+            sentence = f"the record at {each.offset}, below {compacted_below}, has no key"
+            yield CompactionFlaw(each.offset, sentence)
             continue
         if each.key in seen:
-            yield (
+            sentence = (
                 f"the key of the record at {each.offset} stands at {seen[each.key]} too, below"
                 f" {compacted_below}"
             )
+            yield CompactionFlaw(each.offset, sentence)
         if each.is_tombstone and each.offset < tombstones_below:
-            yield f"a tombstone is kept at {each.offset}, below {tombstones_below}"
+            sentence = f"a tombstone is kept at {each.offset}, below {tombstones_below}"
+            yield CompactionFlaw(each.offset, sentence)
         seen[each.key] = each.offset

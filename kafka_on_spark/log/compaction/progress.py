@@ -131,6 +131,15 @@ class CompactionProgress:
         )
 
 
+COUNTERS: Final = {
+    "compacted_below": "compacted-below",
+    "tombstones_below": "tombstones-below",
+    "round_below": "compaction-round-below",
+    "compacted_to": "compacted-to",
+    "finished_below": "compaction-finished-below",
+}
+"""The counters of a replica's table, by the field that each is."""
+
 NO_PROGRESS: Final = CompactionProgress()
 """Of a replica that was never compacted."""
 

@@ -23,6 +23,8 @@ from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
 from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
+from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
+from kafka_on_spark.audit.replicas.contents import borders_of, compare_contents
 from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
@@ -32,6 +34,13 @@ from kafka_on_spark.ports import ClusterArchive
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
+
+NOT_DEEP: Final = (
+    "the bytes of segments, and so their digests, the borders and the records of merged ones, what"
+    " compacted ones keep, and whether replicas hold the same (I1, I15, I25 and I27 in part)",
+    "all checkpoints and snapshots but the newest (I15 in part)",
+)
+"""What only a deep check looks at."""
 
 REPLICAS_AT_ONCE: Final = 256
 """About how many replicas' traces are in memory together: those of whole partitions."""
@@ -138,6 +147,7 @@ class Fsck:
         self._findings: list[Finding] = []
         self._orphans: list[Orphan] = []
         self._coverage: list[Coverage] = []
+        self._not_checked: list[str] = [] if is_deep else list(NOT_DEEP)
 
     def run(self) -> FsckReport:
         """Check everything; return what was found.
@@ -159,6 +169,7 @@ class Fsck:
             orphans=tuple(self._orphans),
             coverage=(self._metadata.coverage(), *self._coverage),
             is_deep=self._is_deep,
+            not_checked=tuple(self._not_checked),
         )
 
     def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:
@@ -242,7 +253,10 @@ class Fsck:
                 replica_uuid=uuid,
             )
             yield AuditOrder(
-                address=address, is_in_sync=broker_id in register.isr, is_deep=self._is_deep
+                address=address,
+                is_in_sync=broker_id in register.isr,
+                is_deep=self._is_deep,
+                borders=borders_of(register),
             )
 
     def _compare(
@@ -267,12 +281,32 @@ class Fsck:
         )
         try:
             self._findings.extend(audit_partition(history))
+            self._check_compaction(history)
         except KafkaOnSparkError as error:
             findings = FindingList(Place(partition=after.name))
             findings.add(None, f"the replicas could not be compared: {error}")
             self._findings.extend(findings.all())
         folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
         self._orphans.extend(segment_orphans(read, folders))
+
+    def _check_compaction(self, history: PartitionHistory) -> None:
+        """Check how far replicas are compacted, and what their files hold."""
+        before, after, name = history.before.register, history.after.register, history.after.name
+        assert before is not None
+        assert after is not None
+        findings = FindingList(Place(partition=name))
+        for trace in history.traces:
+            for sentence, offset in register_flaws(trace, before, after):
+                findings.add(
+                    "I27",
+                    sentence,
+                    broker_id=trace.broker_id,
+                    version=trace.last_version,
+                    offset=offset,
+                )
+        not_compared = compare_contents(history.traces, before, findings)
+        self._not_checked.extend(f"of {name}, {sentence}" for sentence in not_compared)
+        self._findings.extend(findings.all())
 
     def _check_forgotten(self, timeline: PartitionTimeline, trace: ReplicaTrace) -> None:
         """A producer may be dropped only once its id has expired."""

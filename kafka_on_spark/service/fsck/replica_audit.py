@@ -1,18 +1,19 @@
-"""I1, I15: the audit of one replica, with its segments if deep. Runs in a task.
+"""I1, I15, I27: the audit of one replica, with its segments if deep. Runs in a task.
 
 It answers with a trace and never raises for what a root or a table does: a part that can't be read
 is a finding, and the audit of other replicas goes on. One table's history is in memory at a time.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from kafka_on_spark.audit.findings import FindingList
 from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE
 from kafka_on_spark.audit.replicas.replica import ReplicaName, ReplicaReplay
-from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
-from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
 from kafka_on_spark.ports import ReplicaArchive
@@ -26,11 +27,13 @@ class AuditOrder:
         address: The replica.
         is_in_sync: It is in the ISR, so it must have all that is committed.
         is_deep: The audit also reads its segments and all of its checkpoints.
+        borders: Offsets between which the records in its segments are added up.
     """
 
     address: ReplicaAddress
     is_in_sync: bool
     is_deep: bool
+    borders: tuple[int, ...]
 
 
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
@@ -46,7 +49,7 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         )
     )
     file_names: list[str] = []
-    read, forgotten = (0, 0), tuple[str, ...]()
+    read, forgotten = _NOTHING_READ, tuple[str, ...]()
     try:
         # Listed first: a file that is about to be committed then is in the log when that is read.
         file_names = archive.file_names(address)
@@ -68,8 +71,9 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         replay.trace(),
         file_names=tuple(name for name in file_names if name not in named),
         forgotten_producers=forgotten,
-        read_files=read[0],
-        read_bytes=read[1],
+        contents=read.contents,
+        read_files=read.files,
+        read_bytes=read.size_bytes,
     )
 
 
@@ -94,16 +98,53 @@ def _named_by(step: TableStep) -> int:
     return 0 if isinstance(step, TableDamage) else step.counters.get(PRODUCER_STATE, 0)
 
 
+class _SegmentsRead(NamedTuple):
+    """How many segments were read, their bytes, and their records between the order's borders;
+    None: they are damaged."""
+
+    files: int = 0
+    size_bytes: int = 0
+    contents: tuple[ContentSum, ...] | None = None
+
+
+_NOTHING_READ: Final = _SegmentsRead()
+
+
 def _read_segments(
     order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
-) -> tuple[int, int]:
-    """Read every segment that the log names; return how many they are, and their bytes."""
-    entries = replay.active_entries
+) -> _SegmentsRead:
+    """Read every segment that the log names, and check what they hold together."""
+    entries, contents = replay.active_entries, [ContentSum()] * (len(order.borders) - 1)
+    is_whole = True
     for entry in entries:
-        flaw = archive.segment_flaw(order.address, entry)
-        if flaw is not None:
-            _add_flaw(replay.findings, entry, flaw)
-    return len(entries), sum(entry.size_bytes for entry in entries)
+        checked = archive.check_segment(order.address, entry, order.borders)
+        if checked.flaw is not None:
+            _add_flaw(replay.findings, entry, checked.flaw)
+            is_whole = False
+            continue
+        contents = [each.plus(more) for each, more in zip(contents, checked.sums, strict=True)]
+        if entry.values.get("content_digest") is not None:
+            replay.check_borders(entry.path, checked.ends)
+    if is_whole:
+        _check_compacted(order, replay, archive)
+    size_bytes = sum(entry.size_bytes for entry in entries)
+    return _SegmentsRead(len(entries), size_bytes, tuple(contents) if is_whole else None)
+
+
+def _check_compacted(order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive) -> None:
+    """Check that what the replica has finished shows in its records (I27)."""
+    progress = replay.compaction
+    if not progress.finished_below:
+        return
+    flaws = archive.compaction_flaws(
+        order.address,
+        replay.active_entries,
+        compacted_below=progress.finished_below,
+        # While it is at work, tombstones are there still.
+        tombstones_below=progress.tombstones_below if progress.is_finished else Offset(0),
+    )
+    for offset, sentence in flaws:
+        replay.findings.add("I27", sentence, offset=offset)
 
 
 def _add_flaw(findings: FindingList, entry: FileEntry, flaw: str) -> None:

@@ -10,20 +10,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import xxhash
+
+from kafka_on_spark.storage.hashing import key_hashes
 
 NOT_THERE: Final = -1
 
 Offsets = npt.NDArray[np.int64]
-
-
-def hashes_of(keys: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Return the halves of each key's hash; of a null, zeros."""
-    empty = bytes(16)
-    digest = xxhash.xxh3_128_digest
-    joined = b"".join([empty if key is None else digest(key) for key in keys.to_pylist()])
-    halves = np.frombuffer(joined, ">u8").astype(np.uint64).reshape(-1, 2)
-    return halves[:, 0], halves[:, 1]
 
 
 class KeyMap:
@@ -43,7 +35,7 @@ class KeyMap:
         """Add records; those without a key are left out."""
         if len(keys) == 0:
             return
-        high, low = hashes_of(keys)
+        high, low = key_hashes(keys)
         if keys.null_count:
             has_key = keys.is_valid().to_numpy(zero_copy_only=False)
             high, low, offsets = high[has_key], low[has_key], offsets[has_key]
@@ -52,7 +44,7 @@ class KeyMap:
     def last_offsets(self, keys: pa.Array) -> Offsets:
         """Return the last offset of each key; NOT_THERE where it has none, or is null."""
         self._sort()
-        high, low = hashes_of(keys)
+        high, low = key_hashes(keys)
         found = np.full(len(keys), NOT_THERE, np.int64)
         places = np.searchsorted(self._high, high)
         left = np.arange(len(keys))

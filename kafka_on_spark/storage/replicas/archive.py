@@ -4,25 +4,23 @@ Every call reads its files again and caches nothing: what a process remembers of
 count here. Never writes.
 """
 
-from collections.abc import Iterator
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Iterator, Sequence
 
 from kafka_on_spark.audit.history import FileEntry, TableStep
 from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+from kafka_on_spark.audit.trace import CheckedSegment
 from kafka_on_spark.errors import (
     CorruptLogError,
     InvalidRootError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.log.compaction.kept import CompactionFlaw
 from kafka_on_spark.log.producers import ProducerEntries
-from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.calls.file_limits import (
     METADATA_FILE_BYTES_MAX,
     PRODUCERS_BYTES_MAX,
@@ -33,13 +31,12 @@ from kafka_on_spark.storage.identity.metadata_root import check_replaced, identi
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
-from kafka_on_spark.storage.replicas.merged_files import content_of
+from kafka_on_spark.storage.replicas.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
-from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, digest_of
+from kafka_on_spark.storage.replicas.segments import digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
@@ -84,8 +81,37 @@ class FileReplicaArchive:
                 number,
             )
 
-    def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
-        """Return what is wrong with a segment's bytes, in a sentence, or None."""
+    def check_segment(
+        self, address: ReplicaAddress, file: FileEntry, borders: Sequence[int]
+    ) -> CheckedSegment:
+        """Return what is wrong with a segment's bytes, and what it holds between `borders`."""
+        content = self._content(address, file)
+        if isinstance(content, str):
+            return CheckedSegment(flaw=content)
+        return check_content(content, file, borders)
+
+    def compaction_flaws(
+        self,
+        address: ReplicaAddress,
+        files: Sequence[FileEntry],
+        *,
+        compacted_below: Offset,
+        tombstones_below: Offset,
+    ) -> Iterator[CompactionFlaw]:
+        """Yield what in segments shows that they are not compacted."""
+
+        def read(file: FileEntry) -> bytes:
+            content = self._content(address, file)
+            if isinstance(content, str):
+                raise KafkaStorageError(f"{content}, since it was read first: try again")
+            return content
+
+        yield from compaction_flaws(
+            files, read, compacted_below=compacted_below, tombstones_below=tombstones_below
+        )
+
+    def _content(self, address: ReplicaAddress, file: FileEntry) -> bytes | str:
+        """Return a segment's bytes, whose digest is right; or what is wrong, in a sentence."""
         if not is_segment_name(file.path):
             return f"the file {file.path} is no segment by its name, and was not read"
         path = f"{replica_folder(address)}/{file.path}"
@@ -104,50 +130,7 @@ class FileReplicaArchive:
             )
         if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
             return f"the bytes of the segment {file.path} have not the digest in its name"
-        try:
-            with parsing(f"the segment {file.path}"):
-                table = read_parquet(content, path, verifies_pages=True)
-                return _content_flaw(table, file)
-        except CorruptLogError as error:
-            return f"the segment {file.path}: {error.message}"
-
-
-def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
-    if table.schema.names != SEGMENT_SCHEMA.names:
-        return f"the segment {file.path} has the columns {', '.join(table.schema.names)}"
-    if table.num_rows != file.record_count:
-        return (
-            f"the segment {file.path} has {table.num_rows} records, its statistics say"
-            f" {file.record_count}"
-        )
-    if file.values.get("content_digest") is not None:
-        return _merged_flaw(table, file)
-    if table.column("offset_delta").to_pylist() != list(range(table.num_rows)):
-        return f"the records of the segment {file.path} are not numbered from 0 on"
-    if file.timestamp_min_us == file.timestamp_max_us == file.time_ms * 1000:
-        return None  # LogAppendTime: records have the time of the commit, not their own
-    return _times_flaw(table, file)
-
-
-def _merged_flaw(table: pa.Table, file: FileEntry) -> str | None:
-    """Return what is wrong with the records of a merged segment: where they are, and what."""
-    values = file.values
-    base_offset, end_offset = int(values["base_offset"] or 0), int(values["end_offset"] or 0)
-    deltas = table.column("offset_delta").to_numpy()
-    is_inside = not len(deltas) or 0 <= deltas[0] <= deltas[-1] < end_offset - base_offset
-    if not is_inside or not (np.diff(deltas) > 0).all():
-        return f"the records of the segment {file.path} do not lie in the offsets that it covers"
-    if content_of(table, base_offset).digest != int(values["content_digest"] or 0):
-        return f"the records of the segment {file.path} have not the content digest in its header"
-    return _times_flaw(table, file) if len(deltas) else None
-
-
-def _times_flaw(table: pa.Table, file: FileEntry) -> str | None:
-    span = pc.min_max(table.column("timestamp").cast(pa.int64()))
-    found = (span["min"].as_py(), span["max"].as_py())
-    if found != (file.timestamp_min_us, file.timestamp_max_us):
-        return f"the timestamps of the segment {file.path} are not what its statistics say"
-    return None
+        return content
 
 
 class FileClusterArchive:

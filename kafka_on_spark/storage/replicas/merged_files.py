@@ -195,16 +195,28 @@ def _borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
     Raises:
         CorruptLogError: They are not those of the segment.
     """
-    name = merged.segment.file_name
+    own = Border(merged.end_offset, merged.chain_digest)
+    return decode_borders(content, merged.segment.file_name, merged.base_offset, own)
+
+
+def decode_borders(
+    content: bytes, name: str, base_offset: Offset, own: Border
+) -> tuple[Border, ...]:
+    """Return the borders in the bytes of the file `name` of a merged segment; empty: it keeps none.
+
+    `base_offset`: where the segment begins. `own`: where it ends.
+
+    Raises:
+        CorruptLogError: The file is damaged, or they are not those of the segment.
+    """
     text = (read_footer(content, name).metadata or {}).get(BORDERS)
     if text is None:
         return ()
     try:
-        borders = _decode(text, merged.base_offset)
+        borders = _decode(text, base_offset)
     except (ValueError, struct.error) as error:
         raise CorruptLogError("borders that can't be read", path=name) from error
-    ends = [merged.base_offset, *(each.offset for each in borders)]
-    own = Border(merged.end_offset, merged.chain_digest)
+    ends = [base_offset, *(each.offset for each in borders)]
     if own not in borders[-1:] or sorted(set(ends)) != ends:
         raise CorruptLogError("borders that are not those of the segment", path=name)
     return borders

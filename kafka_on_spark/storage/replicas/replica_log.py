@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import chain
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.compaction.progress import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import ProducerEntries
@@ -60,13 +61,6 @@ LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
 CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
-COMPACTION: Final = {  # counters of a log's compaction, by the field that each is
-    "compacted_below": "compacted-below",
-    "tombstones_below": "tombstones-below",
-    "round_below": "compaction-round-below",
-    "compacted_to": "compacted-to",
-    "finished_below": "compaction-finished-below",
-}
 PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0: there is none
 
 
@@ -234,7 +228,7 @@ class DeltaReplicaLog:
             LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_STATE
         )
         producers = self._producers_at(number or 0, read)
-        compaction = self._delta.counters_of(*COMPACTION.values())
+        compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
         files = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
             rows = rows_of(files)
@@ -340,7 +334,7 @@ def _compaction(counters: Sequence[int | None]) -> CompactionProgress:
     if not any(counters):
         return NO_PROGRESS
     offsets = (Offset(each or 0) for each in counters)
-    return CompactionProgress(**dict(zip(COMPACTION, offsets, strict=True)))
+    return CompactionProgress(**dict(zip(COMPACTION_COUNTERS, offsets, strict=True)))
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
@@ -387,5 +381,7 @@ def _counters(after: ReplicaState, change: LogChange, producers_number: int) -> 
     if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch
     if change.compaction is not None:
-        counters |= {name: getattr(change.compaction, field) for field, name in COMPACTION.items()}
+        counters |= {
+            name: getattr(change.compaction, field) for field, name in COMPACTION_COUNTERS.items()
+        }
     return counters

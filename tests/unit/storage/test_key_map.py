@@ -20,11 +20,11 @@ def add_all(keys: KeyMap, rows: list[tuple[bytes | None, int]]) -> None:
 @pytest.fixture(params=["as they are", "first halves alike", "few first halves"])
 def halves(request, monkeypatch):
     """Have many keys share the first half of their hashes, which is searched for."""
-    real = key_map.hashes_of
+    real = key_map.key_hashes
     if request.param == "first halves alike":
-        monkeypatch.setattr(key_map, "hashes_of", lambda keys: (real(keys)[0] * 0, real(keys)[1]))
+        monkeypatch.setattr(key_map, "key_hashes", lambda keys: (real(keys)[0] * 0, real(keys)[1]))
     elif request.param == "few first halves":
-        monkeypatch.setattr(key_map, "hashes_of", lambda keys: (real(keys)[0] % 3, real(keys)[1]))
+        monkeypatch.setattr(key_map, "key_hashes", lambda keys: (real(keys)[0] % 3, real(keys)[1]))
 
 
 @pytest.mark.usefixtures("halves")

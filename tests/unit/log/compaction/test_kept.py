@@ -107,4 +107,4 @@ def test_what_is_left_of_a_log_shows_that_it_was_not_compacted(
         log_of(text), compacted_below=compacted_below, tombstones_below=tombstones_below
     )
 
-    assert list(found) == [flaw]
+    assert [each.sentence for each in found] == [flaw]
