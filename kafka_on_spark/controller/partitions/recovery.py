@@ -124,6 +124,8 @@ def _proven(
             epoch_below_high_watermark=each.epoch_below_high_watermark,
             chain_at_high_watermark=each.chain_at_high_watermark,
         )
+        # An unclean election has cut what had replaced records that it lacks: see `_unclean`.
+        and each.compacted_below <= partition.high_watermark
     ]
     best = furthest_replica(partition, complete, eligible=image.eligible_brokers())
     if best is None:

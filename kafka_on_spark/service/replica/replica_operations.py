@@ -14,6 +14,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
+from kafka_on_spark.log.compaction.progress import was_cut_below_target
 from kafka_on_spark.log.merged_segment import Border, MergedSegment
 from kafka_on_spark.log.open_puts import find_put, unread_over
 from kafka_on_spark.log.producers import LastAppend, RegisteredProducers, not_above, with_batches
@@ -190,6 +191,13 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
             finished_below=state.compaction.finished_below,
             cleaned_below=partition.compaction.cleaned_below,
         )
+    if lacks_replaced_records(state, partition):
+        raise NotLeaderOrFollowerError(
+            "the log lacks records that an unclean election has made the last of their keys again:"
+            " read another",
+            compacted_below=state.compaction.compacted_below,
+            high_watermark=mark,
+        )
     if (
         state.is_merged_over(mark)
         and state.log_start_offset <= partition.log_start_offset
@@ -197,6 +205,22 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
     ):
         return
     check_complete(state, partition)
+
+
+def lacks_replaced_records(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    """Return whether a log lacks records that are the last of their keys again, since an unclean
+    election has cut those that had replaced them (I27). The chain does not show it.
+
+    What its leader has is all that is left.
+    """
+    if state.identity.broker_id == partition.leader:
+        return False
+    fence = state.leader_epoch
+    return was_cut_below_target(
+        state.compaction,
+        high_watermark=partition.high_watermark,
+        has_followed=fence is not None and fence >= partition.leader_epoch,
+    )
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

@@ -5,6 +5,7 @@ would prove a table whose files are gone or damaged, and that may be why the rep
 lost. controller/verdicts/lost_replica_restore.py decides.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,11 +18,21 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
-from kafka_on_spark.service.replica.replica_operations import proves_complete
+from kafka_on_spark.service.replica.replica_operations import (
+    lacks_replaced_records,
+    proves_complete,
+)
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
+
+log = logging.getLogger(__name__)
 
 LOST_AT_ONCE_MAX: Final = 64
 """Lost replicas that one pass inspects: each is read as a whole."""
+
+LACKS_REPLACED: Final = (
+    "it is compacted, and an unclean election has cut what had replaced the records that it lacks;"
+    " nothing is to be done: rounds of replication create it again from its leader"
+)
 
 REINSPECT_MS: Final = 60_000
 """How long a process does not inspect a lost replica again after it has found it bad."""
@@ -44,10 +55,12 @@ class InspectLostOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostResult:
-    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known."""
+    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known.
+    `reason`: why it stays lost, in words, where its log alone does not show it."""
 
     is_whole: bool
     is_wrong: bool = False
+    reason: str | None = None
 
 
 RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResult]]
@@ -61,6 +74,8 @@ def inspect_lost(
         state = replicas.open_uncached(order.address).load()
         if not _proves_itself(state, order.partition):
             return InspectLostResult(is_whole=False, is_wrong=True)
+        if lacks_replaced_records(state, order.partition):
+            return InspectLostResult(is_whole=False, is_wrong=True, reason=LACKS_REPLACED)
         if not (is_alike := _is_its_leaders_log(state, order, replicas)):
             return InspectLostResult(is_whole=False, is_wrong=is_alike is not None)
         check_files(order.address, state, segments)
@@ -135,6 +150,13 @@ class LostReplicaInspector:
             address = order.address
             if result.is_wrong:
                 self._wrong[address.replica_uuid] = now_ms
+            if result.reason is not None:
+                log.warning(
+                    "the lost replica of %s on broker %d is not taken back: %s",
+                    image.name_of(address.key),
+                    address.broker_id,
+                    result.reason,
+                )
             if result.is_whole:
                 whole.append(
                     WholeReplica(

@@ -140,3 +140,49 @@ def test_an_unclean_leader_that_lacks_replaced_records_has_the_others_made_again
 
     assert record.change.directories == (LOST, disk(2), LOST)
     assert "records that others below 6 had replaced" in record.cause
+
+
+# fmt: off
+AFTER_A_CUT = [  # compacted below, leadership that was adopted, and whether it is read and elected
+    pytest.param(3, 0, False, id="it-lacks-what-the-cut-has-made-the-last-again"),
+    pytest.param(2, 0, True,  id="it-lacks-only-what-is-replaced-still"),
+    pytest.param(3, 1, True,  id="it-follows-and-the-image-is-old"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("below, fence, is_read", AFTER_A_CUT)
+def test_a_log_that_is_compacted_above_an_unclean_election_proves_nothing_by_its_chain(
+    below, fence, is_read
+):
+    state = compacted("0:aab", below, fence=fence)
+    registered = partition(
+        "1 2", isr="2", leader=2, epoch=1, hw=2, hw_epoch=0, hw_chain=state.chain_at(2), leo=2
+    )
+
+    if is_read:
+        check_readable(state, registered)
+        return
+    with pytest.raises(NotLeaderOrFollowerError, match="lacks records that an unclean election"):
+        check_readable(state, registered)
+
+
+@pytest.mark.parametrize("below, leader", [(2, 2), (3, None)])
+def test_such_a_log_is_elected_by_no_proof(below, leader):
+    state = compacted("0:aab", below)
+    registered = partition(
+        "1 2", isr="1", leader=None, epoch=1, hw=2, hw_epoch=0, hw_chain=state.chain_at(2), leo=2
+    )
+    look = replace(
+        inspection(registered, 2),
+        log_end_offset=Offset(3),
+        last_epoch=0,
+        epoch_below_high_watermark=0,
+        chain_digest=state.chain_digest,
+        chain_at_high_watermark=state.chain_at(2),
+        compacted_below=Offset(below),
+    )
+
+    records = recover(image_of(registered, fenced="1"), [look]).records
+
+    assert [each.change.leader for each in records] == ([] if leader is None else [leader])

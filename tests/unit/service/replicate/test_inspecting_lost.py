@@ -16,9 +16,11 @@ from kafka_on_spark.controller.verdicts.lost_replica_restore import (
     restore,
 )
 from kafka_on_spark.errors import RootFullError
-from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.ids import LOST, BrokerId, Offset
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import fence_producer
+from kafka_on_spark.log.replacing import set_compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import (
@@ -109,6 +111,20 @@ def append_beside_its_leader(lives, broker_id):
         lives.segments.put(place, segment)
     state = replica.load()
     replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
+
+
+def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_back(lives, caplog):
+    """Its log proves itself by the chain, and lacks records that nothing replaces any more."""
+    replica = lives.replicas.open(address(3, key=lives.keys[0]))
+    above = CompactionProgress(compacted_below=Offset(lives.now.high_watermark + 1))
+    replica.commit(replica.load(), set_compaction(replica.load(), above, leader_epoch=EPOCH))
+    lives.lose(3)
+    lives.decide(PartitionChange(leader=BrokerId(1)), "a later leadership")
+
+    assert lives.restore() == []
+
+    assert "on broker 3 is not taken back: it is compacted, and an unclean election" in caplog.text
+    assert "rounds of replication create it again" in caplog.text
 
 
 def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives):
