@@ -129,6 +129,7 @@ class Reads:
                     services.options,
                     note=services.note_unread,
                     on_deleted=refuse_deleted if is_asked_for else pass_deleted,
+                    finish_compaction=services.finish_compaction,
                 )
         finally:
             services.note_findings()

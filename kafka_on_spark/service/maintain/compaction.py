@@ -50,7 +50,9 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
     replica = ports.replicas.open(order.address)
     state = replica.load()
     if not _may_compact(state, order):
-        return NOTHING_DONE
+        # Who asks for nothing else comes back once the leadership has begun.
+        waits = order.works is not None and not state.is_fenced_at(order.partition.leader_epoch)
+        return replace(NOTHING_DONE, is_left=waits)
     if order.is_dry_run:
         return WorkDone(count=1, what="decisions of compaction to apply")
     cleaner = _Cleaner(order, ports, allowance, replica, state)

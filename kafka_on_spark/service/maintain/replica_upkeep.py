@@ -59,10 +59,12 @@ WORKS: Final[tuple[tuple[str, Work], ...]] = (
 def run_upkeep(
     order: UpkeepOrder, ports: UpkeepPorts, works: Sequence[tuple[str, Work]] = WORKS
 ) -> UpkeepResult:
-    """Do all upkeep of one replica that is due, as far as the order allows."""
+    """Do the upkeep of one replica that is due, as far as the order allows."""
     allowance = Allowance(order, ports.clock)
     done: list[tuple[str, WorkDone]] = []
     for name, work in works:
+        if order.works is not None and name not in order.works:
+            continue
         if done and allowance.is_time_over:
             done.append((name, WorkDone(is_left=True)))
             continue

@@ -4,7 +4,7 @@ It holds the state of one process: what it has found done, and the debts of byte
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from kafka_on_spark.controller.pace.throttle import (
     deal,
     wait_ms,
 )
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -52,6 +52,32 @@ def plan_upkeep(
         for leader in [_address(image, key, partition, partition.leader)]
         for broker_id in partition.replicas
         if (address := _address(image, key, partition, broker_id)) is not None
+    ]
+
+
+def plan_unread_leaders(
+    image: MetadataImage,
+    scope: Container[TopicId] | None,
+    finished: Mapping[PartitionKey, LeaderEpoch],
+) -> list[UpkeepOrder]:
+    """Return orders to compact leaders that can't be read before they are compacted (I27).
+
+    A leader that was in sync when it was elected has finished what it must. One that was elected
+    since it proves its log, or uncleanly, may not have; it is alone in the ISR then. `finished`:
+    the leader epochs in which it had.
+    """
+    keys = [
+        key
+        for key, partition in image.partitions_needing_work()
+        if partition.compaction.cleaned_below
+        and partition.isr == {partition.leader}
+        and finished.get(key) != partition.leader_epoch
+        and (scope is None or key.topic_id in scope)
+    ]
+    return [
+        replace(order, works=("compact",))
+        for order in plan_upkeep(image, keys)
+        if order.is_of_leader
     ]
 
 

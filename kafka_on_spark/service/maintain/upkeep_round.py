@@ -7,18 +7,20 @@ a round does not finish, the next one begins with.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
     UpkeepThrottle,
     Visits,
+    plan_unread_leaders,
     plan_upkeep,
     with_time,
 )
@@ -27,6 +29,7 @@ from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import (
+    Scope,
     SweepPace,
     SweepProgress,
     SweepRound,
@@ -41,6 +44,9 @@ UPKEEP: Final = SweepPace(
 
 PARTITIONS_AT_ONCE: Final = 64
 """Partitions that `run_all` gives to tasks together, between two steps of its progress."""
+
+FINISH_MS: Final = 1000.0
+"""For how long a round compacts a leader that can't be read before that is done."""
 
 VISITS_MAX: Final = 10_000
 """How often `run_all` comes back to a partition in which more is due."""
@@ -69,6 +75,7 @@ class ReplicaUpkeep:
         self._debt_ms = 0.0
         self._throttle = UpkeepThrottle()
         self._visits = Visits()
+        self._finished: dict[PartitionKey, LeaderEpoch] = {}
 
     def run_share(self, topics: str | Iterable[str] | None = None) -> UpkeepReport:
         """Do the share of upkeep that is due since the last round. It never fails its caller."""
@@ -87,10 +94,10 @@ class ReplicaUpkeep:
 
     def _run_share(self, image: MetadataImage, topics: str | Iterable[str] | None) -> UpkeepReport:
         scope = scope_of(image, topics)
+        report = self._finish_leaders(image, scope, self._finished, FINISH_MS)
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
-        report = UpkeepReport()
         while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
             report = report.plus(self._visit(image, sweep_round, keys))
         self._debt_ms = max(0.0, -sweep_round.budget_ms)
@@ -99,6 +106,31 @@ class ReplicaUpkeep:
         if self._roots is None or scope is not None or not has_share:
             return report
         return report.plus(UpkeepReport(rows=self._roots.run_if_due(sweep_round.since_last_ms)))
+
+    def finish_compaction(self, topics: str | Iterable[str]) -> UpkeepReport:
+        """Compact leaders of topics that can't be read before, however long that takes.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        image = self._metadata.catch_up()
+        with self._lock:
+            return self._finish_leaders(image, scope_of(image, topics), {}, None)
+
+    def _finish_leaders(
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        finished: Mapping[PartitionKey, LeaderEpoch],
+        work_ms_max: float | None,
+    ) -> UpkeepReport:
+        orders = plan_unread_leaders(image, scope, finished)[:PARTITIONS_AT_ONCE]
+        orders = [replace(order, work_ms_max=work_ms_max) for order in orders]
+        results = self._run(image, orders, self._clock.monotonic_ms())
+        for order, result in zip(orders, results, strict=True):
+            if not result.is_left and not any(work.error for _, work in result.done):
+                self._finished[order.key] = order.partition.leader_epoch
+        return report_of(image, results, sum(each.took_ms for each in results))
 
     def _visit(
         self, image: MetadataImage, sweep_round: SweepRound, keys: Sequence[PartitionKey]

@@ -34,6 +34,7 @@ class UpkeepOrder:
             no bound.
         work_ms_max: How long the task may work; it ends the piece that it is at. None: no bound.
         is_dry_run: Say what is due, and change nothing.
+        works: The names of the kinds of work to do; None: all.
     """
 
     key: PartitionKey
@@ -45,6 +46,7 @@ class UpkeepOrder:
     bytes_max: int | None = None
     work_ms_max: float | None = None
     is_dry_run: bool = False
+    works: tuple[str, ...] | None = None
 
     @property
     def is_of_leader(self) -> bool:

@@ -35,6 +35,11 @@ OnDeleted = Callable[[ReadOrder, Offset, Offset], None]
 was planned: no replica has the records between them any more. It raises, or the rest is read."""
 
 
+FinishCompaction = Callable[[ReadOrder], None]
+"""Called where replicas have the records of a range, and can't be read before they are compacted:
+it has them compacted, if it can."""
+
+
 def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
     """Raise OffsetOutOfRangeError: records that are asked for are deleted."""
     end = min(log_start_offset, order.end_offset)
@@ -75,6 +80,7 @@ def read_pieces(
     *,
     end_of: Callable[[Rows], Offset] | None = None,
     on_deleted: OnDeleted = refuse_deleted,
+    finish_compaction: FinishCompaction | None = None,
 ) -> Iterator[Rows]:
     """Yield what `read` returns for the range's segments, in offset order.
 
@@ -82,7 +88,8 @@ def read_pieces(
     `note` is called, and another replica goes on at the next offset. A segment that the replica has
     removed meanwhile is no failure: the rest is planned again. `end_of` returns the offset
     after some rows; `read` may fail after rows of a segment only where it is given. `on_deleted` is
-    called if the log start has passed the next offset since the read was planned.
+    called if the log start has passed the next offset since the read was planned;
+    `finish_compaction`, once, if a replica is not compacted as far as it must be.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
@@ -90,7 +97,7 @@ def read_pieces(
     """
     reading = _Reading(order, replicas, order.start_offset)
     while reading.position < order.end_offset:
-        reading.log_start_offset = None
+        reading.forget_reasons()
         reasons = []
         for address in order.candidates:
             failure = yield from reading.read_from(address, read, end_of)
@@ -100,6 +107,10 @@ def read_pieces(
                 segment, error = failure
                 reasons.append(f"broker {address.broker_id}: {error}")
                 note(address, segment, error)
+        if reading.is_unfinished and finish_compaction is not None:
+            finish_compaction(order)
+            finish_compaction = None
+            continue
         if reading.log_start_offset is None:
             raise no_replica_can_serve(order, reasons)
         on_deleted(order, reading.position, reading.log_start_offset)
@@ -119,12 +130,18 @@ class _Reading:
         position: The next offset to read.
         log_start_offset: The lowest log start above it of the replicas that were asked; None: none
             of them starts above it.
+        is_unfinished: One of them is not compacted as far as it must be to be read.
     """
 
     order: ReadOrder
     replicas: ReplicaStore
     position: Offset
     log_start_offset: Offset | None = None
+    is_unfinished: bool = False
+
+    def forget_reasons(self) -> None:
+        """Begin to ask all replicas."""
+        self.log_start_offset, self.is_unfinished = None, False
 
     def read_from(
         self,
@@ -164,6 +181,8 @@ class _Reading:
         order, position = self.order, self.position
         state = self.replicas.open(address).load()
         start = state.log_start_offset
+        if not state.compaction.may_count(order.partition.compaction):
+            self.is_unfinished = True  # which is told below
         if start > max(position, order.partition.log_start_offset):
             # No replica's log starts above what was decided (I16). Another may not know of it yet.
             known = self.log_start_offset

@@ -187,7 +187,8 @@ def check_readable(state: ReplicaState, partition: PartitionRegistration) -> Non
         partition = replace(partition, log_start_offset=state.log_start_offset)
     if not state.compaction.may_count(partition.compaction):
         raise NotLeaderOrFollowerError(
-            "the replica is not compacted as far as it must be to be read: read another",
+            "the replica is not compacted as far as it must be to be read: the next round of"
+            " replication or pass of a controller does that",
             finished_below=state.compaction.finished_below,
             cleaned_below=partition.compaction.cleaned_below,
         )

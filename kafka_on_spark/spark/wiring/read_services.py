@@ -54,6 +54,10 @@ class ReadServices(Protocol):
         """Take note of a replica that a read could not read."""
         ...
 
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Have replicas compacted that can't be read before."""
+        ...
+
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Have what was noted inspected again, after the answer was given."""
         ...
@@ -117,6 +121,9 @@ class ServicesAsOf:
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
         """Do nothing: what a read of the past finds says nothing of now."""
+
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Do nothing: who reads the past changes nothing."""
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Do nothing: nothing was noted."""

@@ -365,6 +365,11 @@ class Services:
         """
         self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
 
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Have replicas compacted that can't be read before: a leader must lead first."""
+        self.replication_round().run([order.name.topic])
+        self.upkeep.finish_compaction([order.name.topic])
+
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Record what a first inspection found bad; the second one follows after the answer."""
         self.second_inspections.record(reports)

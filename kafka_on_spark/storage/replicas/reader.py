@@ -17,6 +17,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import (
+    FinishCompaction,
     NoteFailure,
     OnDeleted,
     Piece,
@@ -68,9 +69,10 @@ def read_rows(
     has_headers: bool = True,
     note: NoteFailure = lambda address, segment, error: None,
     on_deleted: OnDeleted = refuse_deleted,
+    finish_compaction: FinishCompaction | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of `order`'s range in offset order; call `note` for a replica that fails,
-    and `on_deleted` where records were deleted after the read was planned.
+    and the others as `read_pieces` does.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it gives each one's reason.
@@ -91,7 +93,15 @@ def read_rows(
             if records.column("offset_delta")[-1].as_py() >= end - 1:
                 return
 
-    yield from read_pieces(order, replicas, rows_of, note, end_of=_end_of, on_deleted=on_deleted)
+    yield from read_pieces(
+        order,
+        replicas,
+        rows_of,
+        note,
+        end_of=_end_of,
+        on_deleted=on_deleted,
+        finish_compaction=finish_compaction,
+    )
 
 
 def _end_of(rows: pa.RecordBatch) -> Offset:

@@ -1,12 +1,15 @@
 """Compacted topics on real disks: what replicas keep, that they are equal, and what is read."""
 
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
+from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.replicas.segments import read_segment
 from tests.cluster.disks import isr_of, new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
@@ -231,3 +234,43 @@ def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
 
     with pytest.raises(OffsetOutOfRangeError, match="it is compacted below 2"):
         disks.opened[-1].read("prices")
+
+
+@pytest.fixture
+def unclean(disks):
+    """A leader that was elected uncleanly, and has not compacted what all others had."""
+    cluster = disks.cluster
+    append(cluster, "a1 b1", "a2")
+    disks.take_away(3)
+    cluster.run_controller()
+    for text in ("b2", "c1"):
+        append(cluster, text)
+        cluster.maintain()
+    assert registered(cluster).cleaned_below > 3
+    disks.give_back(3)
+    disks.take_away(1, 2)
+    cluster.run_controller()
+    cluster.elect_leaders("unclean", [("prices", 0)])
+    assert registered(cluster).cleaned_below == 3
+    return cluster
+
+
+LEFT = [(1, "b", "1"), (2, "a", "2")]
+
+
+def test_who_reads_a_leader_that_is_not_compacted_has_it_compacted(unclean):
+    assert read(unclean) == LEFT
+    assert unclean.fsck().invariants == frozenset()
+
+
+def test_a_round_compacts_a_leader_that_can_not_be_read_before(unclean):
+    unclean.alter_cluster_configs({"log.cleaner.share": "0"})
+    [order] = plan_reads(unclean.image, "prices")
+    store, options = unclean._services.replicas, StorageOptions(None)
+    with pytest.raises(KafkaStorageError, match=r"not compacted as far as .* the next round"):
+        list(read_rows(order, store, options))
+
+    unclean.replicate()
+
+    rows = pa.Table.from_batches(read_rows(order, store, options)).to_pylist()
+    assert [row["offset"] for row in rows] == [offset for offset, _, _ in LEFT]

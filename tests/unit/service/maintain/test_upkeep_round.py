@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.records import ConfigRecord
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
@@ -15,6 +17,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     WorkDone,
 )
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from tests.builders import TOPIC
 from tests.fakes import MemoryReplicaFolders, MemorySweepHints
 from tests.unit.service.rounds import Rounds
 
@@ -247,6 +250,60 @@ def test_a_dry_run_visits_each_replica_once_and_says_what_is_due():
     assert report.visited == len(worked.done) == 6
     assert all(order.is_dry_run for order in worked.done)
     assert str(report.rows[0]) == "orders-0 on broker 1: work: 2 pieces (5 bytes)"
+
+
+def alone(**fields):
+    """Return two partitions whose leader is alone in the ISR, and must be compacted below 2."""
+    compaction = Compaction(compacted_below=Offset(4), cleaned_below=Offset(2))
+    given = {"high_watermark": Offset(4), "high_watermark_epoch": 5, "log_end_offset": Offset(4)}
+    return Worked(2, **{"isr": "1", **given, "compaction": compaction, **fields})
+
+
+def finished(worked):
+    """Do a round in which nothing else is due; return the orders to compact leaders."""
+    worked.share(0)
+    return [(each.key.partition, each.address.broker_id, each.works) for each in worked.done]
+
+
+BOTH = [(0, 1, ("compact",)), (1, 1, ("compact",))]
+
+
+def test_a_round_compacts_leaders_that_may_not_be_read_before_until_they_are_done():
+    worked = alone()
+    worked.work = lambda order: WorkDone(count=1, is_left=order.key.partition == 1)
+
+    assert finished(worked) == BOTH
+    assert all(each.work_ms_max for each in worked.done)
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
+    assert finished(worked) == BOTH[1:]
+    worked.work = lambda order: WorkDone()
+    assert finished(worked) == BOTH[1:]
+    assert finished(worked) == []
+
+
+def test_who_waits_for_it_has_it_done_to_its_end_and_asks_again():
+    worked = alone()
+    assert finished(worked) == BOTH
+    assert finished(worked) == []
+    worked.done = []
+
+    worked.upkeep.finish_compaction([TOPIC])
+
+    assert [(each.works, each.work_ms_max) for each in worked.done] == [(("compact",), None)] * 2
+
+
+# fmt: off
+READ = [
+    pytest.param({"isr": "1 2"},                                id="it-is-not-alone-so-it-was-in-sync"),
+    pytest.param({"compaction": Compaction()},                  id="nothing-is-compacted"),
+    pytest.param({"leader": None},                              id="nobody-leads"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", READ)
+def test_other_leaders_wait_for_their_turn(fields):
+    assert finished(alone(**fields)) == []
 
 
 def test_a_runner_that_fails_fails_no_round():
