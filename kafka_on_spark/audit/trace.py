@@ -6,8 +6,34 @@ from typing import NamedTuple
 
 from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import Finding
-from kafka_on_spark.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    PartitionKey,
+    ReplicaUuid,
+    TopicPartition,
+)
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaName:
+    """Which replica is audited.
+
+    Attributes:
+        key: The partition.
+        name: The partition's topic and number.
+        broker_id: The replica's broker.
+        replica_uuid: The replica's incarnation.
+        configuration: The settings that its table must have.
+    """
+
+    key: PartitionKey
+    name: TopicPartition
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    configuration: Mapping[str, str]
 
 
 class ContentSum(NamedTuple):

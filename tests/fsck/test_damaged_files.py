@@ -113,6 +113,42 @@ def test_a_damaged_last_commit_of_a_replica_is_found(life, follower, harm, words
     assert len(report.findings) == 1
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True])
+@pytest.mark.parametrize("harm, words", HARM)
+def test_a_damaged_last_commit_is_found_where_a_checkpoint_has_its_state(
+    life, follower, harm, words, is_cleaned
+):
+    """Processes go on from the checkpoint, so nothing is lost; the file is damaged all the same."""
+    DeltaTable(str(follower.folder)).create_checkpoint()
+    version = follower.version
+    if is_cleaned:
+        log = follower.folder / "_delta_log"
+        for path in (*log.glob("0*.json"), *log.glob("0*.checkpoint.parquet")):
+            if int(path.name[:20]) < version:
+                path.unlink()
+    harm(follower.commit_file(version))
+
+    report = life.fsck()
+
+    assert words in found(report, "I15", follower, version=version).sentence
+    assert len(report.findings) == 1
+
+
+def test_a_last_commit_without_bytes_is_told_by_the_checkpoint_of_its_version(life, follower):
+    DeltaTable(str(follower.folder)).create_checkpoint()
+    version = follower.version
+    follower.commit_file(version).write_bytes(b"")
+
+    report = life.fsck()
+
+    sentence = found(report, "I15", follower, version=version).sentence
+    assert sentence == (
+        f"the commit of version {version} has lost its bytes: the checkpoint of the same version has"
+        " what it said"
+    )
+    assert len(report.findings) == 1
+
+
 def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
     cluster = life.disks.cluster
     cluster.create_topic("second", replica_assignment={0: [1, 2, 3]})

@@ -12,7 +12,7 @@ again. The digest in a file's name covers its bytes.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from kafka_on_spark.audit.batches import LoggedBatch, batches_of
@@ -29,31 +29,12 @@ from kafka_on_spark.audit.replicas.compaction_checks import CompactionReplay
 from kafka_on_spark.audit.replicas.log_content import LogContent
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE, LogCounters
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
-from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
-from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey, ReplicaUuid, TopicPartition
+from kafka_on_spark.audit.trace import EpochSpan, ReplicaName, ReplicaTrace
+from kafka_on_spark.ids import ChainDigest
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.producers import ProducerEntries
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaName:
-    """Which replica is audited.
-
-    Attributes:
-        key: The partition.
-        name: The partition's topic and number.
-        broker_id: The replica's broker.
-        replica_uuid: The replica's incarnation.
-        configuration: The settings that its table must have.
-    """
-
-    key: PartitionKey
-    name: TopicPartition
-    broker_id: BrokerId
-    replica_uuid: ReplicaUuid
-    configuration: Mapping[str, str]
 
 
 class ReplicaReplay:
@@ -65,6 +46,7 @@ class ReplicaReplay:
         self._first_version = 0
         self._version = -1
         self._is_read = False
+        self._is_void = False  # the last commit has no bytes
         self._counters = LogCounters()
         self._spans: list[EpochSpan] = []
         self._log = LogContent(self.findings)
@@ -136,24 +118,37 @@ class ReplicaReplay:
         )
 
     def _checkpoint(self, step: TableCheckpoint) -> None:
-        if self._is_read:
-            is_same = {file.path for file in step.files} == self._log.entries.keys()
-            is_same &= step.counters.get(PRODUCER_STATE, 0) == self.producer_state
-            is_same &= self._compaction.agrees(step.counters)
-            if not is_same or LogCounters().after(step.counters) != self._counters:
-                self.findings.add(
-                    "I15",
-                    f"the checkpoint of version {step.version} says another state than the"
-                    " commits up to it",
-                    version=step.version,
-                )
+        if self._is_read and self._agrees(step):
             return
+        if self._is_read and not self._is_void:
+            self._add(
+                "I15",
+                f"the checkpoint of version {step.version} says another state than the commits up"
+                " to it",
+            )
+            return
+        if self._is_read:  # processes go on from what the checkpoint says
+            self._add(
+                "I15",
+                f"the commit of version {step.version} has lost its bytes: the checkpoint of the"
+                " same version has what it said",
+            )
         self._begin_at(step)
+
+    def _agrees(self, step: TableCheckpoint) -> bool:
+        """Return whether a checkpoint says what the commits up to it say."""
+        return (
+            {file.path for file in step.files} == self._log.entries.keys()
+            and step.counters.get(PRODUCER_STATE, 0) == self.producer_state
+            and self._compaction.agrees(step.counters)
+            and LogCounters().after(step.counters) == self._counters
+        )
 
     def _begin_at(self, step: TableCheckpoint) -> None:
         """Begin the history with a checkpoint."""
         self._version = self._first_version = step.version
         self._spans.clear()  # how the log went on is not known
+        self._producers = ProducerReplay(self.findings)
         self._check_configuration(step.configuration)
         self._log.remove(list(self._log.active), step.version)
         counters = self._counters = LogCounters().after(step.counters)
@@ -173,6 +168,7 @@ class ReplicaReplay:
     def _commit(self, step: TableCommit) -> None:
         self._version = step.version
         self._is_read = True
+        self._is_void = step == TableCommit(version=step.version, operation=None)
         if step.configuration is not None:
             self._check_configuration(step.configuration)
             if step.version > 0:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from kafka_on_spark.audit.findings import FindingList
 from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE
-from kafka_on_spark.audit.replicas.replica import ReplicaName, ReplicaReplay
-from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
+from kafka_on_spark.audit.replicas.replica import ReplicaReplay
+from kafka_on_spark.audit.trace import ContentSum, ReplicaName, ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress

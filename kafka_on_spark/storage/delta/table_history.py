@@ -67,8 +67,8 @@ def table_steps(
             yield _gap(uri, expected, version - 1)
         expected = version + 1
         is_base = needs_base and version == first and version in checkpoints
-        if not is_base or version not in commits:
-            step = _read_commit(files, uri, version, is_there=version in commits)
+        step = _read_commit(files, uri, version, is_there=version in commits)
+        if not is_base or isinstance(step, TableDamage):
             needs_base = needs_base or isinstance(step, TableDamage)
             yield step
         if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
