@@ -9,11 +9,12 @@ was read afterwards does not name it, and
 
 Once true, each stays true: a late cleaner does no harm, and no other replica need be asked. A file
 of the current epoch that no commit names may be of an append under way, and is never deleted: it is
-an orphan, and if there are too many the leader epoch is raised, which puts them under the second
-rule. Clocks only say how long readers and appends under way are given.
+an orphan, as is one whose tombstone was forgotten before a cleaner came. If there are too many the
+leader epoch is raised, which puts them under the second rule. Clocks only say how long readers and
+appends under way are given.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -25,6 +26,12 @@ from kafka_on_spark.log.state import ReplicaState
 
 CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
 """A file from further in the future was written under a wrong clock: its time says nothing."""
+
+ORPHANS_STAY_MS: Final = 24 * 3600 * 1000
+"""How long orphans stay that are few in bytes, but many for what the log has."""
+
+ORPHANS_PART: Final = 10
+"""Orphans are many if they take more than such a part of what the log's files do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +156,13 @@ def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Ve
     if wait_ms:
         return Verdict(Fate.WAITS, wait_ms)
     return Verdict(fate, due_at_ms=since_ms + delay_ms)
+
+
+def are_many(orphans: Iterable[FoundFile], named_bytes: int, times: CleaningTimes) -> bool:
+    """Return whether orphans are many for a log whose files take `named_bytes`.
+
+    A small log's may never come to orphan.bytes.max, and would be most of what it takes. They are
+    given a day, so that a partition has a new leader epoch for their sake once a day at most.
+    """
+    old = (each for each in orphans if times.left_ms(each.written_at_ms, ORPHANS_STAY_MS) == 0)
+    return sum(each.size_bytes for each in old) * ORPHANS_PART > named_bytes

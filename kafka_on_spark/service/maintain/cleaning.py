@@ -15,6 +15,7 @@ from kafka_on_spark.log.cleaning import (
     FoundFile,
     TableFiles,
     Verdict,
+    are_many,
     files_of,
     is_cleaned,
     judge,
@@ -88,6 +89,8 @@ class _Cleaning:
         is_current = state.leader_epoch == order.partition.leader_epoch
         orphans = self._of(Fate.ORPHAN) if is_current else []
         self._orphan_bytes = sum(file.size_bytes for file in orphans)
+        named_bytes = sum(part.size_bytes for part in state.batches)
+        self._are_orphans_many = are_many(orphans, named_bytes, self._times)
 
     def _table(self, state: ReplicaState) -> TableFiles:
         return TableFiles(
@@ -124,6 +127,7 @@ class _Cleaning:
             due_since_ms=min(since, default=None),
             due_in_ms=min(waits, default=None),
             orphan_bytes=self._orphan_bytes,
+            are_orphans_many=self._are_orphans_many,
         )
         return done if failure is None else done.failed(failure)
 

@@ -167,6 +167,7 @@ class ReplicaUpkeep:
                 broker_id=order.address.broker_id,
                 leader_epoch=order.partition.leader_epoch,
                 size_bytes=result.orphan_bytes,
+                are_many=result.are_orphans_many,
             )
             for order, result in zip(orders, results, strict=True)
             if result.orphan_bytes
