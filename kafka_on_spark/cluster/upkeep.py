@@ -12,6 +12,7 @@ from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
 from kafka_on_spark.service.describe.upkeep_metrics import Metric, upkeep_metrics
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
@@ -30,8 +31,12 @@ class Upkeep:
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def _upkeep_failures(self) -> tuple[str, ...]:
-        troubles = self._services.watch.current(self._services.metadata.image)
-        return tuple(map(str, troubles))
+        return tuple(map(str, self._troubles()))
+
+    def _troubles(self) -> list[UpkeepTrouble]:
+        watch, image = self._services.watch, self._services.metadata.image
+        watch.share(image)
+        return watch.current(image)
 
     def replicate(
         self,
@@ -62,6 +67,7 @@ class Upkeep:
         report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
         if not is_dry_run:  # from now on tombstones are about to go
             report = report.plus(UpkeepReport(rows=services.compaction.run_all(topics)))
+            services.watch.share(services.metadata.image)
         return report
 
     def describe_logs(self, topics: str | Iterable[str] | None) -> list[PartitionLogs]:
@@ -75,8 +81,7 @@ class Upkeep:
         services = self._services
         image, _, keys = self._chosen(topics)
         logs = describe_logs(image, keys, services.tasks.describe)
-        troubles = services.watch.current(image)
-        return upkeep_metrics(logs, services.watch, troubles, services.clock.now_ms())
+        return upkeep_metrics(logs, services.watch, self._troubles(), services.clock.now_ms())
 
     def _chosen(
         self, topics: str | Iterable[str] | None

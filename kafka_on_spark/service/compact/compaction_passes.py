@@ -22,7 +22,7 @@ from kafka_on_spark.service.compact.replica_looks import (
     plan_compaction_look,
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION, UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 
@@ -33,8 +33,6 @@ LOOKS_AT_ONCE: Final = 32
 
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
-
-KIND: Final = "compaction"
 
 Decision = Callable[[MetadataImage], ControllerResult[dict[PartitionKey, str]]]
 SubmitCompaction = Callable[[Decision], dict[PartitionKey, str]]
@@ -170,7 +168,7 @@ class CompactionPasses:
         looks = self._run_looks(orders)
         for order, look in zip(orders, looks, strict=True):
             self._looked_at_ms[order.key] = self._clock.monotonic_ms()
-            outcome = {KIND: look.error}
+            outcome = {COMPACTION: look.error}
             self._watch.record(order.key, None, outcome, may_pass=look.may_pass)
             if look.error is not None:
                 log.info("no compaction of %s: %s", image.name_of(order.key), look.error)
@@ -204,7 +202,7 @@ def _row(
         topic=order.addresses[0].topic,
         partition=order.key.partition,
         broker_id=order.addresses[0].broker_id,
-        kind=KIND,
+        kind=COMPACTION,
         count=int(cause is not None),
         what="" if cause is None else f"decision: {cause}",
         size_bytes=0 if cause is None or look.report is None else look.report.dirt.dirty_bytes,

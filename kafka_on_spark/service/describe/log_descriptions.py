@@ -19,10 +19,8 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION, RETENTION
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, WorkDone
-
-RETENTION: Final = "retention"
-COMPACTION: Final = "compaction"
 
 TO_DO: Final[Mapping[str, tuple[str, str]]] = {
     RETENTION: ("record to delete", "records to delete"),

@@ -84,6 +84,7 @@ class ReplicaUpkeep:
         try:
             report = self._run_share(self._metadata.image, topics)
             self._watch.record(None, None, {ROUND: None})
+            self._watch.share(self._metadata.image)
             return report
         except KafkaOnSparkError as error:
             self._watch.record(None, None, {ROUND: error.message})

@@ -1,25 +1,32 @@
 """What one process has seen of upkeep: what was done, what fails or is left undone, and since when.
 
 A round that fails is no reason for another to fail, so nothing else says it: without this, upkeep
-that fails for ever is a line in a log. It is lost with the process; the next one sees it again.
+that fails for ever is a line in a log. Processes tell each other by a small file, since one that
+runs a round and ends may not come to a replica that another could not maintain.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
 
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,
+    KafkaOnSparkError,
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.service.maintain.upkeep_work import UPKEEP, UpkeepResult
+
+log = logging.getLogger(__name__)
 
 LEFT_INTERVALS: Final = 10
 """Work that is left for so many of log.cleaner.interval.ms, in each of which rounds come by, is
@@ -28,6 +35,11 @@ more than the share does."""
 LEFT: Final = ""
 """Of a kind of work that has not failed, and was left for another round."""
 
+TEXT_MAX: Final = 400
+"""Characters of an error that are kept."""
+
+RETENTION: Final = "retention"
+COMPACTION: Final = "compaction"
 ROUND: Final = "round"
 """The kind of work that stands for all of a round."""
 
@@ -45,7 +57,7 @@ class UpkeepTrouble:
         broker_id: The replica; None: a decision on the partition.
         kind: The kind of work.
         error: Why it fails; empty: it is left, round after round.
-        since_ms: Since when this process has seen it so, ms since 1970 UTC.
+        since_ms: Since when processes have seen it so, ms since 1970 UTC.
     """
 
     topic: str
@@ -69,10 +81,48 @@ _Place = tuple[PartitionKey | None, BrokerId | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
+    """What a kind of work came to that did not do all that was due.
+
+    Attributes:
+        since_ms: Since when it does, ms since 1970 UTC.
+        outcome: Why it fails; LEFT: it does not.
+        may_pass: It counts once it has lasted as long as what is left may.
+    """
+
     since_ms: int
     outcome: str
     may_pass: bool
+
+    def after(self, before: "Seen | None") -> "Seen":
+        """Return the same, since it was first seen so."""
+        if before is None or before.may_pass != self.may_pass:
+            return self
+        return replace(self, since_ms=min(before.since_ms, self.since_ms))
+
+
+Failures = Mapping[tuple[_Place, str], Seen]
+"""What fails, by place and kind of work."""
+
+
+class UpkeepNotes(Protocol):
+    """Keeps what fails between processes, for people. It is never trusted."""
+
+    def read(self, cluster_id: str) -> Failures:
+        """Return what was noted last; nothing if there is no valid note.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        ...
+
+    def write(self, cluster_id: str, failures: Failures) -> None:
+        """Replace the last note.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer, or takes no writes.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +160,19 @@ class LastCleaning:
 
 
 class UpkeepWatch:
-    """What was done, and what fails or is left, of one process. Threads may share it."""
+    """What was done, and what fails or is left, of one process. Threads may share it.
 
-    def __init__(self, clock: Clock) -> None:
+    `notes`: where processes tell each other what fails; None: nowhere.
+    """
+
+    def __init__(self, clock: Clock, notes: UpkeepNotes | None = None) -> None:
+        self._notes = notes
+        self._tried: dict[tuple[_Place, str], Seen | None] = {}
+        self._has_news = False
+        self._shared_at_ms: int | None = None
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: dict[_Place, dict[str, _Seen]] = {}
+        self._seen: dict[tuple[_Place, str], Seen] = {}
         self._totals: dict[str, UpkeepTotal] = {}
         self._last_run_ms: int | None = None
         self.last_cleaning = LastCleaning()
@@ -180,17 +237,51 @@ class UpkeepWatch:
         counts once it has lasted as long as what is left may."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            seen = self._seen.pop((key, broker_id), {})
+            place = (key, broker_id)
             for kind, outcome in outcomes.items():
-                before = seen.pop(kind, None)
-                if outcome is None:
-                    continue
-                now = _Seen(now_ms, outcome, may_pass or outcome == LEFT)
-                if before is not None and before.may_pass == now.may_pass:
-                    now = replace(now, since_ms=before.since_ms)
-                seen[kind] = now
-            if seen:
-                self._seen[key, broker_id] = seen
+                before = self._seen.pop((place, kind), None)
+                now = None
+                if outcome is not None:
+                    waits = may_pass or outcome == LEFT
+                    now = Seen(now_ms, outcome[:TEXT_MAX], waits).after(before)
+                    self._seen[place, kind] = now
+                failure = None if outcome == LEFT else now
+                self._tried[place, kind] = failure
+                failed = before is not None and before.outcome != LEFT
+                self._has_news = self._has_news or failed != (failure is not None)
+
+    def share(self, image: MetadataImage) -> None:
+        """Note what fails for other processes, and take from them what they have noted.
+
+        Seldom, unless there is news; without an answer of the metadata root not at all.
+        """
+        now_ms = self._clock.monotonic_ms()
+        interval_ms = image.settings().integer("log.cleaner.interval.ms")
+        with self._lock:
+            last_ms = self._shared_at_ms
+            is_due = last_ms is None or now_ms - last_ms >= interval_ms
+            if self._notes is None or not (is_due or self._has_news):
+                return
+            try:
+                self._exchange(self._notes, image)
+            except KafkaOnSparkError as error:
+                log.info("what of upkeep fails can't be noted: %s", error)
+                return
+            self._tried.clear()
+            self._has_news, self._shared_at_ms = False, now_ms
+
+    def _exchange(self, notes: UpkeepNotes, image: MetadataImage) -> None:
+        noted = notes.read(image.cluster_id or "")
+        failures = {name: each for name, each in noted.items() if name not in self._tried} | {
+            name: each.after(noted.get(name))
+            for name, each in self._tried.items()
+            if each is not None
+        }
+        failures = {name: each for name, each in failures.items() if _is_tried(image, *name)}
+        if failures != noted:
+            notes.write(image.cluster_id or "", failures)
+        left = {name: each for name, each in self._seen.items() if each.outcome == LEFT}
+        self._seen = left | failures
 
     def current(self, image: MetadataImage) -> list[UpkeepTrouble]:
         """Return what fails, and what has been left for long, of replicas whose brokers are online
@@ -199,19 +290,18 @@ class UpkeepWatch:
         left_before_ms = self._clock.now_ms() - left_ms
         with self._lock:
             self._seen = {
-                place: seen for place, seen in self._seen.items() if _is_there(image, *place)
+                name: each for name, each in self._seen.items() if _is_tried(image, *name)
             }
             found = [
-                _trouble(image, place, kind, each)
-                for place, seen in self._seen.items()
-                for kind, each in seen.items()
+                _trouble(image, *name, each)
+                for name, each in self._seen.items()
                 if not each.may_pass or each.since_ms <= left_before_ms
             ]
         order = attrgetter("topic", "partition")
         return sorted(found, key=lambda each: (*order(each), each.broker_id or 0, each.kind))
 
 
-def _trouble(image: MetadataImage, place: _Place, kind: str, seen: _Seen) -> UpkeepTrouble:
+def _trouble(image: MetadataImage, place: _Place, kind: str, seen: Seen) -> UpkeepTrouble:
     key, broker_id = place
     name = TopicPartition("", -1) if key is None else image.name_of(key)
     return UpkeepTrouble(
@@ -224,12 +314,17 @@ def _trouble(image: MetadataImage, place: _Place, kind: str, seen: _Seen) -> Upk
     )
 
 
-def _is_there(image: MetadataImage, key: PartitionKey | None, broker_id: BrokerId | None) -> bool:
+def _is_tried(image: MetadataImage, place: _Place, kind: str) -> bool:
+    """Return whether a kind of work is tried there: else nothing would end its failure."""
+    key, broker_id = place
     if key is None:
         return True
     partition = image.partition(key)
-    if partition is None or broker_id is None:
-        return partition is not None
+    if partition is None:
+        return False
+    if broker_id is None:
+        settings = image.settings(key.topic_id)
+        return limits_of(settings) is not None if kind == RETENTION else is_compacted(settings)
     broker = image.brokers.get(broker_id)
     is_online = broker is not None and broker.is_online
     return is_online and broker_id in partition.replicas and partition.is_created(broker_id)

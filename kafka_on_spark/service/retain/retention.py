@@ -19,7 +19,7 @@ from kafka_on_spark.log.retention import RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import RETENTION, UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, plan_log_starts
 from kafka_on_spark.service.replicate.sweep_progress import scope_of
@@ -35,8 +35,6 @@ LOOKS_AT_ONCE: Final = 32
 
 LOOK_MS_MAX: Final = 1000
 """For how long a pass goes on with further looks."""
-
-KIND: Final = "retention"
 
 RunLooks = Callable[[Sequence[LookOrder]], list[LookResult]]
 RunLogStarts = Callable[[Sequence[LogStartOrder]], list[str | None]]
@@ -204,7 +202,7 @@ class Retention:
                 log.info("no retention of %s: %s", image.name_of(order.key), result.error)
             if order.is_dry_run:
                 continue
-            outcome = {KIND: result.error}
+            outcome = {RETENTION: result.error}
             self._watch.record(order.key, None, outcome, may_pass=result.may_pass)
             self._last[order.key] = last_look(
                 order.limits,
@@ -233,7 +231,7 @@ class Retention:
         for look in looks:
             if look.key in starts:
                 count = starts[look.key] - look.log_start_offset
-                self._watch.count(KIND, count, look.found.removed_bytes)
+                self._watch.count(RETENTION, count, look.found.removed_bytes)
                 log.info("%s: %s", seen.name_of(look.key), cause_of(look, look.log_start_offset))
         for error in self._run_log_starts(plan_log_starts(self._metadata.image, starts)):
             if error is not None:
@@ -251,7 +249,7 @@ def _row(
         topic=order.address.topic,
         partition=order.key.partition,
         broker_id=order.address.broker_id,
-        kind=KIND,
+        kind=RETENTION,
         error=result.error or "",
     )
     if look is None or look.key not in starts:

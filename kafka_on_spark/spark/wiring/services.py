@@ -62,6 +62,7 @@ from kafka_on_spark.spark.wiring.upkeep import (
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
+from kafka_on_spark.storage.metadata.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -167,7 +168,7 @@ class Services:
             awaits=awaits,
         )
         clock = SystemClock()
-        watch = UpkeepWatch(clock)
+        watch = UpkeepWatch(clock, FileUpkeepNotes(metadata_root, options))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)

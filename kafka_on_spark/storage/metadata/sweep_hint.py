@@ -75,35 +75,55 @@ def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
 
 
 def _position(fields: dict[str, Any]) -> SweepPosition:
-    again, ranges = _list(fields["again"], AGAIN_MAX), _list(fields["looked_at"], RANGES_MAX)
+    again, ranges = (
+        checked_list(fields["again"], AGAIN_MAX),
+        checked_list(fields["looked_at"], RANGES_MAX),
+    )
     inspection_ms = fields["look_ms"]
     return SweepPosition(
-        at_ms=_checked_int(fields["at_ms"]),
-        begins_at=_key(fields["begins_at"]),
+        at_ms=checked_int(fields["at_ms"]),
+        begins_at=checked_key(fields["begins_at"]),
         owed=_checked_float(fields["owed"]),
-        again=tuple(map(_key, again)),
+        again=tuple(map(checked_key, again)),
         inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
         inspected=tuple(
-            InspectedRange(_key(start), None if end is None else _key(end), _checked_int(at_ms))
+            InspectedRange(
+                checked_key(start), None if end is None else checked_key(end), checked_int(at_ms)
+            )
             for start, end, at_ms in ranges
         ),
     )
 
 
-def _list(value: Any, length_max: int) -> list[Any]:
+def checked_list(value: Any, length_max: int) -> list[Any]:
+    """Return a list of a hint.
+
+    Raises:
+        ValueError: It is none, or too long.
+    """
     if not isinstance(value, list) or len(value) > length_max:
         raise ValueError("not a list of a hint")
     return value
 
 
-def _key(value: Any) -> PartitionKey:
+def checked_key(value: Any) -> PartitionKey:
+    """Return a partition of a hint.
+
+    Raises:
+        ValueError, TypeError: It is none.
+    """
     topic_id, number = value
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
-    return PartitionKey(TopicId(topic_id), _checked_int(number))
+    return PartitionKey(TopicId(topic_id), checked_int(number))
 
 
-def _checked_int(value: Any) -> int:
+def checked_int(value: Any) -> int:
+    """Return a whole number of a hint.
+
+    Raises:
+        ValueError: It is none.
+    """
     if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
         raise ValueError("not a whole number of a hint")
     return value

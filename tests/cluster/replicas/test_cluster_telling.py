@@ -127,11 +127,14 @@ def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks):
     assert failure.startswith("prices-0 on broker 2: compact fails since ")
     assert cluster.run_controller().upkeep_failures
     assert figures(cluster)["uncleanable-partitions-count", 2, None] == 1
+    other_process = disks.open()
+    assert other_process.replicate("prices").upkeep_failures == (failure,)
 
     damaged.write_bytes(content)
     cluster.maintain()
 
     assert cluster.replicate().upkeep_failures == ()
+    assert disks.open().replicate().upkeep_failures == ()
 
 
 def test_a_replica_that_cannot_be_looked_at_is_told_as_such(disks):

@@ -101,7 +101,9 @@ def test_a_decision_that_fails_makes_the_leaders_log_uncleanable():
     watch = UpkeepWatch(FakeClock())
     watch.record(KEY, None, {"compaction": "corrupt"})
 
-    found = figures([log(1), log(2, is_leader=True)], watch)
+    compacted_topic = image_of(partition("1 2 3"), configs={"cleanup.policy": "compact"})
+
+    found = figures([log(1), log(2, is_leader=True)], watch, compacted_topic)
 
     assert found["uncleanable-partitions-count", "1"] == 0
     assert found["uncleanable-partitions-count", "2"] == 1

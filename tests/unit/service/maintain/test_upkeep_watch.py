@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.service.maintain.upkeep_watch import LEFT, LEFT_INTERVALS, ROUND, UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import UPKEEP, UpkeepResult, WorkDone
@@ -89,6 +89,15 @@ def test_what_is_gone_fails_no_more(watch):
     assert told(watch) == []
 
 
+def test_decisions_that_a_topics_settings_ask_for_no_more_fail_no_more(watch):
+    watch.record(KEY, None, {"retention": "broken", "compaction": "broken"})
+    compacted = image_of(partition("1 2 3"), configs={"cleanup.policy": "compact"})
+
+    assert [kind for _, kind, _, _ in told(watch)] == ["retention"]
+    watch.record(KEY, None, {"retention": "broken", "compaction": "broken"})
+    assert [kind for _, kind, _, _ in told(watch, compacted)] == ["compaction"]
+
+
 def test_a_round_that_fails_concerns_all(watch):
     watch.record(None, None, {ROUND: "no executors"})
 
@@ -136,3 +145,80 @@ def test_the_last_cleaning_is_that_of_the_last_tasks_which_compacted(watch):
 
     assert (last.read_bytes, last.written_bytes, last.buffer_percent) == (200, 80, 20)
     assert last.took_ms == 30.0
+
+
+class Notes:
+    """UpkeepNotes in memory."""
+
+    def __init__(self):
+        self.noted = {}
+        self.writes = 0
+        self.is_offline = False
+
+    def read(self, cluster_id):
+        if self.is_offline:
+            raise KafkaStorageError("the metadata root does not answer")
+        return dict(self.noted)
+
+    def write(self, cluster_id, failures):
+        self.noted = dict(failures)
+        self.writes += 1
+
+
+def test_processes_tell_each_other_what_fails_and_since_when(clock):
+    notes = Notes()
+    first, second = UpkeepWatch(clock, notes), UpkeepWatch(clock, notes)
+    began_ms = clock.now_ms()
+    first.record(KEY, 2, {"compact": "broken", "merge": LEFT})
+    first.share(IMAGE)
+    clock.advance(INTERVAL_MS)
+
+    second.share(IMAGE)
+    assert told(second) == [(2, "compact", "broken", began_ms)]
+
+    third = UpkeepWatch(clock, notes)
+    third.record(KEY, 2, {"compact": "broken again"})
+    third.share(IMAGE)
+    assert told(third) == [(2, "compact", "broken again", began_ms)], "it has failed since then"
+
+    fourth = UpkeepWatch(clock, notes)
+    fourth.record(KEY, 2, {"compact": None})
+    fourth.share(IMAGE)
+    clock.advance(INTERVAL_MS)
+    for each in (first, second, third, fourth):
+        each.share(IMAGE)
+        assert told(each) == []
+
+
+def test_notes_are_read_and_written_seldom_without_news(clock):
+    notes = Notes()
+    watch = UpkeepWatch(clock, notes)
+    watch.share(IMAGE)
+    for _ in range(3):
+        watch.record(KEY, 1, {"merge": None, "clean": LEFT})
+        watch.share(IMAGE)
+    assert notes.writes == 0
+
+    watch.record(KEY, 1, {"merge": "broken"})
+    watch.share(IMAGE)
+    assert notes.writes == 1
+
+    notes.is_offline = True
+    watch.record(KEY, 1, {"merge": None})
+    watch.share(IMAGE)
+    assert told(watch) == []
+    notes.is_offline = False
+    watch.share(IMAGE)
+    assert notes.noted == {}, "what could not be noted is noted later"
+
+
+def test_what_is_noted_of_what_is_gone_is_removed(clock):
+    notes = Notes()
+    watch = UpkeepWatch(clock, notes)
+    watch.record(KEY, 2, {"compact": "broken"})
+    watch.share(IMAGE)
+    clock.advance(INTERVAL_MS)
+
+    UpkeepWatch(clock, notes).share(image_of(partition("1 3")))
+
+    assert notes.noted == {}
