@@ -112,7 +112,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
     "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True),
     # Kafka's default is a minute, which is all that a query over a view has here: Spark does not
-    # plan it again. An hour at most: for two hours a table remembers when it removed a file.
+    # plan it again. An hour at most: a table remembers what it has removed for twice the delay that
+    # it was made with, and for ten minutes more than it at least.
     "file.delete.delay.ms": Setting("3600000", _integer(0, _HOUR_MS), True),
     # Ours: files of a partition's current leader epoch that no log names are never deleted, for an
     # append under way may name them. Above so many bytes a new epoch begins, with the same leader.

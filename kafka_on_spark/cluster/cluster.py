@@ -16,7 +16,7 @@ from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
-from kafka_on_spark.config import cluster_settings
+from kafka_on_spark.config import Settings, cluster_settings
 from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition
@@ -103,7 +103,10 @@ class Cluster:
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
-        identities = prepare_roots(url, roots, racks or {}, options, root_mode)
+        delay_ms = Settings((settings,)).integer("file.delete.delay.ms")
+        identities = prepare_roots(
+            url, roots, racks or {}, options, root_mode, delete_delay_ms=delay_ms
+        )
         services = Services.open(url, options, spark)
         commit_creation(services, url, *identities, settings)
         return cls(url, services, live_parts(url, services))

@@ -1,11 +1,15 @@
 """Where a replica is, and which incarnation of it: its address by the image, or by its path."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.state import ReplicaIdentity
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+DELETE_DELAY_MS: Final = 3_600_000
+"""The default of file.delete.delay.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,8 @@ class ReplicaAddress:
         directory_id: The disk that it was created on, or is to be created on.
         replica_uuid: This incarnation of the replica.
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
+        delete_delay_ms: How long what it removes stays (file.delete.delay.ms), if it is to be
+            created.
     """
 
     root: str
@@ -29,6 +35,7 @@ class ReplicaAddress:
     directory_id: DirectoryId
     replica_uuid: ReplicaUuid
     is_flushed: bool = True
+    delete_delay_ms: int = field(default=DELETE_DELAY_MS, compare=False)
 
     @property
     def identity(self) -> ReplicaIdentity:
@@ -65,6 +72,7 @@ def address_of(
         directory_id=created_on,
         replica_uuid=partition.uuid_of(broker_id),
         is_flushed=settings.integer("flush.messages") == 1,
+        delete_delay_ms=settings.integer("file.delete.delay.ms"),
     )
 
 

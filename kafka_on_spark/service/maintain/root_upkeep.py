@@ -13,6 +13,10 @@ from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 INTERVAL_MS: Final = 3_600_000
 """How often roots are visited: by the first round of any process in each such part of the time."""
 
+CLEANING_MS_MIN: Final = 60_000
+"""How often the metadata log's own files are cleaned, if what it removes may go sooner than that:
+a busy log replaces twenty a second."""
+
 METADATA: Final = "__cluster_metadata"
 
 
@@ -55,7 +59,11 @@ class RootUpkeep:
         """
         now_ms = self._clock.now_ms()
         last_ms = now_ms if since_last_ms is None else now_ms - since_last_ms
-        return self.run() if now_ms // INTERVAL_MS != last_ms // INTERVAL_MS else ()
+        if now_ms // INTERVAL_MS != last_ms // INTERVAL_MS:
+            return self.run()
+        delay_ms = self._metadata.image.settings().integer("file.delete.delay.ms")
+        cleaning_ms = min(max(delay_ms, CLEANING_MS_MIN), INTERVAL_MS)
+        return self._clean() if now_ms // cleaning_ms != last_ms // cleaning_ms else ()
 
     def run(self) -> tuple[UpkeepRow, ...]:
         """Visit all roots; return what was deleted from the metadata root.
@@ -64,6 +72,9 @@ class RootUpkeep:
             KafkaStorageError: The metadata root does not answer.
         """
         self._visit(self._metadata.image)
+        return self._clean()
+
+    def _clean(self) -> tuple[UpkeepRow, ...]:
         count = self._metadata.clean()
         row = UpkeepRow(
             topic=METADATA,

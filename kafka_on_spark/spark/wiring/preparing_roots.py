@@ -58,10 +58,13 @@ def prepare_roots(
     racks: Mapping[int, str],
     options: StorageOptions,
     mode: int = ROOT_MODE,
+    *,
+    delete_delay_ms: int,
 ) -> tuple[str, list[BrokerIdentity]]:
     """Return the cluster's id and its brokers; each root has its broker's identity from now on.
 
     Each root is tested before the first is written to. Folders that are created get `mode`.
+    `delete_delay_ms`: how long the metadata log keeps what it removes (file.delete.delay.ms).
 
     Raises:
         InvalidRequestError: There is a cluster at the metadata root.
@@ -78,7 +81,10 @@ def prepare_roots(
             check_free(root, broker_id, options)
         for root in (metadata_root, *roots.values()):
             create_root(root, mode)
-        cluster_id = create_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
+        log = create_metadata_log(
+            metadata_root, options, new_uuid(), delete_delay_ms=delete_delay_ms
+        )
+        cluster_id = log.identity.cluster_id
         brokers = [
             (
                 broker_id,

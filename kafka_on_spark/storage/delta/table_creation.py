@@ -20,12 +20,24 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles
 
+CLEANER_MS: Final = 600_000
+"""How long a cleaner has at least to delete what may go."""
+
 _CONFIGURATION: Final = {
-    # Checkpoints keep tombstones for so long: a cleaner has an hour after file.delete.delay.ms.
     "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-    "delta.deletedFileRetentionDuration": "interval 2 hours",
     "delta.enableExpiredLogCleanup": "false",
 }
+
+
+def tombstones_kept(delete_delay_ms: int) -> dict[str, str]:
+    """Return the setting of how long checkpoints keep tombstones: until a removed file may go, and
+    as long again for the cleaner, which learns from them what may go.
+
+    A longer time would cost: a busy table removes some files a second, and each of its checkpoints
+    names all of that time.
+    """
+    kept_ms = delete_delay_ms + max(delete_delay_ms, CLEANER_MS)
+    return {"delta.deletedFileRetentionDuration": f"interval {kept_ms // 1000} seconds"}
 
 
 def new_settings(

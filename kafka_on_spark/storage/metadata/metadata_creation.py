@@ -10,7 +10,9 @@ from contextlib import suppress
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import DELETE_DELAY_MS
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.table_creation import tombstones_kept
 from kafka_on_spark.storage.identity.metadata_root import (
     MetadataIdentity,
     check_unnamed,
@@ -29,9 +31,15 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush,
 
 
 def create_metadata_log(
-    metadata_root: str, options: StorageOptions, cluster_id: str
+    metadata_root: str,
+    options: StorageOptions,
+    cluster_id: str,
+    *,
+    delete_delay_ms: int = DELETE_DELAY_MS,
 ) -> DeltaMetadataLog:
     """Create the log, or open one without any record; then that log's cluster id counts.
+
+    `delete_delay_ms`: how long it keeps the files that it removes (file.delete.delay.ms).
 
     Raises:
         InvalidRequestError: There is a cluster at this root.
@@ -41,7 +49,7 @@ def create_metadata_log(
     identity = read_identity(metadata_root, options)
     if identity is None:
         check_unnamed(metadata_root, options)
-        identity = _create_table(metadata_root, options, new_identity(cluster_id))
+        identity = _create_table(metadata_root, options, new_identity(cluster_id), delete_delay_ms)
     elif is_local(metadata_root):
         flush([metadata_root])  # whoever wrote it may have died before
     log = DeltaMetadataLog(metadata_root, options)
@@ -59,7 +67,7 @@ def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
 
 
 def _create_table(
-    metadata_root: str, options: StorageOptions, mine: MetadataIdentity
+    metadata_root: str, options: StorageOptions, mine: MetadataIdentity, delete_delay_ms: int
 ) -> MetadataIdentity:
     """Create a table, and name it unless another was named meanwhile; return the one named."""
     table = mine.table_at(metadata_root)
@@ -72,6 +80,7 @@ def _create_table(
             partition_by=HEADER,
             configuration={
                 **mine.configuration,
+                **tombstones_kept(delete_delay_ms),
                 "kos.format.version": FORMAT_VERSION,
                 # Files have no statistics but their size; delta-rs takes time in each commit for
                 # each column that might have some.

@@ -30,6 +30,7 @@ from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is
 from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
+from kafka_on_spark.storage.delta.table_creation import tombstones_kept
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
@@ -117,7 +118,10 @@ class DeltaReplicaLog:
                 options,
                 schema=TABLE_SCHEMA,
                 partition_by=HEADER_SCHEMA.names,
-                configuration=configuration_of(address.identity),
+                configuration={
+                    **configuration_of(address.identity),
+                    **tombstones_kept(address.delete_delay_ms),
+                },
                 counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
                 is_flushed=address.is_flushed,
             )

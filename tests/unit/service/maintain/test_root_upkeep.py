@@ -1,5 +1,6 @@
 """Upkeep of roots: once an hour by whichever process, and when it is asked for."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +14,11 @@ HALF_PAST = 1000 * INTERVAL_MS + INTERVAL_MS // 2
 
 
 class Roots:
-    def __init__(self, count=3, **options):
+    def __init__(self, count=3, configs=None, **options):
         self.clock = FakeClock(HALF_PAST)
         self.listed = []
-        metadata = SimpleNamespace(
-            image=image_of(partition("1 2 3"), **options), clean=lambda: count
-        )
+        image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
+        metadata = SimpleNamespace(image=image, clean=lambda: count)
         self.upkeep = RootUpkeep(metadata, self.clock, visit=self.visit)
 
     def visit(self, image):
@@ -45,6 +45,28 @@ def test_the_first_round_of_an_hour_visits_the_roots(since_ms, is_due):
 
     assert bool(rows) == is_due
     assert roots.listed == ([1, 2, 3] if is_due else [])
+
+
+# fmt: off
+CLEANINGS = [
+    pytest.param(   10_000,  59_999, False, id="ten-seconds-in-the-same-minute"),
+    pytest.param(   10_000,  60_000, True,  id="ten-seconds-in-the-minute-before"),
+    pytest.param(  600_000, 299_999, False, id="ten-minutes-in-the-same-ten"),
+    pytest.param(  600_000, 300_000, True,  id="ten-minutes-in-those-before"),
+    pytest.param(3_600_000, 300_000, False, id="an-hour"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("delay_ms, since_ms, is_due", CLEANINGS)
+def test_the_metadata_log_is_cleaned_as_often_as_what_it_removes_may_go(delay_ms, since_ms, is_due):
+    roots = Roots(configs={"file.delete.delay.ms": str(delay_ms)})
+    roots.clock.advance(299_999)
+
+    rows = roots.upkeep.run_if_due(since_ms)
+
+    assert bool(rows) == is_due
+    assert roots.listed == []
 
 
 def test_what_is_deleted_from_the_metadata_root_is_a_row():
