@@ -1,41 +1,13 @@
-"""Upkeep of replicas on real disks: what goes, what stays, and processes killed while they clean."""
+"""Upkeep of replicas on real disks: what goes, and what stays. `tests/cluster/killing` kills it."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from kafka_on_spark.storage.replicas import folder_cleaning
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
-
-DEAD_CLEANER = """
-import os, signal, sys
-from kafka_on_spark import Cluster
-from kafka_on_spark.storage.replicas import folder_cleaning
-from kafka_on_spark.storage.roots import local_changes
-
-root, last = sys.argv[1], int(sys.argv[2])
-deleted = 0
-
-def delete_or_die(path):
-    global deleted
-    deleted += 1
-    if deleted == last and sys.argv[3] == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    local_changes.delete_file(path)
-    if deleted == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-folder_cleaning.delete_file = delete_or_die
-with Cluster.open(root) as cluster:
-    cluster.maintain()
-"""
-"""A process that is killed before or after its `last`-th unlink."""
 
 
 @pytest.fixture
@@ -185,41 +157,6 @@ def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
     cluster.maintain()
 
     assert cluster.read("orders", start=offsets).column("value").to_pylist() == [b"b"]
-
-
-def kill_at(disks, number, moment):
-    """Have another process clean, and be killed at an unlink; return whether it was."""
-    done = subprocess.run(
-        [sys.executable, "-c", DEAD_CLEANER, str(disks.metadata_root), str(number), moment],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    return done.returncode != 0
-
-
-@pytest.mark.parametrize(
-    "moment, every",
-    [
-        pytest.param("after", 4, id="after-some-unlinks"),
-        pytest.param("before", 1, id="before-each-unlink", marks=pytest.mark.long),
-        pytest.param("after", 1, id="after-each-unlink", marks=pytest.mark.long),
-    ],
-)
-def test_a_cleaner_is_killed_at_an_unlink_and_the_next_goes_on(disks, moment, every):
-    leave_garbage(disks)
-    raise_epoch(disks)
-    number = 1
-    while kill_at(disks, number, moment):
-        assert values_of(disks.cluster, "orders") == [b"c"]
-        assert disks.open().fsck().findings == ()
-        number += every
-
-    disks.cluster.maintain()
-
-    assert_only_records_are_left(disks)
 
 
 def test_a_file_that_another_cleaner_deletes_meanwhile_is_no_failure(disks, monkeypatch):
