@@ -270,8 +270,11 @@ def test_topics_are_named_or_refused():
     world = World(*of_all(1))
     world.dirty_to = {0: 40}
 
-    assert world.passes.run_all([TOPIC]).looked_at == 1
-    assert world.passes.run_all([]).looked_at == 0
+    assert world.passes.run_all([]) == ()
+    assert world.looked_at == []
+    [row] = world.passes.run_all([TOPIC])
+    assert (row.topic, row.partition) == (TOPIC, 0)
+    assert world.looked_at == [0]
     with pytest.raises(UnknownTopicOrPartitionError):
         world.passes.run_all("nowhere")
 
