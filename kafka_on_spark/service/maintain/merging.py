@@ -2,7 +2,9 @@
 
 Each replica merges by itself: whatever files it has, its log is the same. It does so only under the
 leadership of the order's image, since before a replica has adopted that, its log below the high
-watermark may be another than the leader's.
+watermark may be another than the leader's. And only with the chain digest that is registered at
+that high watermark: where a disk went back, a log may be another under the same leadership, and
+once it is merged past an older high watermark, only its epochs tell a reader of that one.
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepPorts,
     WorkDone,
 )
+from kafka_on_spark.service.replica.replica_operations import proves_complete
 
 ATTEMPTS_MAX: Final = 8
 """Tries of one merge's commit: an appender that keeps winning has more right to the table."""
@@ -31,8 +34,8 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
     """Merge what is due in one replica, as far as the allowance goes."""
     replica = ports.replicas.open(order.address)
     state = replica.load()
-    if not state.is_fenced_at(order.partition.leader_epoch):
-        return NOTHING_DONE  # not yet under the image's leadership, or the image is old
+    if not may_merge(order, state):
+        return NOTHING_DONE
     due = merges_due(state.batches, rules_of(order, state))
     merger = _Merger(order, ports, replica, state)
     while due and not order.is_dry_run:
@@ -53,6 +56,13 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
             due_since_ms=due_since_ms(state.batches, due, rules_of(order, state)),
         )
     return merger.done(is_left=False)
+
+
+def may_merge(order: UpkeepOrder, state: ReplicaState) -> bool:
+    """Return whether a log is under the leadership of the order's image, and has all that is
+    committed in it. If not, it is behind, or bad, or the image is old."""
+    is_led = state.is_fenced_at(order.partition.leader_epoch)
+    return is_led and proves_complete(state, order.partition)
 
 
 def _size_of(run: Sequence[LogPart]) -> int:

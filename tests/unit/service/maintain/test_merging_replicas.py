@@ -121,6 +121,22 @@ def test_nothing_is_merged_under_another_fence_than_the_images(fence):
     assert len(cluster.spans(1)) == 42
 
 
+def test_a_log_that_is_another_under_the_same_fence_is_not_merged():
+    """Its leader's disk went back since: past an older high watermark only epochs would tell."""
+    cluster = Merging()
+    made_anew(cluster, 3, 20)
+    log, place = cluster.table(3), address(3, key=cluster.keys[0])
+    for number in range(22):
+        other = staged(f"other{number}", epoch=EPOCH)
+        cluster.segments.put(place, other.segments[0])
+        state = log.load()
+        log.commit(state, operations.append(state, other, leader_epoch=EPOCH, now_ms=NOW_MS))
+
+    assert log.load().log_end_offset == cluster.order(3).partition.high_watermark
+    assert cluster.merge(3).count == 0
+    assert cluster.merge(1).count == 1
+
+
 def test_a_merge_that_lost_a_race_is_committed_again_on_what_won():
     cluster = Merging()
     cluster.roots["memory://1"].faults.extend([Fault.CONFLICT, Fault.CONFLICT])
