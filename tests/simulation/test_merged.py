@@ -5,13 +5,15 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.plan import merged
+from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
+from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 20
 SEEDS_MORE = 300
 CHUNK = 10
+MUTANT_SEEDS_MAX = 60
 
 SOMETIMES = (
     "commit: merge",
@@ -56,9 +58,30 @@ def test_a_merge_changes_nothing_with_more_seeds_either(first):
     assert failed is None, failure_text(failed)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("plan", [heirs, unanswered, parted])
+def test_plans_that_show_what_a_rule_is_for_are_clean_with_it(plan):
+    violations = [simulate(plan(seed)).violation for seed in range(MUTANT_SEEDS_MAX)]
+
+    assert violations == [None] * MUTANT_SEEDS_MAX
+
+
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
         met.update(outcomes(first)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
+
+
+@pytest.mark.parametrize("case", MERGING_MUTANTS, ids=lambda case: case.mutant.rule)
+def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(case):
+    """With all rules the same plan is clean."""
+    first = case.mutant.seed
+    for seed in range(first, first + MUTANT_SEEDS_MAX):
+        with case.mutant.alive():
+            violation = simulate(case.plan(seed)).violation
+        if violation is not None:
+            break
+
+    assert (violation, simulate(case.plan(seed)).violation) == (case.invariant, None)

@@ -6,6 +6,7 @@ own about tables: those are in invariants.py and registers.py.
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,14 @@ from kafka_on_spark.metadata.records import (
 from tests.simulation.checks import invariants, merging, registers
 from tests.simulation.checks.controllers import check_controllers
 from tests.simulation.checks.history import History
-from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, records_of, require
+from tests.simulation.checks.ledger import (
+    NOBODY_HAS,
+    Ledger,
+    Log,
+    chain_link,
+    records_of,
+    require,
+)
 from tests.simulation.checks.retention import deleted_is_due
 from tests.simulation.checks.verdicts import (
     note_created_again,
@@ -55,9 +63,7 @@ class Checker(History):
         self._count_commit(key, before, after, change)
         if after.log_end_offset < before.log_end_offset:
             table.verified = min(table.verified, after.log_end_offset)
-        for each in change.adds:
-            if isinstance(each, Batch):
-                self.ledger.log(key).batches.setdefault(each.chain_digest, each)
+        self._note_appended(key, before, change)
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
             self._forget(key, table)
@@ -76,6 +82,15 @@ class Checker(History):
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def _note_appended(self, key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
+        """Remember each batch that is added, of suspect tables too, and what its digest stands for."""
+        log, digest = self.ledger.log(key), before.apply(replace(change, adds=())).chain_digest
+        for each in change.adds:
+            if isinstance(each, Batch):
+                log.batches.setdefault(each.chain_digest, each)
+                log.chains.setdefault(each.chain_digest, chain_link(digest, each))
+            digest = each.chain_digest
 
     def on_unlink(self, root: Root, place: str, name: str) -> None:
         """Check one file that a cleaner deleted."""

@@ -13,7 +13,7 @@ from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from tests.simulation.checks.ledger import Ledger, Log, records_of, require
+from tests.simulation.checks.ledger import Ledger, Log, chain_link, records_of, require
 from tests.simulation.faults.forging import FORGED
 from tests.simulation.world.disks import Root, Table, rows_of
 
@@ -185,7 +185,7 @@ def chains_tell_logs_apart(
             )
             digest = batch.chain_digest
             continue
-        made = (digest, int(batch.base_offset), tuple(each.uuid for each in batch.segments))
+        made = chain_link(digest, batch)
         known = log.chains.setdefault(batch.chain_digest, made)
         require(
             known == made,

@@ -151,6 +151,11 @@ class Ledger:
         return None if table is None or table.is_suspect else table
 
 
+def chain_link(before: str, batch: Batch) -> tuple[str, int, tuple[str, ...]]:
+    """Return what the chain digest of a batch stands for that was added behind a digest."""
+    return before, int(batch.base_offset), tuple(each.uuid for each in batch.segments)
+
+
 def records_of(state: ReplicaState, start: int, end: int) -> list[tuple[int, int]]:
     """Return (value, epoch) of the records of ``[start, end)``."""
     records: list[tuple[int, int]] = []

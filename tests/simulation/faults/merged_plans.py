@@ -1,0 +1,113 @@
+"""Plans in which each replica merges its files, meanwhile and after whatever goes wrong."""
+
+import random
+from dataclasses import replace
+
+from tests.simulation.plan import Plan, plan_of, retained, tidied
+
+
+def merged(seed: int) -> Plan:
+    """Return a plan in which each replica merges its files: one of the other kinds, in which leaders
+    last long enough, or one of disks that go back, or of elections that lose records."""
+    rng = random.Random(f"merged/{seed}")
+    plan = rng.choice([plan_of, plan_of, retained, tidied, _going_back, _losing])(seed)
+    return replace(
+        plan,
+        steps=plan.steps + 1500,
+        events={name: min(rate, 0.02) for name, rate in plan.events.items()}
+        | {"offline": min(plan.events.get("offline", 0.0), 0.006)},
+        lag_ms=max(plan.lag_ms, 200),
+        session_ms=max(plan.session_ms, 200),
+        tidiers=rng.choice([1, 2]),
+        merge_fan_in=rng.choice([2, 2, 2, 3]),
+        merge_lag=rng.choice([0, 0, 0, 1]),
+    )
+
+
+def _going_back(seed: int) -> Plan:
+    rng = random.Random(f"going back/{seed}")
+    return Plan(
+        seed=seed,
+        clients=(None, "p1", rng.choice([None, "p2"])),
+        steps=1000,
+        call_faults=rng.choice([{}, {"slow": 0.03}, {"unsaid": 0.03, "stale": 0.03}]),
+        events={
+            "offline": 0.006,
+            "freeze": 0.01,
+            "roll back": 0.02,
+            "roll back live": 0.003,
+        },
+        replicators=rng.choice([1, 2]),
+        fetch_bytes=rng.choice([100, 1_000_000]),
+        lag_ms=rng.choice([200, 1000]),
+        session_ms=rng.choice([200, 500]),
+        verdict_ms=rng.choice([20, 300]),
+    )
+
+
+def _losing(seed: int) -> Plan:
+    rng = random.Random(f"losing/{seed}")
+    return Plan(
+        seed=seed,
+        min_isr=1,
+        clients=("p0", "p1", None),
+        events={
+            "offline": 0.006,
+            "empty": rng.choice([0.0, 0.004]),
+            "rot": 0.004,
+            "wipe": 0.003,
+            "roll back": 0.02,
+        },
+        replicators=rng.choice([1, 2]),
+        verdict_ms=20,
+        is_unclean=True,
+    )
+
+
+def heirs(seed: int) -> Plan:
+    """Return a plan of replicas that are made anew from what their leaders have merged, lead
+    themselves, and are asked for what was appended before."""
+    return replace(
+        _eager(seed),
+        clients=("p1", "p2", None),
+        call_faults={"unsaid": 0.05, "slow": 0.02},
+        events={
+            "wipe": 0.006,
+            "offline": 0.006,
+            "second driver": 0.01,
+            "kill": 0.006,
+            "freeze": 0.01,
+        },
+        lag_ms=300,
+        session_ms=200,
+    )
+
+
+def unanswered(seed: int) -> Plan:
+    """Return a plan of commits whose outcome nobody is told, and of clients that ask late."""
+    return replace(
+        _eager(seed),
+        clients=(None, None, None),
+        call_faults={"unsaid": 0.15, "slow": 0.05},
+        events={"freeze": 0.02},
+    )
+
+
+def parted(seed: int) -> Plan:
+    """Return a plan of disks that go back while they serve, so that logs part under one fence."""
+    return replace(
+        _eager(seed),
+        clients=(None, None, "p1"),
+        call_faults={"slow": 0.03},
+        events={"roll back live": 0.01, "offline": 0.01, "freeze": 0.01},
+        replicators=1,
+        lag_ms=300,
+        session_ms=1000,
+        fetch_bytes=100,
+        verdict_ms=2000,
+    )
+
+
+def _eager(seed: int) -> Plan:
+    """Return a plan in which all that is committed is merged at once."""
+    return Plan(seed=seed, steps=2500, replicators=2, tidiers=2, merge_fan_in=2, merge_lag=0)

@@ -1,0 +1,217 @@
+"""Rules of merging, switched off one at a time by patches that the simulation must see."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
+from kafka_on_spark.log import merge_plan, operations, replacing
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.service.append import placing
+from kafka_on_spark.service.maintain import merging
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from tests.simulation.checks import merging as checks
+from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
+from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
+from tests.simulation.plan import Plan
+from tests.simulation.world import adapters
+
+
+def _unchecked(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange | None:
+    """Decide a merge by the inputs alone."""
+    if state.batches_between(merged.base_offset, merged.end_offset) != tuple(inputs):
+        return None
+    return _put(state, inputs, merged)
+
+
+def _put(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange:
+    return LogChange(
+        operation="merge",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        merged=merged,
+        producers=replacing.entries_without(state, inputs),
+    )
+
+
+def _under_any_fence(self: Any, inputs: Any, merged: Any) -> None:
+    for _ in range(merging.ATTEMPTS_MAX):
+        change = _unchecked(self.state, inputs, merged)
+        if change is None:
+            return
+        try:
+            self.state = self.replica.commit(self.state, change)
+        except CommitConflictError:
+            self.state = self.replica.load()
+            continue
+        self.count += 1
+        return
+
+
+def _again(self: Any, inputs: Any, merged: Any) -> None:
+    try:
+        _COMMIT(self, inputs, merged)
+    except CommitOutcomeUnknownError:
+        self.state = self.replica.load()
+        if self.state.is_fenced_at(self.order.partition.leader_epoch):
+            self.state = self.replica.commit(self.state, _put(self.state, inputs, merged))
+
+
+_COMMIT = merging._Merger._commit
+
+
+def _is_led(order: Any, state: Any) -> bool:
+    return bool(state.is_fenced_at(order.partition.leader_epoch))
+
+
+def _up_to_the_end(order: Any, state: Any) -> Any:
+    return replace(_RULES(order, state), stable_offset=state.log_end_offset, lag_batches=0)
+
+
+_RULES = merging.rules_of
+
+
+def _of_any_epoch(part: LogPart, rules: Any) -> tuple[int, bool, int] | None:
+    kind = _KIND(part, rules)
+    return None if kind is None else (0, *kind[1:])
+
+
+_KIND = merge_plan._kind_of
+
+
+def _but_the_last(rows: Any, base_offset: int) -> str:
+    return _DIGEST(rows[:-1], base_offset)
+
+
+_DIGEST = adapters.digest_of
+
+
+def _borders_unread(state: Any, puts: Any, read_borders: Any) -> Any:
+    return state
+
+
+def _among_headers(state: Any, puts: Any) -> Any:
+    found = (each for each in puts if state.chain_at(each.end_offset) == each.chain_digest)
+    return next(found, None)
+
+
+def _at_its_end(follower: Any, leader: Any) -> Any:
+    end = follower.log_end_offset
+    return end if leader.log_start_offset <= end <= leader.log_end_offset else None
+
+
+def _own(own: Any, leaders: Any) -> Any:
+    return own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergingMutant:
+    """A rule that is switched off, and what sees it.
+
+    Attributes:
+        mutant: The rule.
+        invariant: The one that does not hold then.
+        plan: Makes the plans that show it, from the mutant's seed on.
+    """
+
+    mutant: Mutant
+    invariant: str
+    plan: Callable[[int], Plan] = merged
+
+
+MERGING_MUTANTS = [
+    MergingMutant(
+        mutant=Mutant(
+            "a merge is committed only under the fence that its file is named by",
+            ((merging._Merger, "_commit", _under_any_fence),),
+            seed=51,
+        ),
+        invariant="I26 added under its fence",
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "a merge that may stand is put again only if its inputs do",
+            ((merging._Merger, "_commit", _again),),
+        ),
+        invariant="I26 added once",
+        plan=unanswered,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "an append that may stand is looked for among the borders of merged segments",
+            (
+                (replica_operations, "with_borders_over", _borders_unread),
+                (placing, "with_borders_over", _borders_unread),
+                (replica_operations, "find_put", _among_headers),
+                (placing, "find_put", _among_headers),
+            ),
+            seed=6,
+        ),
+        invariant="I26 added once",
+        plan=unanswered,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "only a log that has what is registered at the high watermark is merged",
+            ((merging, "may_merge", _is_led),),
+            seed=265,
+        ),
+        invariant=checks.COMMITTED,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "nothing is merged above the last stable offset",
+            ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
+        ),
+        invariant=checks.COMMITTED,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "a merged segment is of one leadership",
+            ((merge_plan, "_kind_of", _of_any_epoch), (replacing, "merge", _unchecked)),
+            seed=2,
+        ),
+        invariant=checks.ONE_EPOCH,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "a merge keeps all records",
+            ((adapters, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
+        ),
+        invariant=checks.SAME_RECORDS,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "what is known of producers outlives the headers that a merge takes",
+            ((replacing, "entries_without", _nothing),),
+            seed=4,
+        ),
+        invariant="H3 one offset a value",
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "who takes a merged segment takes what its leader knows of producers",
+            ((operations, "united", _own),),
+            seed=29,
+        ),
+        invariant="H3 one offset a value",
+        plan=heirs,
+    ),
+    MergingMutant(
+        mutant=Mutant(
+            "a follower finds its own digest in its leader's segment before it takes the rest",
+            (
+                (fetch, "fetch_start", _at_its_end),
+                (fetch_reports, "fetch_start", _at_its_end),
+                (truncation, "fetch_start", _at_its_end),
+            ),
+            seed=1,
+        ),
+        invariant="I23 chain",
+        plan=parted,
+    ),
+]
