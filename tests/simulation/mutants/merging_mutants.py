@@ -1,4 +1,8 @@
-"""Rules of merging, switched off one at a time by patches that the simulation must see."""
+"""Rules of merging, switched off one at a time by patches that the simulation must see.
+
+That only a log is merged which has what is registered at the high watermark was found here, once in
+400 seeds; tests/unit/service/maintain/test_merging_replicas.py sees it missing.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -62,10 +66,6 @@ def _again(self: Any, inputs: Any, merged: Any) -> None:
 
 
 _COMMIT = merging._Merger._commit
-
-
-def _is_led(order: Any, state: Any) -> bool:
-    return bool(state.is_fenced_at(order.partition.leader_epoch))
 
 
 def _up_to_the_end(order: Any, state: Any) -> Any:
@@ -156,14 +156,6 @@ MERGING_MUTANTS = [
     ),
     MergingMutant(
         mutant=Mutant(
-            "only a log that has what is registered at the high watermark is merged",
-            ((merging, "may_merge", _is_led),),
-            seed=265,
-        ),
-        invariant=checks.COMMITTED,
-    ),
-    MergingMutant(
-        mutant=Mutant(
             "nothing is merged above the last stable offset",
             ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
         ),
@@ -188,15 +180,15 @@ MERGING_MUTANTS = [
         mutant=Mutant(
             "what is known of producers outlives the headers that a merge takes",
             ((replacing, "entries_without", _nothing),),
-            seed=4,
         ),
         invariant="H3 one offset a value",
+        plan=heirs,
     ),
     MergingMutant(
         mutant=Mutant(
             "who takes a merged segment takes what its leader knows of producers",
             ((operations, "united", _own),),
-            seed=29,
+            seed=27,
         ),
         invariant="H3 one offset a value",
         plan=heirs,
