@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Mapping, MutableSet, Sequence, Set
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
+from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.reads.cuts import ranges_between
-from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder, of_changes, of_values
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.service.read.reading import pass_deleted, refuse_deleted
@@ -27,6 +28,10 @@ from kafka_on_spark.storage.staging.staging import stage_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+CUTS_MAX: Final = 5
+"""Cuts that are tried for a table: a decision of compaction may come between one and its read."""
 
 
 class Appends:
@@ -89,6 +94,7 @@ class Changes:
             start={number: start for number, (start, _) in ranges.items()},
             end={number: end for number, (_, end) in ranges.items()},
             has_headers=False,
+            asks=of_changes,
         )
         return _named(changed_keys(view), name)
 
@@ -137,10 +143,25 @@ class Reads:
     def table(self, topic: str, name: str | None) -> "DataFrame":
         self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
         check_view_session(self._services.spark, name)
-        view = open_view(
-            self._services, self._root, topic, name=None, start=None, end=None, has_headers=False
+        for tries_left in reversed(range(CUTS_MAX)):
+            try:
+                return _named(last_values(self._values(topic)), name)
+            except OffsetOutOfRangeError:  # it was compacted meanwhile: a newer cut has all values
+                if not tries_left:
+                    raise
+        raise AssertionError
+
+    def _values(self, topic: str) -> "DataFrame":
+        return open_view(
+            self._services,
+            self._root,
+            topic,
+            name=None,
+            start=None,
+            end=None,
+            has_headers=False,
+            asks=of_values,
         )
-        return _named(last_values(view), name)
 
     def view(
         self,

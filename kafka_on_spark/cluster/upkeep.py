@@ -66,7 +66,8 @@ class Upkeep:
         )
         report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
         if not is_dry_run:  # from now on tombstones are about to go
-            report = report.plus(UpkeepReport(rows=services.compaction.run_all(topics)))
+            for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
+                report = report.plus(UpkeepReport(rows=services.compaction.run_all(topics)))
             services.watch.share(services.metadata.image)
         return report
 

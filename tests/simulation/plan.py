@@ -78,6 +78,25 @@ CLEANED_EVERY: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compacting:
+    """How the topic is compacted.
+
+    Attributes:
+        settings: Of the cluster.
+        policy: cleanup.policy.
+        keys_at_once: Keys that fit into a cleaner's memory.
+        group_bytes: Bytes that are rewritten together; a record has 100.
+        is_later: It is not compacted, and has records without keys, until the administrator says so.
+    """
+
+    settings: dict[str, object] = field(default_factory=dict)
+    policy: str = "compact"
+    keys_at_once: int = 1000
+    group_bytes: int = 400
+    is_later: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One seed's cluster and dangers.
 
@@ -107,6 +126,7 @@ class Plan:
         tidiers: Processes that do the upkeep of replicas: they clean their folders.
         merge_fan_in: So many files become one; None: nothing is merged.
         merge_lag: merge.min.lag.batches.
+        compaction: How the topic is compacted; None: it is not.
         orphan_bytes: orphan.bytes.max.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
@@ -138,6 +158,7 @@ class Plan:
     tidiers: int = 0
     merge_fan_in: int | None = None
     merge_lag: int = 10
+    compaction: Compacting | None = None
     orphan_bytes: int = 10**9
 
     @property

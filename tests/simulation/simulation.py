@@ -20,6 +20,7 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.passes import Passes, append_without_a_disk
+from tests.simulation.compacted_plan import small_groups
 from tests.simulation.faults.faults import Faults
 from tests.simulation.faults.healing import heal_and_read_back
 from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
@@ -36,6 +37,7 @@ from tests.simulation.programs.clients import (
     Tidier,
     Values,
 )
+from tests.simulation.programs.tables import CutReader, TableReader
 from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.processes import TIMEOUT_MS, Driver, Workers
@@ -100,8 +102,10 @@ class Simulation:
         self.world.commits_kept = plan.commits_kept
         self.world.are_clocks_right = plan.are_clocks_right
         self.world.deletes = plan.retention_ms is not None
-        self.world.merges = plan.merge_fan_in is not None
+        is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
+        self.world.works = ("merge",) * is_merged + ("compact",) * is_compacted
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
+        self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
         self._create()
         disks.observer = self.checker
         self.passes = Passes(plan, self.world, self.checker.ledger, self._all_nodes)
@@ -143,6 +147,8 @@ class Simulation:
             "orphan.bytes.max": plan.orphan_bytes,
             "merge.min.lag.batches": plan.merge_lag,
         }
+        if plan.compaction is not None:
+            settings |= plan.compaction.settings
         if plan.retention_ms is not None:
             settings["log.retention.check.interval.ms"] = 20
             settings["retention.ms"] = plan.retention_ms
@@ -168,6 +174,7 @@ class Simulation:
             configs={
                 "min.insync.replicas": plan.min_isr,
                 "unclean.leader.election.enable": plan.is_unclean,
+                **self._policy(),
             },
             new_uuid=lambda: next(uuids),
             random_below=lambda below: 0,
@@ -176,6 +183,14 @@ class Simulation:
         disks.append_metadata(topic.records, stamp, disks.image.offset)
         for key, partition in disks.image.partitions():
             self.checker.ledger.log(key).leaders[partition.leader_epoch] = partition.leader
+
+    def _policy(self) -> dict[str, object]:
+        compacting = self.plan.compaction
+        return (
+            {}
+            if compacting is None or compacting.is_later
+            else {"cleanup.policy": compacting.policy}
+        )
 
     def _start_programs(self) -> None:
         for number, producer_id in enumerate(self.plan.clients, 1):
@@ -192,6 +207,9 @@ class Simulation:
             self._programs[f"replicator{number}"] = (self._maker(Replicator), 0)
         for number in range(1, self.plan.tidiers + 1):
             self._programs[f"tidier{number}"] = (self._maker(Tidier), 0)
+        if self.plan.compaction is not None:
+            self._programs["follower"] = (self._maker(TableReader), 0)
+            self._programs["cutter"] = (self._maker(CutReader), 0)
         self._programs["reader"] = (self._maker(Reader), 0)
         self._programs["admin"] = (self._maker(Admin), 0)
         for name in self._programs:
@@ -389,7 +407,11 @@ def _merges_of(files: int | None) -> Iterator[None]:
 
 def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
     """Run a plan, by its seed or by a script; return what became of it."""
-    with _snapshots_every(plan.snapshot_records), _merges_of(plan.merge_fan_in):
+    with (
+        _snapshots_every(plan.snapshot_records),
+        _merges_of(plan.merge_fan_in),
+        small_groups(plan.compaction),
+    ):
         simulation = Simulation(plan)
         violation, message = None, ""
         try:

@@ -3,7 +3,8 @@
 A decision takes no new partition epoch. It is committed on the image that it is decided on, so the
 ISR that has finished the decision before is the ISR of then. Source: LogCleanerManager, of which
 the clock of a tombstone differs: it runs from when every replica that counts has lost what the
-tombstone deletes.
+tombstone deletes. It is read after the decision that says so was seen in the metadata log: a commit
+may take as long as it likes. One wrong clock of two, whichever it is, makes the wait longer only.
 """
 
 from collections.abc import Mapping
@@ -44,15 +45,19 @@ class CompactionReport:
         leader_epoch: The leadership whose leader was looked at, fenced at it.
         dirt: The leader's dirty part, by the register's offsets before the look.
         replicas: What each replica that answered says.
+        cleaned_below: K in the image that the look was planned on.
         now_ms: The time of the look: the smaller of the controller's clock and the root's, since a
             clock that is ahead must not remove a tombstone.
+        latest_ms: The larger of both, since a clock that is behind must not begin the wait before.
     """
 
     key: PartitionKey
     leader_epoch: LeaderEpoch
     dirt: Dirt
     replicas: Mapping[BrokerId, ReplicaProgress]
+    cleaned_below: Offset
     now_ms: int
+    latest_ms: int
 
 
 def is_compacted(settings: Settings) -> bool:
@@ -71,7 +76,7 @@ def compact(image: MetadataImage, report: CompactionReport) -> PartitionChangeRe
         return None
     now = partition.compaction
     due = why_dirty(settings, partition, report.dirt, report.now_ms) or _tombstones_due(
-        settings, now, report.now_ms
+        settings, now, report
     )
     if due is None:
         return None
@@ -121,20 +126,27 @@ def why_dirty(
     return None
 
 
-def _tombstones_due(settings: Settings, now: Compaction, now_ms: int) -> str | None:
+def _tombstones_due(settings: Settings, now: Compaction, report: CompactionReport) -> str | None:
     """Return why tombstones, or the wait for them, are due, in words; None if they are not."""
+    if _began_later(now, report):
+        return "the wait for tombstones is said to have begun later than now"
     if not now.is_expiring:
         if now.compacted_below == now.tombstones_below:
             return None
         return f"every replica in sync is compacted below {now.compacted_below}"
     retention_ms = settings.integer("delete.retention.ms")
-    waited_ms = now_ms - now.expiring_since_ms
+    waited_ms = report.now_ms - now.expiring_since_ms
     if waited_ms < retention_ms:
         return None
     return (
         f"what tombstones below {now.expiring_below} deleted has been gone for"
         f" {waited_ms / 1000:.1f} s (delete.retention.ms={retention_ms})"
     )
+
+
+def _began_later(now: Compaction, report: CompactionReport) -> bool:
+    """Return whether a clock that was far ahead began the wait: then it begins anew."""
+    return now.is_expiring and now.expiring_since_ms > report.latest_ms
 
 
 def _decided(
@@ -157,10 +169,12 @@ def _decided(
         tombstones_below=tombstones_below,
     )
     if decided.is_expiring:
-        return decided
-    is_expiring = decided.cleaned_below > tombstones_below
+        began_later = _began_later(now, report)
+        return replace(decided, expiring_since_ms=report.latest_ms) if began_later else decided
+    seen_below = min(report.cleaned_below, now.cleaned_below)
+    is_expiring = seen_below > tombstones_below
     return replace(
         decided,
-        expiring_below=decided.cleaned_below,
-        expiring_since_ms=report.now_ms if is_expiring else 0,
+        expiring_below=max(seen_below, tombstones_below),
+        expiring_since_ms=report.latest_ms if is_expiring else 0,
     )

@@ -10,6 +10,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset, TopicPartition
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -25,7 +26,31 @@ def check_cut(
     Raises:
         OffsetOutOfRangeError: It is compacted above that: values of then are gone.
     """
-    below = 0 if now is None else now.compaction.compacted_below
+    below = Offset(0) if now is None else now.compaction.compacted_below
+    _check_values(name, high_watermark, below)
+
+
+def check_left(
+    name: TopicPartition,
+    left: CompactionProgress,
+    *,
+    compacted_max: Offset | None,
+    tombstones_max: Offset | None,
+) -> None:
+    """Check that a replica has what is read of a cut: it may have been compacted further since the
+    read was planned. None: nothing is asked of it.
+
+    Raises:
+        OffsetOutOfRangeError: It is compacted above `compacted_max`, or without tombstones above
+            `tombstones_max`.
+    """
+    if compacted_max is not None:
+        _check_values(name, compacted_max, left.compacted_below)
+    if tombstones_max is not None:
+        _check_deletions(name, tombstones_max, left.tombstones_below)
+
+
+def _check_values(name: TopicPartition, high_watermark: Offset, below: Offset) -> None:
     if high_watermark < below:
         raise OffsetOutOfRangeError(
             f"{name} can't be read as it was at high watermark {high_watermark}: it is compacted"
@@ -87,9 +112,13 @@ def _check_nothing_gone(
             f"records of {name} from {start} on are deleted, its log starts at"
             f" {now.log_start_offset}: read the whole table again"
         )
-    if start < min(now.compaction.tombstones_below, end):
+    if start < end:
+        _check_deletions(name, start, now.compaction.tombstones_below)
+
+
+def _check_deletions(name: TopicPartition, start: Offset, below: Offset) -> None:
+    if start < below:
         raise OffsetOutOfRangeError(
             f"what was deleted from {name} since offset {start} can't be said, tombstones below"
-            f" {now.compaction.tombstones_below} are gone (delete.retention.ms): read the whole"
-            " table again"
+            f" {below} are gone (delete.retention.ms): read the whole table again"
         )

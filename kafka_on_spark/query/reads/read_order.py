@@ -5,7 +5,7 @@ partitions. It may read from any replica that proves to have them (see service/r
 Between high watermark and log end a request gets nothing, and no error.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.errors import OffsetOutOfRangeError
@@ -35,6 +35,9 @@ class ReadOrder:
         start_offset: First offset to read.
         end_offset: Exclusive; at most the high watermark.
         candidates: Replicas to read from: each goes on where the one before failed.
+        compacted_max: A replica that is compacted above it lacks values of the cut that is read;
+            None: what is there is read.
+        tombstones_max: A replica that lacks tombstones above it lacks deletions that are read.
     """
 
     name: TopicPartition
@@ -43,6 +46,8 @@ class ReadOrder:
     start_offset: Offset
     end_offset: Offset
     candidates: tuple[ReplicaAddress, ...]
+    compacted_max: Offset | None = None
+    tombstones_max: Offset | None = None
 
 
 def plan_read(
@@ -114,9 +119,20 @@ def plan_reads(
         )
         if now is not None:
             check_cut(order.name, partition.high_watermark, now.partition(order.key))
+            order = replace(order, compacted_max=partition.high_watermark)
         if order.start_offset < order.end_offset:
             orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
     return orders
+
+
+def of_values(orders: Iterable[ReadOrder]) -> list[ReadOrder]:
+    """Return orders to read the last value of each key below their ends."""
+    return [replace(order, compacted_max=order.end_offset) for order in orders]
+
+
+def of_changes(orders: Iterable[ReadOrder]) -> list[ReadOrder]:
+    """Return orders to read, besides, what was deleted in their ranges."""
+    return [replace(order, tombstones_max=order.start_offset) for order in of_values(orders)]
 
 
 def _from_replicas_of_now(

@@ -88,7 +88,8 @@ def run_compaction_look(
         leader = replicas.open(order.addresses[0]).load()
         check_leader_epoch(leader.leader_epoch, partition.leader_epoch)
         check_complete(leader, partition)
-        now_ms = min(order.now_ms, root_now_ms(order.addresses[0]))
+        root_ms = root_now_ms(order.addresses[0])
+        now_ms = min(order.now_ms, root_ms)
     except KafkaOnSparkError as error:
         return CompactionLook(error=error.message, may_pass=isinstance(error, PASSING))
     seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
@@ -102,7 +103,9 @@ def run_compaction_look(
         leader_epoch=partition.leader_epoch,
         dirt=leader_dirt(leader, partition, min_lag_ms=order.min_lag_ms, now_ms=now_ms),
         replicas=seen,
+        cleaned_below=partition.compaction.cleaned_below,
         now_ms=now_ms,
+        latest_ms=max(order.now_ms, root_ms),
     )
     return CompactionLook(report=report)
 

@@ -29,6 +29,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepPorts,
     WorkDone,
 )
+from kafka_on_spark.service.replica.replica_operations import proves_complete
 
 WHAT: Final = "groups of segments compacted"
 
@@ -70,14 +71,18 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
 
 
 def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
-    """Return whether a replica may apply the decision of the order's image, and has not."""
-    decided = order.partition.compaction
+    """Return whether a replica may apply the decision of the order's image, and has not.
+
+    It must prove by its chain that its log is the one that was decided on: under one fence there
+    may be two, if a leader's disk has lost commits. So no segment reaches above the high watermark.
+    """
+    partition = order.partition
     return (
-        state.is_fenced_at(order.partition.leader_epoch)
-        and state.log_end_offset >= decided.compacted_below
-        and not state.compaction.has_finished(decided)
+        state.is_fenced_at(partition.leader_epoch)
+        and not state.compaction.has_finished(partition.compaction)
         # A target that a fetch took over may be of a newer image than this.
-        and state.compaction.compacted_below <= order.partition.high_watermark
+        and state.compaction.compacted_below <= partition.high_watermark
+        and proves_complete(state, partition)
     )
 
 

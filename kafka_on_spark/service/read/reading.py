@@ -19,6 +19,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.reads.cuts import check_left
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.replica.replica_operations import check_readable
 
@@ -93,18 +94,21 @@ def read_pieces(
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
+        OffsetOutOfRangeError: Compaction has removed what the order asks for from all that answer.
         And what `on_deleted` raises.
     """
     reading = _Reading(order, replicas, order.start_offset)
     while reading.position < order.end_offset:
         reading.forget_reasons()
-        reasons = []
+        reasons: list[str] = []
+        gone: OffsetOutOfRangeError | None = None
         for address in order.candidates:
             failure = yield from reading.read_from(address, read, end_of)
             if reading.position >= order.end_offset:
                 return
             if failure is not None:
                 segment, error = failure
+                gone = error if isinstance(error, OffsetOutOfRangeError) else gone
                 reasons.append(f"broker {address.broker_id}: {error}")
                 note(address, segment, error)
         if reading.is_unfinished and finish_compaction is not None:
@@ -112,7 +116,7 @@ def read_pieces(
             finish_compaction = None
             continue
         if reading.log_start_offset is None:
-            raise no_replica_can_serve(order, reasons)
+            raise gone or no_replica_can_serve(order, reasons)
         on_deleted(order, reading.position, reading.log_start_offset)
         reading.position = reading.log_start_offset
 
@@ -191,6 +195,12 @@ class _Reading:
                 "the log starts above the next offset to read", start=start, offset=position
             )
         check_readable(state, order.partition)
+        check_left(
+            order.name,
+            state.compaction,
+            compacted_max=order.compacted_max,
+            tombstones_max=order.tombstones_max,
+        )
         for batch in state.batches_between(position, order.end_offset):
             for segment, base_offset, end_offset in batch.ranges():
                 if base_offset < order.end_offset and end_offset > position:

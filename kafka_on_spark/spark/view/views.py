@@ -10,7 +10,7 @@ import atexit
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
@@ -61,15 +61,20 @@ def open_view(
     start: Mapping[int, int] | datetime | None,
     end: Mapping[int, int] | datetime | None,
     has_headers: bool,
+    asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]] = list,
 ) -> DataFrame:
     """Return a topic's view, planned and made, as `Cluster.view` describes it.
 
-    Raises: as there.
+    `asks`: what replicas must have, besides records.
+
+    Raises: as there; and OffsetOutOfRangeError, if compaction has removed what `asks` asks for.
     """
-    orders = services.plan_reads(
-        topic,
-        None if isinstance(start, datetime) else start,
-        None if isinstance(end, datetime) else end,
+    orders = asks(
+        services.plan_reads(
+            topic,
+            None if isinstance(start, datetime) else start,
+            None if isinstance(end, datetime) else end,
+        )
     )
     spark = check_view_session(services.spark, name)
     times = time_range(start, end)

@@ -22,7 +22,8 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
-from tests.simulation.checks import invariants, merging, registers
+from tests.simulation.checks import compaction, invariants, merging, registers
+from tests.simulation.checks.compaction import compacted_to, left_of
 from tests.simulation.checks.controllers import check_controllers
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import (
@@ -76,12 +77,14 @@ class Checker(History):
         invariants.log_matching(self.ledger, key, before, change)
         invariants.chains_tell_logs_apart(self.ledger, key, before, change)
         invariants.truncation_floor(self.ledger, key, table, before, after)
+        compaction.what_is_gone_may_be(self.ledger, key, table, change)
         invariants.integrity(self.ledger, key, root, table, change)
         partition = self.ledger.image.partition(key)
         if partition is not None and self._counts(partition, table):
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+            compaction.member_stays_finished(key, partition, table, before)
 
     def _note_appended(self, key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
         """Remember each batch that is added, of suspect tables too, and what its digest stands for."""
@@ -143,7 +146,7 @@ class Checker(History):
         changes: Counter[PartitionKey] = Counter()
         for record in batch.records:
             if isinstance(record, PartitionChangeRecord):
-                changes[record.key] += 1
+                changes[record.key] += not record.change.is_compaction
             elif isinstance(record, PartitionRecord | HighWatermarkRecord):
                 changes[record.key] += 0
                 if isinstance(record, HighWatermarkRecord):
@@ -171,6 +174,8 @@ class Checker(History):
         registers.high_watermark_never_falls(key, old, new)
         registers.high_watermark_bounds(ledger, key, old, new, before)
         registers.retention(key, old, new)
+        compaction.decision_is_sound(ledger, key, old, new, before, self.true_now_ms())
+        compaction.joined_has_finished(ledger, key, old, new)
         sound_is_not_lost(ledger, key, old, new)
         taken_back_is_whole(ledger, key, old, new)
         note_created_again(ledger, key, old, new)
@@ -228,15 +233,21 @@ class Checker(History):
             log.committed += [NOBODY_HAS] * (new.high_watermark - len(log.committed))
             return
         records = records_of(source, old.high_watermark, new.high_watermark)
+        # A log that has come back after an unclean election may be compacted above the mark.
+        for offset in range(old.high_watermark, min(new.high_watermark, compacted_to(source))):
+            records.setdefault(offset, NOBODY_HAS)
         require(
             len(records) == new.high_watermark - old.high_watermark,
             "I1 committed prefix",
             f"{key.partition}: nobody has the records up to HW {new.high_watermark}",
         )
-        for offset, record in enumerate(records, old.high_watermark):
+        records = dict(sorted(records.items()))
+        for offset, record in records.items():
+            if record == NOBODY_HAS:
+                continue
             invariants.stable_content(log, key, offset, record)
             self._commit_value(log, key, offset, record[0], new.log_start_offset)
-        log.committed[old.high_watermark :] = records
+        log.committed[old.high_watermark :] = records.values()
         self._check_sequences(log, key, source, old, new)
 
     def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState | None:
@@ -308,12 +319,11 @@ class Checker(History):
         if table is not None:
             table.is_suspect = False
         if table is not None and table.state.log_end_offset >= mark:
-            start = table.state.log_start_offset
-            found = found[:start] + records_of(table.state, start, mark)
+            found = left_of(log, table.state, mark)
         log.sequences = {}
         if table is not None and not new.begins_empty:
             log.sequences = _sequences(table.state, mark)
-        log.committed = found + [NOBODY_HAS] * (mark - len(found))
+        log.restart(found + [NOBODY_HAS] * (mark - len(found)))
         self._seen["records lost by unclean elections"] += mark < old.high_watermark
         # Of deleted records only the producers' counters know, which the new leader may lack.
         first = new.log_start_offset

@@ -7,7 +7,7 @@ disk has lost commits is suspect: what it holds is no fault of the code, and it 
 
 from dataclasses import replace
 
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.merged_segment import LogPart
@@ -47,13 +47,9 @@ def _has_committed(
     start = max(table.verified, state.log_start_offset)
     if start < mark:
         found = records_of(state, start, mark)
-        log.learn(start, found)
-        require(
-            found == log.committed[start:mark],
-            invariant,
-            f"{key.partition} on {broker_id} has {found} from {start} on,"
-            f" committed is {log.committed[start:mark]}",
-        )
+        log.learn(found)
+        flaw = log.flaw_of(found, start, mark, state.compaction)
+        require(flaw is None, invariant, f"{key.partition} on {broker_id} has {flaw}")
         table.verified = mark
 
 
@@ -79,7 +75,12 @@ def no_acked_record_lost(ledger: Ledger) -> None:
     """I3: some assigned replica holds each acknowledged record, with its bytes."""
     for key, partition in ledger.image.partitions():
         log = ledger.log(key)
-        wanted = {o: v for o, v in log.acked.items() if o >= partition.log_start_offset}
+        below = (partition.compaction.compacted_below, partition.compaction.tombstones_below)
+        wanted = {
+            offset: value
+            for offset, value in log.acked.items()
+            if offset >= partition.log_start_offset and log.is_kept(offset, *below)
+        }
         for broker_id in partition.replicas:
             table = ledger.disks.replica_table(partition, key, broker_id)
             if table is not None and wanted:
@@ -112,6 +113,8 @@ def log_matching(
     for batch in change.adds:
         for at, value in rows_of(batch):
             position = (batch.leader_epoch, at)
+            # Behind what compaction has removed of the same segment is a record of its leadership.
+            previous = previous if at == batch.base_offset else batch.leader_epoch
             known = log.written.setdefault(position, (value, previous))
             same_prefix = previous is None or known[1] is None or known[1] == previous
             is_same = known[0] == value and same_prefix
@@ -120,7 +123,7 @@ def log_matching(
                 "I4 log matching",
                 f"{key.partition} at epoch, offset {position}: {known} and {(value, previous)}",
             )
-            previous = batch.leader_epoch
+        previous = batch.leader_epoch
 
 
 def epochs_never_fall(
@@ -274,23 +277,24 @@ def truncation_floor(
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
         )
-    is_leader_suspect = _is_suspect(ledger, key, partition, partition.leader)
-    if (has_older_epoch or is_leader_suspect) and broker_id not in partition.isr | partition.elr:
+    is_held = broker_id in partition.isr | partition.elr
+    if not is_held and (has_older_epoch or _is_cut_by(ledger, key, partition, after)):
         return
     start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
     end = min(before.log_end_offset, partition.high_watermark)
     if start < end:
         lost = records_of(before, start, end)
-        kept = ledger.log(key).committed[start:end]
-        is_same = [each for each, own in zip(kept, lost, strict=False) if each == own]
+        kept = dict(enumerate(ledger.log(key).committed[start:end], start))
+        is_same = [own for at, own in lost.items() if kept.get(at) == own]
         # What follows the point of divergence is not the committed record even if it looks alike:
         # only a run of them from `start` on was shared, in the very batch that was committed. A
         # producer that repeats itself to a leader that was rolled back makes another one.
-        batch = next(each for each in before.batches if each.end_offset > start)
-        digest = _digest_after(ledger, batch, start)
+        first = min(lost, default=start)
+        batch = next(each for each in before.batches if each.end_offset > first)
+        digest = _digest_after(ledger, batch, first)
         is_shared = ledger.log(key).leads_to(digest, partition.high_watermark_chain)
         require(
-            not (is_same and lost[0] == kept[0] and is_shared),
+            not (is_same and lost[first] == kept.get(first) and is_shared),
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: committed {is_same} from {start} on was cut",
         )
@@ -304,11 +308,16 @@ def _digest_after(ledger: Ledger, part: LogPart, offset: int) -> str:
     return next((each.chain_digest for each in borders if each.offset > offset), part.chain_digest)
 
 
-def _is_suspect(
-    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration, leader: BrokerId | None
+def _is_cut_by(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration, after: ReplicaState
 ) -> bool:
+    """Return whether a leader makes others cut what is committed: its disk was changed, or it has no
+    border there any more by which both could be compared, since it is compacted."""
+    leader = partition.leader
     table = None if leader is None else ledger.disks.replica_table(partition, key, leader)
-    return table is not None and table.is_suspect
+    if table is None:
+        return False
+    return table.is_suspect or table.state.compaction.compacted_below > after.log_end_offset
 
 
 def integrity(

@@ -4,16 +4,20 @@ Kept beside the code under test, from the raw effects alone. Invariants compare 
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_on_spark.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.compaction.kept import kept_records
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.world.disks import Disks, Table, rows_of
+from tests.simulation.world.keyed import keyed
 from tests.simulation.world.scheduler import Violation
 
 NOBODY_HAS = (-1, -1)
@@ -58,6 +62,9 @@ class Log:
         sequences: Last committed sequence of each producer.
         high_watermark_read: The largest that a completed read has seen.
         unclean_generation: Of which `committed` speaks.
+        decided: Every decision of compaction.
+        cleaned_at: When each K of a decision of compaction was decided, by the true time.
+        kept: Offsets that remain below decisions of compaction, as they were asked for.
     """
 
     committed: list[tuple[int, int]] = field(default_factory=list)
@@ -72,12 +79,56 @@ class Log:
     sequences: dict[str, int] = field(default_factory=dict)
     high_watermark_read: int = 0
     unclean_generation: int = 0
+    decided: list[Compaction] = field(default_factory=list)
+    cleaned_at: dict[int, float] = field(default_factory=dict)
+    kept: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
 
-    def learn(self, start: int, records: list[tuple[int, int]]) -> None:
-        """Take what a disk has from `start` on where nobody else had it when it was committed."""
-        for offset, record in enumerate(records, start):
+    def learn(self, records: Mapping[int, tuple[int, int]]) -> None:
+        """Take what a disk has, by offset, where nobody else had it when it was committed."""
+        for offset, record in records.items():
             if offset < len(self.committed) and self.committed[offset] == NOBODY_HAS:
                 self.committed[offset] = record
+                self.kept.clear()
+
+    def restart(self, committed: list[tuple[int, int]]) -> None:
+        """Begin again with what an unclean election has left."""
+        self.committed = committed
+        self.kept.clear()
+
+    def is_kept(self, offset: int, compacted_below: int, tombstones_below: int) -> bool:
+        """Return whether a replica has the record at `offset` that has finished a decision: a
+        function of the whole log and the decision (I27)."""
+        if offset >= compacted_below:
+            return True
+        place = (compacted_below, tombstones_below)
+        if place not in self.kept:
+            rows = ((at, value) for at, (value, _) in enumerate(self.committed[:compacted_below]))
+            kept = kept_records(
+                keyed(rows),
+                compacted_below=Offset(compacted_below),
+                tombstones_below=Offset(tombstones_below),
+            )
+            self.kept[place] = frozenset(each.offset for each in kept)
+        return offset in self.kept[place]
+
+    def flaw_of(
+        self,
+        records: Mapping[int, tuple[int, int]],
+        start: int,
+        end: int,
+        compaction: CompactionProgress | Compaction = NO_PROGRESS,
+    ) -> str | None:
+        """Return how records, by offset, are not what was committed from `start` to `end`; None: they
+        are, but for what a replica may lack that is compacted as far as `compaction`."""
+        below = (compaction.compacted_below, compaction.tombstones_below)
+        for offset in range(start, end):
+            wanted = self.committed[offset] if offset < len(self.committed) else None
+            found = records.get(offset)
+            if found is None and not self.is_kept(offset, *below):
+                continue
+            if found != wanted:
+                return f"{found} at {offset}, committed is {wanted}"
+        return None
 
     def leads_to(self, digest: str, later: str) -> bool:
         """Return whether a log whose chain digest is `later` goes through `digest`."""
@@ -97,6 +148,7 @@ class Ledger:
         home_of: In which partition each committed value is.
         lost_tables: Replicas that were lost and created again, until the new incarnation is in sync.
         seen: The "sometimes" counters.
+        are_tombstones_timed: Clocks are right enough to judge when tombstones may go.
     """
 
     disks: Disks
@@ -107,6 +159,7 @@ class Ledger:
     home_of: dict[int, int] = field(default_factory=dict)
     lost_tables: dict[tuple[PartitionKey, BrokerId], set[ReplicaUuid]] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
+    are_tombstones_timed: bool = True
 
     def log(self, key: PartitionKey) -> Log:
         """Return what is known of a partition."""
@@ -156,13 +209,14 @@ def chain_link(before: str, batch: Batch) -> tuple[str, int, tuple[str, ...]]:
     return before, int(batch.base_offset), tuple(each.uuid for each in batch.segments)
 
 
-def records_of(state: ReplicaState, start: int, end: int) -> list[tuple[int, int]]:
-    """Return (value, epoch) of the records of ``[start, end)``."""
-    records: list[tuple[int, int]] = []
-    for batch in state.batches_between(start, end):
-        rows = rows_of(batch)
-        records.extend((value, batch.leader_epoch) for at, value in rows if start <= at < end)
-    return records
+def records_of(state: ReplicaState, start: int, end: int) -> dict[int, tuple[int, int]]:
+    """Return (value, epoch) of the records of ``[start, end)``, by offset."""
+    return {
+        at: (value, batch.leader_epoch)
+        for batch in state.batches_between(start, end)
+        for at, value in rows_of(batch)
+        if start <= at < end
+    }
 
 
 def require(holds: bool, invariant: str, message: str) -> None:

@@ -40,8 +40,9 @@ def _is_sound(
     if _place(table) in root.damaged:
         return False  # it was damaged when it was inspected
     start, mark = table.state.log_start_offset, partition.high_watermark
-    committed = ledger.log(key).committed[start:mark]
-    return start <= partition.log_start_offset and records_of(table.state, start, mark) == committed
+    found = records_of(table.state, start, mark)
+    flaw = ledger.log(key).flaw_of(found, start, mark, table.state.compaction)
+    return start <= partition.log_start_offset and flaw is None
 
 
 def _place(table: Table) -> str:

@@ -2,11 +2,13 @@
 
 from kafka_on_spark.controller.commands.commands import (
     ADD_PARTITIONS,
+    ALTER_TOPIC_CONFIGS,
     CREATE_TOPIC,
     DELETE_TOPIC,
     ELECT_PREFERRED,
     REGISTER_BROKER,
 )
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.controller.partitions.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
@@ -34,6 +36,11 @@ class Admin(Program):
             if is_another and broker.state is BrokerState.FENCED:
                 self._replace_disk(broker.broker_id, broker.root, broker.broker_epoch + 1)
                 return
+        if self._is_to_compact(image) and self.rng.random() < 0.2:
+            self.driver.command(
+                ALTER_TOPIC_CONFIGS, name=TOPIC, configs={"cleanup.policy": "compact"}
+            )
+            return
         chance = self.rng.random()
         if chance < 0.3:
             self.driver.command(ELECT_PREFERRED, keys=None)
@@ -43,6 +50,10 @@ class Admin(Program):
             self._add_partition()
         elif chance < 0.6:
             self._make_or_delete()
+
+    def _is_to_compact(self, image: MetadataImage) -> bool:
+        is_there = "compact" in self.driver.world.works and TOPIC in image.topic_ids
+        return is_there and not is_compacted(image.settings(image.topic_ids[TOPIC]))
 
     def _make_or_delete(self) -> None:
         """Delete the passing topic, or create it again with its tables, under the same name."""

@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
     ClusterNotFoundError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
+    InvalidRecordError,
     KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
@@ -97,6 +98,8 @@ class Replicator(Program):
             round_.check()
         if self.driver.retention is not None:
             self.driver.retention.run_share()
+        if self.driver.compaction is not None:
+            self.driver.compaction.run_share()
         self.driver.metadata.maintain()
 
 
@@ -106,6 +109,7 @@ class Tidier(Program):
     def once(self) -> None:
         report = self.driver.upkeep.run_all()
         self.seen["folder cleaned"] += sum(row.kind == "clean" for row in report.rows)
+        self.seen["replica compacted"] += sum(row.kind == "compact" for row in report.rows)
 
     def pause_ms(self) -> float:
         return 5 + self.rng.random() * 50
@@ -192,7 +196,13 @@ class Reader(Program):
             records = read_all(self.driver, order)
             topic = image.topics[order.key.topic_id]
             generation = topic.partitions[order.key.partition].unclean_generation
-            checker.on_read(order.key, order.start_offset, records, generation=generation)
+            checker.on_read(
+                order.key,
+                order.start_offset,
+                records,
+                generation=generation,
+                end=order.end_offset,
+            )
             self.seen["records read"] += len(records)
             self._positions[order.key] = (generation, order.end_offset)
         self.driver.second_inspections.inspect_due()
@@ -344,7 +354,10 @@ class Appending(Program):
     def _refused(self, error: KafkaOnSparkError, segments: list[list[int]]) -> None:
         unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
         self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
-        if self._state.producer_id is None:
+        if isinstance(error, InvalidRecordError):
+            self.seen["keyless record refused"] += 1
+            self._next()
+        elif self._state.producer_id is None:
             if isinstance(error, NotEnoughReplicasError) and len(segments) == 1:
                 self.checker.on_refused(_flat(segments))
                 self.seen["append refused"] += 1

@@ -57,7 +57,7 @@ class World:
             first one, when a round found it created.
         are_clocks_right: All wall clocks say the same.
         deletes: Records are deleted for their age and size, which needs timestamps.
-        merges: Replicas' files are merged.
+        works: What replicas' upkeep does besides cleaning: "merge", "compact".
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -72,7 +72,7 @@ class World:
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
-    merges: bool = False
+    works: tuple[str, ...] = ()
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
@@ -307,7 +307,7 @@ class SimulatedSegmentStore:
         rows = [
             row for part in parts for row in rows_of(part) if start_offset <= row[0] < end_offset
         ]
-        made = replace(made, segment=_file_of(made, rows))
+        made = replace(made, segment=merged_file(made, rows))
         known[made.segment.uuid] = borders
         self.put(target, made.segment)
         try:
@@ -347,7 +347,7 @@ class SimulatedSegmentStore:
         return content
 
 
-def _file_of(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
+def merged_file(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
     """Return the file of a merged segment that has these records."""
     segment = merged.segment
     digest = digest_of(rows, merged.base_offset)

@@ -68,7 +68,9 @@ from tests.simulation.world.adapters import (
     World,
 )
 from tests.simulation.world.cleaning import list_folders, remove_folder
+from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors
+from tests.simulation.world.keyed import has_keyless
 from tests.simulation.world.retaining import retention_of
 from tests.simulation.world.scheduler import Clock, Lock, Node, Threads
 from tests.simulation.world.tidying import upkeep_of
@@ -239,6 +241,7 @@ class Driver:
         )
         self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
+        self.compaction = compaction_of(self, timeout_ms=TIMEOUT_MS)
         self.appends = AppendService(
             self.metadata,
             self.producers,
@@ -310,6 +313,7 @@ class Driver:
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
             retention=self.retention,
+            compaction=self.compaction,
         )
 
     @property
@@ -354,6 +358,7 @@ class Driver:
                         segment=segment,
                         payload_digest=sum(values) if order.has_producer else 0,
                         holders=tuple(each for each in holders if each is not None),
+                        has_keyless=has_keyless(values),
                     )
                 )
         return rows

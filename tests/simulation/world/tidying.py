@@ -1,5 +1,5 @@
-"""Upkeep of replicas in a simulated cluster, cleaning and merging: ports whose every call is a step,
-at which a process may be frozen or killed.
+"""Upkeep of replicas in a simulated cluster, cleaning, merging and compaction: ports whose every call
+is a step, at which a process may be frozen or killed.
 
 All clocks say that every file is old and was removed long ago: no delay protects anybody, so that
 only the rules do. Source: storage/replicas/folder_cleaning.py.
@@ -16,11 +16,11 @@ from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.simulation.world.adapters import FAILED, SimulatedSweepHints, World
+from tests.simulation.world.compacting import SimulatedCompactor
 from tests.simulation.world.disks import Root, folder
 
 LATE_MS = 10**12
-_CLEANING = ("log start", "clean")
-_MERGING = ("log start", "merge", "clean")
+_ALWAYS = ("log start", "clean")
 
 
 class SimulatedReplicaFolders:
@@ -69,10 +69,10 @@ def upkeep_task(worker: Any, order: UpkeepOrder) -> UpkeepResult:
         replicas=worker.replicas,
         segments=worker.segments,
         folders=SimulatedReplicaFolders(worker.world),
-        compactor=None,  # type: ignore[arg-type]
+        compactor=SimulatedCompactor(worker.world, worker.node, worker.segments),
         clock=worker.clock,
     )
-    kinds = _MERGING if worker.world.merges else _CLEANING
+    kinds = {*_ALWAYS, *worker.world.works}
     result = run_upkeep(order, ports, [each for each in WORKS if each[0] in kinds])
     worker.world.seen["orphans seen"] += result.orphan_bytes > 0
     return result

@@ -10,10 +10,11 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import Offset, TopicPartition
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.reads.cuts import ranges_between
+from kafka_on_spark.query.reads.cuts import check_left, ranges_between
 from kafka_on_spark.query.reads.read_order import plan_reads
 from tests.builders import TOPIC, image_of, partition
 
@@ -74,3 +75,25 @@ def test_a_moment_below_what_is_compacted_is_not_read():
     assert plan_reads(at(9, 8), TOPIC, now=now)
     with pytest.raises(OffsetOutOfRangeError, match="can't be read as it was at high watermark 7"):
         plan_reads(at(9, 7), TOPIC, now=now)
+
+
+LEFT = CompactionProgress(compacted_below=8, tombstones_below=4)
+
+
+# fmt: off
+LACKING = [  # what must be there
+    pytest.param({"compacted_max": 7, "tombstones_max": None},   "it is compacted below 8",       id="values-are-gone"),
+    pytest.param({"compacted_max": 8, "tombstones_max": 3},      "tombstones below 4 are gone",   id="deletions-are-gone"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("asked, message", LACKING)
+def test_a_replica_that_was_compacted_since_is_not_read_for_a_cut(asked, message):
+    with pytest.raises(OffsetOutOfRangeError, match=message):
+        check_left(TopicPartition(TOPIC, 0), LEFT, **asked)
+
+
+def test_a_replica_that_is_compacted_up_to_the_cut_has_it():
+    check_left(TopicPartition(TOPIC, 0), LEFT, compacted_max=8, tombstones_max=4)
+    check_left(TopicPartition(TOPIC, 0), LEFT, compacted_max=None, tombstones_max=None)

@@ -118,6 +118,12 @@ class Compaction(Adapter):
         if self.stable > registration.high_watermark:
             self._put(replace(registration, high_watermark=Offset(self.stable)))
         now_ms = NOWS.get(now, now)
+        done = self._cleaned(now_ms)
+        if done.cleaned_below > done.expiring_below:
+            done = self._cleaned(now_ms)  # the wait for tombstones is a decision of its own
+        return self._answer(done)
+
+    def _cleaned(self, now_ms):
         self._decide(now_ms)
         done = self.image.partition(KEY).compaction
         before = self.records
@@ -128,7 +134,7 @@ class Compaction(Adapter):
         )
         begun = self.progress.begun(done)
         self.progress = begun.in_round(begun.compacted_below).round_finished()
-        return self._answer(done)
+        return done
 
     def expected(self):
         return {"log_end_offset": self.end}
@@ -147,7 +153,9 @@ class Compaction(Adapter):
             leader_epoch=registration.leader_epoch,
             dirt=found,
             replicas={1: ReplicaProgress(uuid_on(1), Offset(self.end), self.progress)},
+            cleaned_below=registration.compaction.cleaned_below,
             now_ms=now_ms,
+            latest_ms=now_ms,
         )
         record = compact(self.image, report)
         if record is not None:

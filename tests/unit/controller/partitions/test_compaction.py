@@ -38,15 +38,24 @@ def done(before, broker_id, end=100, **fields):
     return ReplicaProgress(uuid_on(broker_id), end, replace(progress, **fields))
 
 
-def report(before=NOT_COMPACTED, seen=None, *, now_ms=NOW_MS, epoch=5, **fields):
+def report(
+    before=NOT_COMPACTED, seen=None, *, now_ms=NOW_MS, latest_ms=None, epoch=5, k=None, **fields
+):
     members = {each: done(before, each) for each in (1, 2)} if seen is None else seen
     return CompactionReport(
-        key=KEY, leader_epoch=epoch, dirt=dirt(**fields), replicas=members, now_ms=now_ms
+        key=KEY,
+        leader_epoch=epoch,
+        dirt=dirt(**fields),
+        replicas=members,
+        cleaned_below=before.cleaned_below if k is None else k,
+        now_ms=now_ms,
+        latest_ms=now_ms if latest_ms is None else latest_ms,
     )
 
 
 CLEAN = {"dirty": 0, "oldest": None, "below": 50}
 FIRST = Compaction(compacted_below=50)
+CLEANED = Compaction(compacted_below=50, cleaned_below=50)
 WAITING = Compaction(
     compacted_below=50, cleaned_below=50, expiring_below=50, expiring_since_ms=NOW_MS - DAY_MS
 )
@@ -61,11 +70,17 @@ DECISIONS = [  # before, what is seen, settings                                 
     pytest.param(NOT_COMPACTED, {"dirty": 1}, {"max_compaction_lag_ms": "1000"},   None,             0,      id="a-dirty-batch-is-old-enough-to-wait"),
     pytest.param(NOT_COMPACTED, CLEAN | {"below": 0}, {},                          None,             0,      id="there-is-nothing"),
     pytest.param(NOT_COMPACTED, {"below": 101}, {},                                None,             0,      id="never-above-what-is-committed"),
-    pytest.param(FIRST, {}, {},                                                    (80, 50, 50, 0),  NOW_MS, id="the-decision-before-is-what-is-cleaned"),
-    pytest.param(FIRST, CLEAN, {},                                                 (50, 50, 50, 0),  NOW_MS, id="the-wait-for-tombstones-begins-without-dirt"),
+    pytest.param(FIRST, {}, {},                                                    (80, 50, 0,  0),  0,      id="the-decision-before-is-what-is-cleaned"),
+    pytest.param(FIRST, CLEAN, {},                                                 (50, 50, 0,  0),  0,      id="it-is-cleaned-without-dirt"),
+    pytest.param(CLEANED, CLEAN, {},                                               (50, 50, 50, 0),  NOW_MS, id="the-wait-for-tombstones-begins-once-k-is-committed"),
+    pytest.param(CLEANED, CLEAN | {"k": 0}, {},                                    None,             0,      id="not-by-a-look-before-k-was"),
+    pytest.param(CLEANED, {"k": 20}, {},                                           (80, 50, 20, 0),  NOW_MS, id="for-the-k-that-was-then"),
+    pytest.param(CLEANED, CLEAN | {"now_ms": NOW_MS - 2 * DAY_MS, "latest_ms": NOW_MS}, {}, (50, 50, 50, 0), NOW_MS, id="a-clock-behind-does-not-begin-it-before"),
+    pytest.param(WAITING, CLEAN | {"now_ms": 0, "latest_ms": NOW_MS - 2 * DAY_MS}, {}, (50, 50, 50, 0), NOW_MS - 2 * DAY_MS, id="one-that-a-clock-ahead-began-begins-anew"),
+    pytest.param(WAITING, CLEAN | {"now_ms": NOW_MS - DAY_MS, "latest_ms": NOW_MS}, {}, None,         0,      id="a-clock-ahead-takes-none"),
     pytest.param(WAITING, CLEAN, {},                                               (50, 50, 50, 50), 0,      id="tombstones-go"),
     pytest.param(WAITING, CLEAN, {"delete_retention_ms": str(DAY_MS + 1)},         None,             0,      id="tombstones-wait"),
-    pytest.param(WAITING, CLEAN | {"now_ms": NOW_MS - 2 * DAY_MS}, {},             None,             0,      id="a-clock-behind-takes-none"),
+    pytest.param(WAITING, CLEAN | {"now_ms": NOW_MS - 2 * DAY_MS, "latest_ms": NOW_MS}, {}, None,     0,      id="a-clock-behind-takes-none"),
     pytest.param(WAITING, {"now_ms": NOW_MS - 1}, {},                              (80, 50, 50, 0),  NOW_MS - DAY_MS, id="the-wait-goes-on-over-another-decision"),
     pytest.param(WAITING, {}, {},                                                  (80, 50, 50, 50), 0,      id="both-at-once"),
     pytest.param(OVER, CLEAN, {},                                                  None,             0,      id="idle"),

@@ -271,7 +271,9 @@ class Log:
                 leader_epoch=registration.leader_epoch,
                 dirt=found,
                 replicas=told,
+                cleaned_below=registration.compaction.cleaned_below,
                 now_ms=self.now_ms,
+                latest_ms=self.now_ms,
             ),
         )
         if record is None:

@@ -74,8 +74,10 @@ def test_in_random_lives_every_replica_that_counts_has_the_last_value_of_each_ke
 # Short lives, each of which a rule decides.
 FIVE = "+a +b +c -a +d f2 f2 f2 f2 f2 f3 f3 f3 f3 f3 h"
 READER_MEETS_A_TOMBSTONE = f"{FIVE} r2 d C1 C2 C3 r1 r1"
-LAGGARD = f"{FIVE} l3 d C1 C2 d C1 C2 t j3 r3 C3 t d C1 r1 r1"
-MISSED = "+a +b +c f2 f3 f2 f3 f2 f3 h l3 -a +d f2 f2 h d C1 C2 d t t d C1 C2 f3 f3 C3 f3 f3 C3 j3"
+LAGGARD = f"{FIVE} l3 d C1 C2 d C1 C2 d t j3 r3 C3 t d C1 r1 r1"
+MISSED = (
+    "+a +b +c f2 f3 f2 f3 f2 f3 h l3 -a +d f2 f2 h d C1 C2 d d t t d C1 C2 f3 f3 C3 f3 f3 C3 j3"
+)
 PARTIAL = "l2 l3 +a+b f2 +a+c h d C1 f3 u2 +d f3 f3 h j3"
 LACKING_LEADER = "l2 l3 +a+b f2 +a+c h d C1 f3 u3 f2"
 NOT_FINISHED = f"{FIVE} d C1 C3 d"

@@ -93,7 +93,9 @@ class World:
             leader_epoch=order.partition.leader_epoch,
             dirt=dirt,
             replicas=seen,
+            cleaned_below=order.partition.compaction.cleaned_below,
             now_ms=order.now_ms,
+            latest_ms=order.now_ms,
         )
         return CompactionLook(report=report)
 

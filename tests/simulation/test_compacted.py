@@ -1,0 +1,85 @@
+"""A compacted topic, whatever goes wrong meanwhile: every replica keeps what the whole log and the
+decisions say, and no reader goes back to an older value."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.simulation.compacted_plan import compacted
+from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
+from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.test_simulation import failure_text
+
+SEEDS = 20
+SEEDS_MORE = 340
+CHUNK = 10
+MUTANT_SEEDS_MAX = 100
+
+SOMETIMES = (
+    "a reader has come to the end",
+    "changes read",
+    "commit: compact",
+    "commit: merge",
+    "compaction decided",
+    "cut refused",
+    "election",
+    "election outside the ISR",
+    "fault: freeze",
+    "fault: kill",
+    "fault: second driver",
+    "fault: wipe",
+    "finished content",
+    "keyless record compacted away",
+    "keyless record refused",
+    "look for compaction refused",
+    "records compacted away",
+    "replica created again",
+    "speculative twin",
+    "tombstone compacted away",
+    "tombstones decided to go",
+    "unclean generation",
+)
+
+
+@cache
+def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
+    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(compacted(seed))
+        met.update(outcome.seen)
+        if outcome.violation is not None:
+            return outcome, met
+    return None, met
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_what_is_kept_is_a_function_of_the_log_and_the_decisions(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
+def test_it_is_so_with_more_seeds(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+def test_every_event_that_a_plan_allows_happened():
+    met: Counter[str] = Counter()
+    for first in range(0, SEEDS, CHUNK):
+        met.update(outcomes(first)[1])
+
+    assert [name for name in SOMETIMES if not met[name]] == []
+
+
+@pytest.mark.parametrize("mutant", COMPACTION_MUTANTS, ids=lambda mutant: mutant.rule)
+def test_a_missing_rule_is_seen(mutant):
+    with mutant.alive():
+        seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
+        violations = (simulate(compacted(seed)).violation for seed in seeds)
+        assert next(filter(None, violations), None) is not None
