@@ -10,6 +10,7 @@ from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation.checks import invariants
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing
+from tests.simulation.mutants.merge_plants import MERGES_PLANTED
 from tests.simulation.mutants.stage import KEY
 from tests.simulation.mutants.verdict_plants import (
     lost_table_removed_before_it_is_replaced,
@@ -386,4 +387,5 @@ PLANTED = [
     ("I22 verdicts", sound_member_called_lost),
     ("I22 verdicts", taken_back_without_files),
     ("I22 verdicts", lost_table_removed_before_it_is_replaced),
+    *MERGES_PLANTED,
 ]
