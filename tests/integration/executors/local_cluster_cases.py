@@ -34,6 +34,7 @@ from tests.integration.executors.executor_deaths import (
     fetch_and_die,
     rows_until_death,
     stage_and_die,
+    upkeep_and_die,
 )
 from tests.integration.format.frames import Batches, bytes_of, numbered, source, stream
 
@@ -363,3 +364,66 @@ def test_an_executor_that_comes_later_says_so_as_well(spark, disks, lacking):
 
     lacking("")
     assert disks.cluster.append("orders", numbered(spark, 10)).record_count == 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "point", ["a file is merged", "a file is compacted", "it is committed", "a file is deleted"]
+)
+def test_upkeep_whose_executor_is_killed_leaves_nothing_wrong(
+    spark, disks, tmp_path, monkeypatch, point
+):
+    """A merged, a retained and a compacted topic: every replica is an order of its own."""
+    cluster = disks.cluster
+    cluster.alter_cluster_configs({"merge.min.lag.batches": 1, "file.delete.delay.ms": 0})
+    numbers = add_topics_to_keep(cluster)
+    mark, log = tmp_path / "mark", tmp_path / "log"
+    dying = partial(upkeep_and_die, mark=str(mark), log=str(log), point=point)
+    monkeypatch.setattr(task_calls, "upkeep_task", dying)
+
+    cluster.maintain()
+
+    assert died(mark)
+    done = [line.split() for line in log.read_text().splitlines()]
+    assert len({tuple(each[1:]) for each in done}) >= 2 * len(BROKERS)
+    assert len({pid for pid, _, _ in done}) > 1, "more than one executor did it"
+    monkeypatch.undo()
+    while cluster.maintain().rows:
+        pass
+    check_kept(disks, numbers)
+
+
+def add_topics_to_keep(cluster):
+    """Make topics that have upkeep to do; return what was appended to each."""
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    assignment = {0: BROKERS, 1: [2, 3, 1]}
+    for name, configs in (("merged", {}), ("prices", compacted), ("retained", {})):
+        cluster.create_topic(name, replica_assignment=assignment, configs=configs)
+    numbers = range(36)
+    for number in numbers:
+        rows = [
+            {"key": b"%d" % (number % 3), "value": b"%d" % number, "partition": p} for p in (0, 1)
+        ]
+        for name in ("merged", "prices", "retained"):
+            cluster.append(name, rows)
+    cluster.alter_topic_configs("retained", {"retention.bytes": 5000})
+    return numbers
+
+
+def check_kept(disks, numbers):
+    """Check what is read of each topic, and the tables."""
+    cluster = disks.open()
+    for number in (0, 1):
+        assert values_in(cluster, "merged", number) == list(numbers)
+        assert values_in(cluster, "prices", number) == list(numbers)[-3:]
+        left = values_in(cluster, "retained", number)
+        assert 0 < len(left) < len(numbers)
+        assert left == list(numbers)[-len(left) :]
+        for name in ("merged", "prices", "retained"):
+            assert isr_of(cluster, name, number) == BROKERS
+    assert cluster.fsck(deep=True).findings == ()
+
+
+def values_in(cluster, topic, number):
+    rows = cluster.read(topic).to_pylist()
+    return [int(row["value"]) for row in rows if row["partition"] == number]
