@@ -64,7 +64,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=80,
+        seed=124,
     ),
     Mutant(
         "what is known of producers outlives the headers that compaction takes",
@@ -93,6 +93,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
+        seed=66,
     ),
     Mutant(
         "a replica has finished once all its segments are as they must be",
