@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, CorruptLogError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaStorageError
+from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.storage.replicas.producer_files import decode_producers
+from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}
@@ -138,3 +138,31 @@ def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_dis
             continue
         wrong += [place] if found != after.producers else []
     assert not wrong
+
+
+class _LosesAnswers:
+    """Files of a root on which the first write lands, and says that it failed."""
+
+    def __init__(self):
+        self.content = {}
+
+    def write_if_absent(self, path, content):
+        is_first = not self.content
+        if path in self.content:
+            return False
+        self.content[path] = content
+        if is_first:
+            raise KafkaStorageError("the store failed while writing")
+        return True
+
+
+def test_a_producers_file_whose_write_has_an_unknown_outcome_is_passed_over():
+    files, uuid = _LosesAnswers(), ReplicaUuid("uuid1")
+    with pytest.raises(KafkaStorageError):
+        write_producers(files, "folder", uuid, {}, above=4)
+
+    number = write_producers(files, "folder", uuid, KEPT, above=4)
+
+    assert number == 6
+    content = files.content[f"folder/{name_of(number)}"]
+    assert decode_producers(content, uuid, number) == KEPT
