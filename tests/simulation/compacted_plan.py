@@ -14,7 +14,7 @@ def compacted(seed: int) -> Plan:
     """Return a plan of a compacted topic: processes freeze and die while they decide and rewrite,
     leaders change, some of them uncleanly, followers fall behind and replicas are lost."""
     rng = random.Random(f"compacted/{seed}")
-    rare = {"kill": 0.004, "freeze": 0.01, "second driver": 0.004, "wipe": 0.001}
+    rare = {"kill": 0.004, "freeze": 0.01, "second driver": 0.004, "wipe": 0.001, "rot": 0.001}
     plan = Plan(
         seed=seed,
         brokers=rng.choice([3, 3, 3, 4]),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_replica
 from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.merging import merge_replica
@@ -71,7 +72,7 @@ def run_upkeep(
         try:
             done.append((name, work(order, ports, allowance)))
         except KafkaOnSparkError as error:
-            done.append((name, NOTHING_DONE.failed(error)))
+            done.append((name, NOTHING_DONE.failed(error, _suspect(order, ports, error))))
             break  # what follows rests on the same table and the same root
     return UpkeepResult(
         key=order.key,
@@ -80,3 +81,16 @@ def run_upkeep(
         took_ms=allowance.took_ms,
         moved_bytes=allowance.moved_bytes,
     )
+
+
+def _suspect(order: UpkeepOrder, ports: UpkeepPorts, error: KafkaOnSparkError) -> Segment | None:
+    """Return the segment that an error is about; None if it is about no segment of the log."""
+    name = error.context.get("segment")
+    if name is None:
+        return None
+    try:
+        batches = ports.replicas.open(order.address).load().batches
+    except KafkaOnSparkError:
+        return None  # then the log itself is inspected
+    segments = (segment for batch in batches for segment in batch.segments)
+    return next((segment for segment in segments if segment.file_name == name), None)

@@ -28,6 +28,7 @@ from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_o
 from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import (
     Scope,
     SweepPace,
@@ -64,7 +65,9 @@ class ReplicaUpkeep:
         run_upkeep: RunUpkeep,
         roots: RootUpkeep | None = None,
         watch: UpkeepWatch | None = None,
+        record_finding: Callable[[Finding], None] = lambda finding: None,
     ) -> None:
+        self._record_finding = record_finding
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
@@ -158,7 +161,21 @@ class ReplicaUpkeep:
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
             self._watch.take(results)
+            self._record_findings(orders, results)
         return results
+
+    def _record_findings(
+        self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]
+    ) -> None:
+        """Have replicas inspected a second time that upkeep has found bad: a follower that must
+        compact a file before it may join the ISR has no other reader."""
+        for order, result in zip(orders, results, strict=True):
+            for _, work in result.done:
+                if work.is_evidence:
+                    address = order.address
+                    self._record_finding(
+                        Finding(order.key, address.broker_id, address.replica_uuid, work.suspect)
+                    )
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""

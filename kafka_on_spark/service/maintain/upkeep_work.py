@@ -14,8 +14,10 @@ from kafka_on_spark.config import Settings
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, Compactor, ReplicaFolders, ReplicaStore, SegmentStore
+from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class WorkDone:
         are_orphans_many: They are a day old, and many for what the log has.
         error_code: Why it ended early; NO_ERROR: it did not.
         error: The same in words.
+        is_evidence: The error is evidence that the replica is bad.
+        suspect: The file that it is about; None: the log.
     """
 
     count: int = 0
@@ -85,11 +89,19 @@ class WorkDone:
     are_orphans_many: bool = False
     error_code: int = NO_ERROR
     error: str = ""
+    is_evidence: bool = False
+    suspect: Segment | None = None
 
-    def failed(self, error: KafkaOnSparkError) -> Self:
-        """Return the same work, which `error` has ended."""
+    def failed(self, error: KafkaOnSparkError, suspect: Segment | None = None) -> Self:
+        """Return the same work, which `error`, about the file `suspect`, has ended."""
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return replace(self, error_code=code, error=error.message)
+        return replace(
+            self,
+            error_code=code,
+            error=error.message,
+            is_evidence=is_evidence(error),
+            suspect=suspect,
+        )
 
 
 NOTHING_DONE = WorkDone()

@@ -43,7 +43,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
@@ -198,6 +198,11 @@ class Services:
             random=random.random,
             second_inspections=second_inspections,
         )
+
+        def note_finding(finding: Finding) -> None:
+            second_inspections.record_finding(finding)
+            finish_later(second_inspections, maintenance)
+
         services = cls(
             options=options,
             clock=clock,
@@ -215,7 +220,15 @@ class Services:
             cleaner=Cleaner(
                 metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
             ),
-            upkeep=replica_upkeep(metadata, metadata_root, options, clock, tasks, watch),
+            upkeep=replica_upkeep(
+                metadata,
+                metadata_root,
+                options,
+                clock,
+                tasks,
+                watch,
+                note_finding,
+            ),
             lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
             retention=retention_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
             compaction=compaction_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),

@@ -1,6 +1,7 @@
 """Wires retention, compaction and upkeep to their tasks, and to a hint at how far it is."""
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 from kafka_on_spark.errors import KafkaStorageError
@@ -13,6 +14,7 @@ from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
@@ -28,6 +30,7 @@ def replica_upkeep(
     clock: Clock,
     tasks: TaskCalls,
     watch: UpkeepWatch,
+    record_finding: Callable[[Finding], None],
 ) -> ReplicaUpkeep:
     """Return the upkeep of this process."""
     hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
@@ -44,6 +47,7 @@ def replica_upkeep(
         run_upkeep=tasks.maintain,
         roots=roots,
         watch=watch,
+        record_finding=record_finding,
     )
 
 

@@ -179,6 +179,8 @@ def segment_error(
             segment.size_bytes,
             lambda content: _flaw_of(content, segment),
         )
+    if flaw is not None:
+        flaw.context["segment"] = segment.file_name  # for who inspects it a second time
     return flaw or KafkaStorageError(
         f"{segment.file_name} could not be read, and an inspection found nothing wrong with it"
     )

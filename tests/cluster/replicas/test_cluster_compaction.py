@@ -274,3 +274,30 @@ def test_a_round_compacts_a_leader_that_can_not_be_read_before(unclean):
 
     rows = pa.Table.from_batches(read_rows(order, store, options)).to_pylist()
     assert [row["offset"] for row in rows] == [offset for offset, _, _ in LEFT]
+
+
+@pytest.mark.parametrize("broker_id", [1, 3])
+def test_a_damaged_file_that_only_compaction_reads_has_its_replica_made_anew(disks, broker_id):
+    cluster = disks.cluster
+    append(cluster, "a1 b1 a2", "c1 b2", "a3")
+    whole = contents(cluster)[2]
+    before = uuids_of(cluster)
+    damaged = min(disks.folder(broker_id, "prices").glob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+
+    report = cluster.maintain()
+    for _ in range(6):
+        cluster.replicate()
+        cluster.maintain()
+
+    assert [row.broker_id for row in report.rows if row.error] == [broker_id]
+    after = uuids_of(cluster)
+    assert {each for each in after if after[each] != before[each]} == {broker_id}
+    assert sorted(isr_of(cluster, "prices")) == [1, 2, 3]
+    check_equal(cluster, whole)
+    assert cluster.fsck(is_deep=True).findings == ()
+
+
+def uuids_of(cluster):
+    _, partition = next(iter(cluster.image.partitions()))
+    return {each: partition.uuid_of(each) for each in partition.replicas}

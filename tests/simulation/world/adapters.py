@@ -343,7 +343,7 @@ class SimulatedSegmentStore:
         content = root.files.get(folder(address), {}).get(segment.file_name)
         if content != segment.digest:
             self._world.seen["damage found by a reader"] += 1
-            raise CorruptLogError("a segment is missing or damaged")
+            raise CorruptLogError("a segment is missing or damaged", segment=segment.file_name)
         return content
 
 

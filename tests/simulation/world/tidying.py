@@ -91,4 +91,5 @@ def upkeep_of(driver: Any) -> ReplicaUpkeep:
         driver.clock,
         progress=progress,
         run_upkeep=lambda orders: driver.executors.run(upkeep_task, orders),
+        record_finding=driver.second_inspections.record_finding,
     )
