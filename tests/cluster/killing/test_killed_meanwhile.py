@@ -55,12 +55,12 @@ def test_upkeep_is_killed_while_others_append_and_read(
         appender = Worker(meanwhile.append, disks.base, count)
         reader = Worker(meanwhile.read, disks.base, check)
         killed = kill_upkeep(disks, appender, kills)
-        acknowledged = appender.told()
+        [acknowledged] = appender.told()
         reader.ours.send("stop")
         [(wrong, reads)] = reader.told()
 
         assert appender.process.exitcode == 0
-        assert acknowledged == [(sequence, 2 * sequence) for sequence in range(count)]
+        assert acknowledged == [2 * sequence for sequence in range(count)]
         assert (wrong, reads > 0) == ([], True)
         check_at_last(disks, name, check, 2 * count)
     record_property("killed", f"{name}: {killed} kills at any moment, {reads} reads meanwhile")
