@@ -281,6 +281,22 @@ def test_topics_are_named_or_refused():
         world.passes.run_all("nowhere")
 
 
+def test_what_is_due_and_what_could_not_be_looked_at_is_told_and_a_dry_run_commits_nothing():
+    world = World(*of_all(3))
+    world.dirty_to, world.errors = {0: 40}, {1: "a file is damaged"}
+
+    told = world.passes.run_all(is_dry_run=True)
+    assert world.metadata.commits == 0
+    done = world.passes.run_all()
+
+    assert told == done
+    decided, failed = done
+    assert (decided.kind, decided.partition, decided.count) == ("compaction", 0, 1)
+    assert decided.what.startswith("decision: compacted below 40")
+    assert (failed.partition, failed.count, failed.error) == (1, 0, "a file is damaged")
+    assert world.metadata.commits == 1
+
+
 def test_a_pass_over_some_topics_is_none_over_all():
     """The others are not put off by it."""
     world = World(*of_all(2))
