@@ -119,12 +119,20 @@ def plans() -> list[Plan]:
     return [make(seed) for seed in range(SEEDS_MAX) for make in makers]
 
 
+RARE = {
+    "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
+}
+"""Plans that show a rule which the others show late; they are tried first."""
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)
 def test_a_missing_rule_is_seen(mutant):
+    first = [RARE[mutant.rule]] if mutant.rule in RARE else []
     with mutant.alive():
-        violations = (simulate(plan).violation for plan in plans())
+        violations = (simulate(plan).violation for plan in [*first, *plans()])
         assert next(filter(None, violations), None) is not None
 
 
 def test_with_all_rules_the_same_plans_are_clean():
-    assert [simulate(plan).violation for plan in plans()[:30]] == [None] * 30
+    tried = [*RARE.values(), *plans()[:30]]
+    assert [simulate(plan).violation for plan in tried] == [None] * len(tried)

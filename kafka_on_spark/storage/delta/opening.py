@@ -4,14 +4,13 @@ A checkpoint that can't be read is passed over for an older one: the commits aft
 are kept. A gap in the commits, or a commit that can't be read, is damage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.delta.checkpoints import (
     delete_misleading_hint,
     read_checkpoint,
@@ -33,8 +32,6 @@ from kafka_on_spark.storage.roots.roots import is_local
 LISTINGS_MAX: Final = 3
 """How often a log is listed in which a commit is missing before it is called damaged: files come
 and go while a local folder is listed, and are cleaned before they are read."""
-
-READS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +103,8 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
         # Cleaned; or its writer had seen commits that the disk has lost.
         raise _GoneError(commit_path(log.uri, first))
     empty = []
-    versions = range(base + 1, newest + 1)
-    for version, step in zip(versions, _steps(log, versions), strict=True):
+    for version in range(base + 1, newest + 1):
+        step = read_step(log, version)
         if step is None:
             raise _GoneError(commit_path(log.uri, version))
         state.apply(step.commit)
@@ -119,20 +116,6 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
     return OpenedTable(state, base, stamp)
-
-
-def _steps(log: CommitFiles, versions: Sequence[int]) -> Iterator[ReadCommit | None]:
-    """Yield commits in order. A store takes long for each, so they are read side by side there."""
-    if is_local(log.uri) or len(versions) < 2:
-        yield from (read_step(log, version) for version in versions)
-        return
-    threads = DaemonThreads(READS_AT_ONCE, "open-table")
-    try:
-        reads = [threads.submit(read_step, log, version) for version in versions]
-        for read in reads:
-            yield read.result()
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
