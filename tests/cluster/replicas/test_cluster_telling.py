@@ -3,8 +3,10 @@
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.inspect.changes import changes
 from kafka_on_spark.inspect.tables import isr_history, upkeep_timeline
+from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -114,11 +116,16 @@ def test_deleted_records_are_told_with_their_cause(disks):
     assert [log.log_start_offset for log in logs.replicas] == [1, 1, 1]
 
 
-def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks):
+def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks, monkeypatch):
     cluster = compacted(disks)
-    [damaged, *_] = disks.folder(2, "prices").glob("0-*.parquet")
-    content = damaged.read_bytes()
-    damaged.write_bytes(b"x" * len(content))
+    read = FileCompactor.last_offsets
+
+    def failing(self, address, *arguments, **named):
+        if address.broker_id == 2:
+            raise KafkaStorageError("the disk takes too long")
+        return read(self, address, *arguments, **named)
+
+    monkeypatch.setattr(FileCompactor, "last_offsets", failing)
     cluster.maintain()
 
     report = cluster.replicate("prices")
@@ -130,7 +137,7 @@ def test_upkeep_that_fails_is_in_each_report_until_it_succeeds(disks):
     other_process = disks.open()
     assert other_process.replicate("prices").upkeep_failures == (failure,)
 
-    damaged.write_bytes(content)
+    monkeypatch.undo()
     cluster.maintain()
 
     assert cluster.replicate().upkeep_failures == ()
