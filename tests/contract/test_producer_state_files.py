@@ -1,12 +1,17 @@
 """The producer state of a replica is one file, which a commit names: for the fake and on Delta."""
 
+from pathlib import Path
+
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
+from tests import forging
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}
@@ -138,6 +143,32 @@ def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_dis
             continue
         wrong += [place] if found != after.producers else []
     assert not wrong
+
+
+def test_the_file_counts_still_after_a_read_that_failed_for_a_moment(delta_disks, monkeypatch):
+    """The table is opened anew then, at the version that this process knows."""
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.create(address, leader_epoch=0)
+    log = delta_disks.replicas.open(address)
+    append(log, "a", stamp(4))
+    known = advance(log, 1)
+    append(reopened(delta_disks, address), "b")
+    with monkeypatch.context() as failing:
+        failing.setattr(conditional_commit, "read_step", _fails)
+        with pytest.raises(KafkaStorageError):
+            log.load()
+    forging.commit_files(Path(replica_folder(address)))[-1].unlink()  # it was not durable
+
+    assert log.load() == known
+    after = append(log, "c")
+
+    assert after.producers == KEPT
+    assert log.producers_number == 1
+    assert reopened(delta_disks, address).load() == after
+
+
+def _fails(*_):
+    raise KafkaStorageError("the root does not answer")
 
 
 class _LosesAnswers:

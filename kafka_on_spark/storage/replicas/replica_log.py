@@ -161,11 +161,13 @@ class DeltaReplicaLog:
     def _load(self) -> ReplicaState:
         check_no_link(self._address)
         is_opened_anew = self._delta.follow() is None
-        version = self._delta.version
         if self._state is None or is_opened_anew:
+            # The table may be another one by now, at the very version that is known.
+            self._state, self._producers = None, (0, {})
             self._check_identity()
-            self._producers = (0, {})  # the file of this number may be another one now
+        version = self._delta.version
         if self._state is None or self._state.version != version:
+            self._state = None  # a read that fails leaves no state beside another state's producers
             self._state = self._read_state(version, self._read_file)
         return self._state
 
