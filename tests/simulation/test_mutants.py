@@ -121,6 +121,7 @@ def plans() -> list[Plan]:
 
 RARE = {
     "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
+    "a replica is taken back only with all of its files": damaged(10),
 }
 """Plans that show a rule which the others show late; they are tried first."""
 

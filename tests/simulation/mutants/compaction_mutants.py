@@ -64,11 +64,12 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=124,
+        seed=218,
     ),
     Mutant(
         "what is known of producers outlives the headers that compaction takes",
         ((replacing, "entries_without", _nothing),),
+        seed=42,
     ),
     Mutant(
         "a replica that has not finished K stays out of the ISR",
@@ -93,7 +94,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=66,
+        seed=98,
     ),
     Mutant(
         "a replica has finished once all its segments are as they must be",

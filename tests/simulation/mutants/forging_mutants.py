@@ -81,6 +81,7 @@ FORGING_MUTANTS = [
     Mutant(
         "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
+        seed=57,
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
