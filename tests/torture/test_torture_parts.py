@@ -266,7 +266,7 @@ def test_a_root_that_is_rolled_back_has_what_it_had_when_it_was_copied(disks, mo
 
 @pytest.mark.parametrize(
     "invariant, version, is_explained",
-    [("I1", 57, True), ("I1", 58, False), ("I2", 57, False), (None, 57, False)],
+    [("I1", 57, True), ("I9", 57, True), ("I1", 58, False), ("I2", 57, False), (None, 57, False)],
 )
 def test_fsck_may_find_that_a_table_ended_early_where_it_was_rolled_back(
     invariant, version, is_explained
