@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jobs.soaking.folder import COPIES, EVENTS, TABLE
-from jobs.soaking.notes import TABLE_KEYS, Run, number_of
+from jobs.soaking.notes import TABLE_KEYS, Run, Seen, is_tombstone, sent_by
 from kafka_on_spark import Cluster
 
 FINDINGS_MAX: Final = 20
@@ -34,12 +34,28 @@ def sent_to(topic: str, notes: Iterable[tuple[str, Mapping[str, Any]]]) -> Sent:
     for name, line in notes:
         if line.get("topic") != topic:
             continue
+        if line["kind"] == "seen":
+            continue
         if line["kind"] == "failed":
             numbers = range(line["first"], line["first"] + line["count"])
             sent.unknown.setdefault(name, set()).update(numbers)
         else:
             sent.runs.setdefault(name, []).extend(Run(*each) for each in line["runs"])
     return sent
+
+
+def seen_by_stream(
+    notes: Iterable[tuple[str, Mapping[str, Any]]],
+) -> tuple[list[Seen], dict[int, list[tuple[int, int]]]]:
+    """Return what the reading stream saw, and by partition what a log start had passed before."""
+    seen: list[Seen] = []
+    gaps: dict[int, list[tuple[int, int]]] = {}
+    for _, line in notes:
+        if line["kind"] == "seen":
+            seen += [Seen(name, Run(*run)) for name, *run in line["runs"]]
+        elif line["kind"] == "gap":
+            gaps.setdefault(line["partition"], []).append((line["first"], line["end"]))
+    return seen, gaps
 
 
 Records = Mapping[int, Sequence[tuple[int, str, int]]]
@@ -52,7 +68,7 @@ def findings_of(
     """Yield what is wrong with a topic, in sentences.
 
     What stands below a log start is gone, and so may be a record of a compacted topic whose key
-    came again; else each acknowledged record stands at its offset.
+    came again, and a tombstone; else each acknowledged record stands at its offset.
     """
     yield from _disorder(records)
     yield from _doubles(records)
@@ -69,11 +85,12 @@ def findings_of(
                 at = (run.partition, run.offset + place)
                 claimed.add(at)
                 found = there.get(at)
-                has_successor = run.first + place + TABLE_KEYS <= newest
-                may_be_gone = at[1] < log_starts.get(at[0], 0) or (is_compacted and has_successor)
-                if found != (name, run.first + place) and not (found is None and may_be_gone):
+                number = run.first + place
+                is_passed = number + TABLE_KEYS <= newest or is_tombstone(number)
+                may_be_gone = at[1] < log_starts.get(at[0], 0) or (is_compacted and is_passed)
+                if found != (name, number) and not (found is None and may_be_gone):
                     yield (
-                        f"{name}:{run.first + place} was acknowledged at offset {at[1]} of"
+                        f"{name}:{number} was acknowledged at offset {at[1]} of"
                         f" partition {at[0]}, where {_words(found)} stands"
                     )
     for at, (name, number) in there.items():
@@ -106,14 +123,105 @@ def _doubles(records: Records) -> Iterator[str]:
                 yield f"{name}:{number} stands at {before} and at {(partition, offset)}"
 
 
+def stream_findings(
+    sent: Sent, seen: Iterable[Seen], gaps: Mapping[int, Sequence[tuple[int, int]]]
+) -> Iterator[str]:
+    """Yield what is wrong with what a stream saw of a topic over the whole run, in sentences.
+
+    Retention deletes most of a run's records before it ends, so only the stream has seen them all.
+    It sees each acknowledged record at its offset, from the first that it saw to the last, but for
+    `gaps`, by partition: [first, end) of offsets that a log start had passed. What it sees was
+    acknowledged there, or its append failed.
+    """
+    runs = _by_partition(seen)
+    acked = _by_partition(Seen(name, run) for name, of in sent.runs.items() for run in of)
+    for partition in sorted({*runs, *acked}):
+        there = dict(_expanded(runs.get(partition, ())))
+        of_partition = acked.get(partition, ())
+        if not there:
+            yield f"the stream saw nothing of partition {partition}"
+            continue
+        for offset, name, number in _unseen(there, of_partition, gaps.get(partition, ())):
+            yield (
+                f"{name}:{number} was acknowledged at offset {offset} of partition {partition},"
+                f" where the stream saw {_words(there.get(offset))}"
+            )
+        for offset, name, number in _unacknowledged(there, of_partition, sent.unknown):
+            yield (
+                f"the stream saw {name}:{number} at {(partition, offset)}, which was never"
+                " acknowledged there"
+            )
+
+
+def _by_partition(runs: Iterable[Seen]) -> dict[int, list[Seen]]:
+    found: dict[int, list[Seen]] = {}
+    for each in runs:
+        found.setdefault(each.run.partition, []).append(each)
+    return found
+
+
+def _unseen(
+    there: Mapping[int, tuple[str, int]],
+    acked: Iterable[Seen],
+    gaps: Sequence[tuple[int, int]],
+) -> Iterator[tuple[int, str, int]]:
+    first, last = min(there), max(there)
+    for offset, sent in _expanded(acked):
+        found = there.get(offset)
+        is_due = first <= offset <= last and not any(low <= offset < end for low, end in gaps)
+        if found != sent and (found is not None or is_due):
+            yield offset, *sent
+
+
+def _unacknowledged(
+    there: Mapping[int, tuple[str, int]], acked: Iterable[Seen], unknown: Mapping[str, set[int]]
+) -> Iterator[tuple[int, str, int]]:
+    known = {offset for offset, _ in _expanded(acked)}
+    for offset, (name, number) in there.items():
+        if offset not in known and number not in unknown.get(name, ()):
+            yield offset, name, number
+
+
+def _expanded(runs: Iterable[Seen]) -> Iterator[tuple[int, tuple[str, int]]]:
+    for each in runs:
+        for place in range(each.run.count):
+            yield each.run.offset + place, (each.name, each.run.first + place)
+
+
+COPIED_AGAIN: Final = 1000
+"""A sink's batch has the records of all partitions one after the other: where retention has deleted
+the start of a copy, the first records of a client may be newer than some that were deleted."""
+
+
 def copy_findings(events: Records, copies: Records, *, is_whole: bool) -> Iterator[str]:
     """Yield what is wrong with what the sink made of `events`: each record is there once, and all
-    of them if nothing was deleted (`is_whole`)."""
+    of them, but for those that are older than the first that are left of the copy if records were
+    deleted (not `is_whole`)."""
     yield from _doubles(copies)
     wanted = {each[1:] for rows in events.values() for each in rows}
     copied = {each[1:] for rows in copies.values() for each in rows}
-    if is_whole and wanted != copied:
-        yield f"the copy lacks {len(wanted - copied)} records and has {len(copied - wanted)} others"
+    if is_whole:
+        if wanted != copied:
+            yield (
+                f"the copy lacks {len(wanted - copied)} records and has {len(copied - wanted)}"
+                " others"
+            )
+        return
+    newest = _newest_of_first(copies)
+    lacking = [each for each in wanted - copied if each[1] > newest.get(each[0], -1)]
+    if lacking:
+        yield f"the copy lacks {len(lacking)} records, {_words(min(lacking))} among them"
+
+
+def _newest_of_first(copies: Records) -> dict[str, int]:
+    """Return the newest of the first records that are left of each client."""
+    counts, newest = dict[str, int](), dict[str, int]()
+    for rows in copies.values():
+        for _, name, number in rows:
+            if counts.get(name, 0) < COPIED_AGAIN:
+                newest[name] = max(newest.get(name, -1), number)
+            counts[name] = counts.get(name, 0) + 1
+    return newest
 
 
 def bounded(findings: Iterable[str]) -> list[str]:
@@ -129,12 +237,12 @@ def read_records(cluster: Cluster, topic: str) -> Records:
     Raises:
         ValueError: A value is none of the clients'.
     """
-    table = cluster.read(topic).select(["partition", "offset", "value"])
+    table = cluster.read(topic).select(["partition", "offset", "value", "headers"])
     found: dict[int, list[tuple[int, str, int]]] = {}
     for batch in table.to_batches():
-        columns = (batch.column(each).to_pylist() for each in range(3))
-        for partition, offset, value in zip(*columns, strict=True):
-            name, number = number_of(value)
+        columns = (batch.column(each).to_pylist() for each in range(4))
+        for partition, offset, value, headers in zip(*columns, strict=True):
+            name, number = sent_by(value, headers)
             found.setdefault(partition, []).append((offset, name, number))
     return found
 
@@ -157,5 +265,8 @@ def check(
                 sent_to(topic, notes), read[topic], starts, is_compacted=topic == TABLE
             )
             found += [f"{topic}: {each}" for each in bounded(sentences)]
+    seen, gaps = seen_by_stream(notes)
+    streamed = stream_findings(sent_to(EVENTS, notes), seen, gaps)
+    found += [f"{EVENTS}: {each}" for each in bounded(streamed)]
     copied = copy_findings(read[EVENTS], read[COPIES], is_whole=is_whole)
     return found + [f"{COPIES}: {each}" for each in bounded(copied)]

@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.soaking.folder import BROKERS, EVENTS, PARTITIONS, TABLE, SoakFolder
-from jobs.soaking.notes import NoteWriter, key_of, runs_of, value_of
+from jobs.soaking.folder import BROKERS, EVENTS, PARTITIONS, TABLE, TOPICS, SoakFolder
+from jobs.soaking.notes import SENT, NoteWriter, is_tombstone, key_of, runs_of, value_of
 from kafka_on_spark import Cluster
+from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.errors import KafkaOnSparkError
 
 log = logging.getLogger("kafka_on_spark.soak")
@@ -130,10 +131,7 @@ def run_producer(client: Client, topic: str = EVENTS) -> None:
             start = time.perf_counter()
             sent: list[tuple[int, Future[Any]]] = []
             for number in numbers:
-                key = key_of(client.name, number) if topic == TABLE else client.name
-                where = None if topic == TABLE else number // SEND_RECORDS % PARTITIONS
-                value = value_of(client.name, number)
-                sent.append((number, producer.send(topic, key, value, partition=where)))
+                sent.append((number, _send(client, producer, topic, number)))
             try:
                 producer.flush()
                 answers = [(number, future.result()) for number, future in sent]
@@ -145,6 +143,17 @@ def run_producer(client: Client, topic: str = EVENTS) -> None:
             client.note_append("send", topic, took_s, places)
 
         client.loop(send, 0.5)
+
+
+def _send(client: Client, producer: Producer, topic: str, number: int) -> Future[Any]:
+    value = value_of(client.name, number)
+    if topic != TABLE:
+        where = number // SEND_RECORDS % PARTITIONS
+        return producer.send(topic, client.name, value, partition=where)
+    key = key_of(client.name, number)
+    if is_tombstone(number):
+        return producer.send(topic, key, None, headers=[(SENT, value.encode())])
+    return producer.send(topic, key, value)
 
 
 def run_visitor(client: Client) -> None:
@@ -195,16 +204,16 @@ def run_upkeep(client: Client) -> None:
 
 
 def run_mover(client: Client) -> None:
-    """Move one partition at a time to other brokers, and wait until it is there."""
+    """Move one partition at a time, of any topic, to other brokers, and wait until it is there."""
     with Cluster.open(client.folder.metadata_root) as cluster:
         client.loop(partial(_move, client, cluster), 20.0)
 
 
 def _move(client: Client, cluster: Cluster) -> None:
     target = client.rng.sample(BROKERS, 3)
-    partition = client.rng.randrange(PARTITIONS)
+    topic, partition = client.rng.choice([*TOPICS]), client.rng.randrange(PARTITIONS)
     start = time.monotonic()
-    cluster.reassign({(EVENTS, partition): target})
+    cluster.reassign({(topic, partition): target})
     while cluster.reassignments() and not client.is_stopped:
         if time.monotonic() - start > MOVE_WAIT_S_MAX:
             client.notes.write(

@@ -1,7 +1,7 @@
 """What a client writes down: a line of JSON for each call, flushed, and how it is read again."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +9,13 @@ from typing import Any, Final
 VALUE_BYTES: Final = 100
 TABLE_KEYS: Final = 1000
 """Keys of one client of the compacted topic: each record's comes again after so many others."""
+
+
+TOMBSTONE_EACH: Final = 7
+"""Of a key's records in the compacted topic about so many make one tombstone; prime to the keys."""
+
+SENT: Final = "sent"
+"""Header of a tombstone: the value that it would have had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,22 @@ def key_of(name: str, number: int) -> str:
     return f"{name}-{number % TABLE_KEYS}"
 
 
+def is_tombstone(number: int) -> bool:
+    """Return whether a client's record of that number deletes its key in the compacted topic."""
+    return number % TOMBSTONE_EACH == 3
+
+
+def sent_by(value: bytes | None, headers: Iterable[Mapping[str, Any]] | None) -> tuple[str, int]:
+    """Return the client and the number of a record, which a tombstone has in a header.
+
+    Raises:
+        ValueError: No client has sent this.
+    """
+    if value is None:
+        value = next((each["value"] for each in headers or () if each["key"] == SENT), b"")
+    return number_of(value)
+
+
 def number_of(value: bytes) -> tuple[str, int]:
     """Return the client and the number of a value.
 
@@ -87,3 +110,25 @@ def runs_of(places: Sequence[tuple[int, int, int]]) -> list[Run]:
         else:
             runs.append(Run(partition, offset, number, 1))
     return runs
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Records of one client that a stream saw side by side.
+
+    Attributes:
+        name: The client.
+        run: Where they stand, and their numbers.
+    """
+
+    name: str
+    run: Run
+
+
+def seen_in(records: Iterable[tuple[int, int, str, int]]) -> list[Seen]:
+    """Return (partition, offset, client, number) of records as runs, in the order of offsets."""
+    by_client: dict[str, list[tuple[int, int, int]]] = {}
+    for partition, offset, name, number in records:
+        by_client.setdefault(name, []).append((number, partition, offset))
+    seen = [Seen(name, run) for name, each in by_client.items() for run in runs_of(each)]
+    return sorted(seen, key=lambda each: (each.run.partition, each.run.offset))

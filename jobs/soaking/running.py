@@ -1,5 +1,6 @@
 """A run in order: clients are started, watched and stopped, and what is left is judged."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,9 @@ from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, tenths_of
 from jobs.soaking.watching import look, running
 from kafka_on_spark import Cluster
+from kafka_on_spark.errors import KafkaOnSparkError
+
+log = logging.getLogger("kafka_on_spark.soak")
 
 Say = Callable[[str], None]
 
@@ -137,9 +142,9 @@ def run(
         began_at = time.time() + warm_up_s
         samples = list(_watched(folder, clients, began_at, run_s, say))
         findings += [f"{name} ended before its time" for name in clients.ended()]
-        findings += _finish(folder, clients, say)
+        findings += _found_by(partial(_finish, folder, clients, say), "the clients' end")
     notes = list(read_notes(folder.notes))
-    findings += _judge(folder, notes, say)
+    findings += _found_by(partial(_judge, folder, notes, say), "the check of what is left")
     latencies = [
         Latency(line["at"] - began_at, line["kind"], line["took"])
         for _, line in notes
@@ -153,6 +158,15 @@ def run(
         errors=tuple(errors),
         times_are_judged=times_are_judged,
     )
+
+
+def _found_by(step: Callable[[], list[str]], name: str) -> list[str]:
+    """Return what a step finds. If it fails, that is a finding: what was measured is kept."""
+    try:
+        return step()
+    except (KafkaOnSparkError, ValueError, OSError) as error:
+        log.warning("%s has failed", name, exc_info=True)
+        return [f"{name} has failed: {error}"]
 
 
 @contextmanager

@@ -1,19 +1,26 @@
 """The queries of a soak: one reads what is committed and checks it, one copies it by a sink."""
 
 import time
+from dataclasses import astuple
+from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import expr
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.soaking.folder import COPIES, EVENTS
+from jobs.soaking.folder import COPIES, EVENTS, TABLE
+from jobs.soaking.notes import number_of, seen_in
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.spark.session import build_session
 
 if TYPE_CHECKING:
     from jobs.soaking.clients import Client
 
 TRIGGER: Final = "3 seconds"
+TABLE_PAUSES_S: Final = (15.0, 105.0)
+"""Between two looks at the table: soon, so that no tombstone between them is gone; then later: each
+look leaves the tables of its views for a day."""
 # A heap of one size from the first moment: its growth says nothing of ours.
 SETTINGS: Final = {
     "spark.master": "local[2]",
@@ -26,34 +33,114 @@ SETTINGS: Final = {
 
 
 class Watched:
-    """Where the reading query is in each partition, and what it found wrong."""
+    """Where the reading query is in each partition; what it saw, and what it found wrong."""
 
     def __init__(self, client: "Client") -> None:
         self._notes = client.notes
+        self._root = client.folder.metadata_root
         self._next: dict[int, int] = {}
 
     def take(self, batch: DataFrame, batch_id: int) -> None:
-        """Check that offsets go on without gap; note how old the newest record is."""
-        ranges = batch.selectExpr("partition", "offset", "timestamp").groupBy("partition")
-        rows = ranges.agg(
-            expr("min(offset)"),
-            expr("max(offset)"),
-            expr("count(*)"),
-            expr("unix_micros(max(timestamp))"),
+        """Note each record, and how old the newest is; check that offsets go on without gap."""
+        rows = batch.selectExpr(
+            "partition", "offset", "value", "unix_micros(timestamp) as us"
         ).collect()
-        for partition, first, last, count, newest_us in rows:
+        by_partition: dict[int, list[Row]] = {}
+        for row in rows:
+            by_partition.setdefault(row.partition, []).append(row)
+        for partition, records in by_partition.items():
+            records.sort(key=lambda row: row.offset)
+            first, last = records[0].offset, records[-1].offset
             expected = self._next.get(partition, first)
-            # Retention may have removed what was next; nothing comes twice, and nothing is skipped.
-            if first < expected or count != last - first + 1:
-                self._notes.write(
-                    kind="wrong",
-                    at=time.time(),
-                    error=f"the stream's batch {batch_id} has {count} records of partition"
-                    f" {partition} from {first} to {last}, and {expected} was next",
+            if first > expected:
+                self._note_gap(partition, expected, first)
+            if first < expected or len({row.offset for row in records}) != last - first + 1:
+                self._wrong(
+                    f"the stream's batch {batch_id} has {len(records)} records of partition"
+                    f" {partition} from {first} to {last}, and {expected} was next"
                 )
             self._next[partition] = last + 1
-            age_s = max(time.time() - newest_us / 1e6, 0.0)
+            seen = seen_in((partition, row.offset, *number_of(row.value)) for row in records)
+            runs = [[each.name, *astuple(each.run)] for each in seen]
+            self._notes.write(kind="seen", at=time.time(), runs=runs)
+            age_s = max(time.time() - max(row.us for row in records) / 1e6, 0.0)
             self._notes.write(kind="stream", at=time.time(), took=age_s)
+
+    def _note_gap(self, partition: int, expected: int, first: int) -> None:
+        """A query that retention has overtaken goes on at the log start, and nowhere above it."""
+        with Cluster.open(self._root) as cluster:
+            log_start = int(cluster.offsets(EVENTS)[partition].log_start_offset)
+        self._notes.write(
+            kind="gap", at=time.time(), partition=partition, first=expected, end=first
+        )
+        if log_start < first:
+            self._wrong(
+                f"the stream went on at {first} of partition {partition}, where {expected} was next"
+                f" and the log starts at {log_start}"
+            )
+
+    def _wrong(self, error: str) -> None:
+        self._notes.write(kind="wrong", at=time.time(), error=error)
+
+
+class WatchedTable:
+    """Looks at the compacted topic as a table, and at what has changed since it looked last."""
+
+    def __init__(self, spark: SparkSession, client: "Client") -> None:
+        self._spark = spark
+        self._client = client
+        self._then: int | None = None
+        self._table: dict[bytes, bytes] = {}
+
+    def look(self) -> None:
+        """Check that a key stands once, and that what has changed leads from the last table to this
+        one."""
+        try:
+            self._look()
+        except KafkaOnSparkError as error:
+            self._wrong(f"the table could not be read: {error}")
+
+    def _look(self) -> None:
+        root, spark, notes = self._client.folder.metadata_root, self._spark, self._client.notes
+        start = time.perf_counter()
+        with Cluster.open(root, spark) as cluster:
+            now = cluster.image.offset
+            try:
+                with Cluster.open(root, spark, as_of=now) as as_of:
+                    rows = as_of.table(TABLE).select("key", "value").collect()
+                changed = (
+                    None
+                    if self._then is None
+                    else cluster.changes(TABLE, self._then, now).collect()
+                )
+            except OffsetOutOfRangeError:  # compacted between the two: this is said, as it must be
+                notes.write(kind="passed", at=time.time(), took=time.perf_counter() - start)
+                self._then = None
+                return
+        notes.write(kind="table", at=time.time(), took=time.perf_counter() - start)
+        table = {bytes(row.key): bytes(row.value) for row in rows}
+        if len(table) != len(rows):
+            self._wrong(f"the table at {now} has {len(rows)} rows of {len(table)} keys")
+        if changed is not None:
+            expected = dict(self._table)
+            for row in changed:
+                expected.pop(bytes(row.key), None)
+                if not row.is_deleted:
+                    expected[bytes(row.key)] = bytes(row.value)
+            differing = sorted(
+                key for key in {*expected, *table} if expected.get(key) != table.get(key)
+            )
+            if differing:
+                key = differing[0]
+                self._wrong(
+                    f"what changed from {self._then} to {now} leads to another table:"
+                    f" {len(differing)} keys differ, {key!r} among them: {expected.get(key)!r}"
+                    f" instead of {table.get(key)!r}"
+                )
+        self._then, self._table = now, table
+
+    def _wrong(self, error: str) -> None:
+        self._client.notes.write(kind="wrong", at=time.time(), error=error)
 
 
 def run_streams(client: "Client") -> None:
@@ -63,7 +150,15 @@ def run_streams(client: "Client") -> None:
     queries = []
     try:
         queries = [_read(spark, client), _copy(spark, client)]
+        table, next_look, pauses = (
+            WatchedTable(spark, client),
+            time.monotonic(),
+            cycle(TABLE_PAUSES_S),
+        )
         while not client.is_stopped:
+            if time.monotonic() > next_look:
+                table.look()
+                next_look = time.monotonic() + next(pauses)
             for query in queries:
                 if not query.isActive:
                     client.notes.write(

@@ -3,15 +3,28 @@
 import pytest
 
 from jobs.soak import parse
-from jobs.soaking.checking import Sent, bounded, copy_findings, findings_of, sent_to
+from jobs.soaking.checking import (
+    COPIED_AGAIN,
+    Sent,
+    bounded,
+    copy_findings,
+    findings_of,
+    seen_by_stream,
+    sent_to,
+    stream_findings,
+)
 from jobs.soaking.folder import SoakError, SoakFolder
 from jobs.soaking.notes import (
     TABLE_KEYS,
     NoteWriter,
     Run,
+    Seen,
+    is_tombstone,
     number_of,
     read_notes,
     runs_of,
+    seen_in,
+    sent_by,
     value_of,
 )
 from jobs.soaking.report import SoakReport
@@ -178,12 +191,74 @@ def test_compacted_topic_may_lack_all_but_the_newest_of_a_key():
     assert "a:1 was acknowledged" in next(findings_of(sent, lacking, {}, is_compacted=True))
 
 
+def test_tombstone_may_be_gone_and_says_who_sent_it():
+    number = next(each for each in range(10) if is_tombstone(each))
+    sent = Sent({"a": [Run(0, 0, 0, 10)]})
+    rest = {0: [(each, "a", each) for each in range(10) if each != number]}
+
+    assert list(findings_of(sent, rest, {}, is_compacted=True)) == []
+    assert list(findings_of(sent, rest, {})) != []
+    headers = [{"key": "sent", "value": value_of("a", number).encode()}]
+    assert sent_by(None, headers) == sent_by(headers[0]["value"], None) == ("a", number)
+
+
+def test_runs_that_a_stream_saw_are_noted_by_client(tmp_path):
+    records = [(0, 5, "a", 1), (0, 6, "b", 7), (0, 7, "b", 8), (0, 8, "a", 2)]
+    seen = seen_in(records)
+    writer = NoteWriter(tmp_path, "spark")
+    writer.write(kind="seen", runs=[["b", 0, 6, 7, 2]])
+    writer.write(kind="gap", partition=0, first=2, end=5)
+    writer.close()
+
+    assert seen == [
+        Seen("a", Run(0, 5, 1, 1)),
+        Seen("b", Run(0, 6, 7, 2)),
+        Seen("a", Run(0, 8, 2, 1)),
+    ]
+    assert seen_by_stream(read_notes(tmp_path)) == ([seen[1]], {0: [(2, 5)]})
+
+
+STREAMED = Sent({"a": [Run(0, 0, 0, 6)]}, {"a": {9}})
+
+# fmt: off
+SEEN = [
+    pytest.param([Run(0, 0, 0, 6)],                   {},           None, id="all of it"),
+    pytest.param([Run(0, 1, 1, 4)],                   {},           None, id="from the first to the last that it saw"),
+    pytest.param([Run(0, 0, 0, 2), Run(0, 4, 4, 2)],  {0: [(2, 4)]}, None, id="but for what a log start had passed"),
+    pytest.param([Run(0, 0, 0, 2), Run(0, 4, 4, 2)],  {0: [(3, 4)]}, "a:2 was acknowledged at offset 2", id="a gap is a loss"),
+    pytest.param([Run(0, 0, 0, 5), Run(0, 5, 9, 1)],  {},           "where the stream saw a:9", id="another record"),
+    pytest.param([Run(0, 0, 0, 6), Run(0, 6, 9, 1)],  {},           None, id="a failed append may be seen"),
+    pytest.param([Run(0, 0, 0, 6), Run(0, 6, 3, 1)],  {},           "the stream saw a:3 at (0, 6)", id="a record twice"),
+    pytest.param([],                                  {},           "the stream saw nothing of partition 0", id="nothing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("runs, gaps, expected", SEEN)
+def test_what_a_stream_saw_is_held_against_what_was_acknowledged(runs, gaps, expected):
+    found = list(stream_findings(STREAMED, [Seen("a", each) for each in runs], gaps))
+
+    assert (found == []) == (expected is None)
+    assert expected is None or any(expected in each for each in found)
+
+
+def test_copy_whose_start_was_deleted_has_all_that_is_newer_than_its_first_records():
+    count = COPIED_AGAIN + 10
+    events = {0: [(each, "a", each) for each in range(count)]}
+    copy = [(each, "a", each) for each in range(5, count)]
+
+    assert list(copy_findings(events, {0: copy}, is_whole=False)) == []
+    [found] = copy_findings(events, {0: copy[:-1]}, is_whole=False)
+    assert found == f"the copy lacks 1 records, a:{count - 1} among them"
+
+
 def test_copy_has_each_record_once_and_all_of_them_where_nothing_was_deleted():
     half = {0: WHOLE[0]}
 
     assert list(copy_findings(WHOLE, {3: WHOLE[0] + [(7, "a", 2)]}, is_whole=True)) == []
     assert "lacks 1 records" in next(copy_findings(WHOLE, half, is_whole=True))
-    assert list(copy_findings(WHOLE, half, is_whole=False)) == []
+    older = {0: [*WHOLE[0], (7, "a", 3)]}
+    assert list(copy_findings(WHOLE, older, is_whole=False)) == []
     assert list(copy_findings(WHOLE, {**half, 1: WHOLE[0]}, is_whole=False))
 
 
