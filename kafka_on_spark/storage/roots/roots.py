@@ -124,8 +124,13 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     if is_local(url):
         return fsspec.filesystem("file")
     scheme = urlsplit(url).scheme
+    given = client_options(scheme, options.for_url(url))
     try:
-        return fsspec.filesystem(scheme, **client_options(scheme, options.for_url(url)))
+        if scheme in ("s3", "s3a"):
+            from kafka_on_spark.storage.access.s3_files import S3Files
+
+            return S3Files(**given)
+        return fsspec.filesystem(scheme, **given)
     except ImportError as error:
         raise InvalidRootError(
             f"the root {url} needs the package {PACKAGES[scheme]}, which is not installed: install"

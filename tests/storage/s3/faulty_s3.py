@@ -76,6 +76,7 @@ class FaultyS3:
         faults: Orders that are still open.
         struck: The faults that were met, in order.
         requests: Method and path of each request, in order.
+        asking: The requests among them that send their body only once they are told to.
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is honoured.
         is_atomic: Whether looking and writing are one step.
@@ -89,6 +90,7 @@ class FaultyS3:
     faults: list[Fault] = field(default_factory=list)
     struck: list[Kind] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    asking: list[str] = field(default_factory=list)
     before_put: Callable[[], Any] | None = None
     is_conditional: bool = True
     is_atomic: bool = True
@@ -127,6 +129,7 @@ class FaultyS3:
     def _take(self, environ: dict[str, Any]) -> Kind | None:
         with self._lock:
             self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+            self.asking += self.requests[-1:] if "HTTP_EXPECT" in environ else []
             if not self._knows(environ):
                 return Kind.DENIED
             if self.storm and len(self.requests) % self.storm_every == 0:

@@ -172,6 +172,13 @@ def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
     assert log.refresh() == 2
 
 
+def test_no_put_asks_before_it_sends_since_a_client_waits_for_that_without_limit(log, store):
+    """Else a store that hangs holds a commit for minutes, whatever time its options give."""
+    commit(log, 1)
+
+    assert store.asking == []
+
+
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch
 ):
