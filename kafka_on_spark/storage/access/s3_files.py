@@ -6,7 +6,7 @@ from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
 
-class S3Files(S3FileSystem):
+class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
     """An S3FileSystem whose puts keep to `read_timeout`.
 
     botocore has a put wait for "100 Continue" before it sends a body, and aiohttp waits for that
