@@ -212,7 +212,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: in what time rounds and passes come to every replica for its upkeep, and the part of a
     # core that this may take; 0: none, all is left to `maintain`.
     "log.cleaner.interval.ms": Setting("60000", _integer(1)),
-    "log.cleaner.share": Setting("0.1", _ratio),
+    "log.cleaner.share": Setting("0.25", _ratio),
     # Ours: how many of the newest batches of a partition are not merged. Whoever appended them may
     # still ask whether they stand, which costs the reading of a file once they are merged.
     "merge.min.lag.batches": Setting("10", _integer(0, _INT_MAX)),
