@@ -108,11 +108,15 @@ class Bench:
         peers: Callable[[int], float],
         runs: int | None = None,
     ) -> tuple[list[float], list[float]]:
-        """Measure ours and the peer alternately; run 0 of each warms up and is dropped."""
+        """Measure ours and the peer alternately, and who begins, too: the first one meets the
+        memory that was given back. Run 0 of each warms up and is dropped."""
         mine, theirs = [], []
         for run in range((runs or self.runs) + 1):
+            if run % 2:
+                theirs.append(peers(run))
             mine.append(ours(run))
-            theirs.append(peers(run))
+            if not run % 2:
+                theirs.append(peers(run))
             say(f"  run {run}: {mine[-1]:.3g} against {theirs[-1]:.3g}")
         return mine[1:], theirs[1:]
 
