@@ -5,6 +5,7 @@ from dataclasses import astuple
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -97,8 +98,8 @@ class WatchedTable:
         one."""
         try:
             self._look()
-        except KafkaOnSparkError as error:
-            self._wrong(f"the table could not be read: {error}")
+        except (KafkaOnSparkError, PySparkException) as error:
+            self._wrong(f"the table could not be read: {str(error)[:300]}")
 
     def _look(self) -> None:
         root, spark, notes = self._client.folder.metadata_root, self._spark, self._client.notes
@@ -113,7 +114,11 @@ class WatchedTable:
                     if self._then is None
                     else cluster.changes(TABLE, self._then, now).collect()
                 )
-            except OffsetOutOfRangeError:  # compacted between the two: this is said, as it must be
+            except (OffsetOutOfRangeError, PySparkException) as error:
+                # Compacted between the two, or its files deleted before Spark came to them, within
+                # file.delete.delay.ms of 10 s: this is said, as it must be.
+                if isinstance(error, PySparkException) and "FILE_NOT_EXIST" not in str(error):
+                    raise
                 notes.write(kind="passed", at=time.time(), took=time.perf_counter() - start)
                 self._then = None
                 return
