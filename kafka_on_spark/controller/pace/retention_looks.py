@@ -41,7 +41,8 @@ def last_look(
     monotonic_ms: int,
     interval_ms: int,
 ) -> LastLook:
-    """Return what to remember of a look at `wall_ms`; `found` is None if it failed.
+    """Return what to remember of a look at `wall_ms`; `found` is None if it led to nothing: it
+    failed, or what it deletes was not committed.
 
     `interval_ms`: log.retention.check.interval.ms, between two looks at a partition.
     """

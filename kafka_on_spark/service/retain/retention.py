@@ -118,11 +118,15 @@ class Retention:
         left = orders[len(results) :]
         if left and keys is None:
             self._begins_at = left[0].key
-        looks = [each.look for each in results if each.look is not None and each.look.deletes]
+        deleting = [
+            (order, result.look)
+            for order, result in zip(orders, results, strict=False)
+            if result.look is not None and result.look.deletes
+        ]
         if is_dry_run:
-            starts = {each.key: each.found.log_start_offset for each in looks}
+            starts = {look.key: look.found.log_start_offset for _, look in deleting}
         else:
-            starts = self._delete(image, looks, submit)
+            starts = self._delete(image, deleting, submit)
         rows = (_row(order, result, starts) for order, result in zip(orders, results, strict=False))
         return RetentionReport(
             looked_at=len(results),
@@ -194,7 +198,11 @@ class Retention:
         return orders
 
     def _look(self, image: MetadataImage, orders: Sequence[LookOrder]) -> list[LookResult]:
-        interval_ms = image.settings().integer("log.retention.check.interval.ms")
+        """Look at logs, and remember of each what it is looked at again for.
+
+        A look that deletes is as one that failed until its decision is committed: whatever comes
+        between, the log is looked at again.
+        """
         results = self._run_looks(orders)
         for order, result in zip(orders, results, strict=True):
             look = result.look
@@ -202,34 +210,39 @@ class Retention:
                 log.info("no retention of %s: %s", image.name_of(order.key), result.error)
             if order.is_dry_run:
                 continue
+            if look is not None and look.deletes:
+                self._remember(image, order, None)
+                continue
             outcome = {RETENTION: result.error}
             self._watch.record(order.key, None, outcome, may_pass=result.may_pass)
-            self._last[order.key] = last_look(
-                order.limits,
-                order.partition,
-                None if look is None else look.found,
-                wall_ms=order.now_ms if look is None else look.now_ms,
-                monotonic_ms=self._clock.monotonic_ms(),
-                interval_ms=interval_ms,
-            )
+            self._remember(image, order, look)
         return results
 
+    def _remember(self, image: MetadataImage, order: LookOrder, look: LeaderLook | None) -> None:
+        """Remember a look at a partition; None: it led to nothing."""
+        self._last[order.key] = last_look(
+            order.limits,
+            order.partition,
+            None if look is None else look.found,
+            wall_ms=order.now_ms if look is None else look.now_ms,
+            monotonic_ms=self._clock.monotonic_ms(),
+            interval_ms=image.settings().integer("log.retention.check.interval.ms"),
+        )
+
     def _delete(
-        self, seen: MetadataImage, looks: Sequence[LeaderLook], submit: SubmitRetention | None
+        self,
+        seen: MetadataImage,
+        deleting: Sequence[tuple[LookOrder, LeaderLook]],
+        submit: SubmitRetention | None,
     ) -> dict[PartitionKey, Offset]:
         """Commit the new log starts of all partitions, and have their replicas apply them."""
-        if not looks:
+        if not deleting:
             return {}
-
-        def decide(image: MetadataImage) -> ControllerResult[dict[PartitionKey, Offset]]:
-            return retain(image, looks)
-
-        if submit is None:
-            starts = self._metadata.submit(decide, timeout_ms=self._timeout_ms)
-        else:
-            starts = submit(decide)
-        for look in looks:
+        starts = self._decided([look for _, look in deleting], submit)
+        for order, look in deleting:
+            self._watch.record(look.key, None, {RETENTION: None})
             if look.key in starts:
+                self._remember(seen, order, look)
                 count = starts[look.key] - look.log_start_offset
                 self._watch.count(RETENTION, count, look.found.removed_bytes)
                 log.info("%s: %s", seen.name_of(look.key), cause_of(look, look.log_start_offset))
@@ -237,6 +250,23 @@ class Retention:
             if error is not None:
                 log.info("a log start will be applied later: %s", error)
         return starts
+
+    def _decided(
+        self, looks: Sequence[LeaderLook], submit: SubmitRetention | None
+    ) -> dict[PartitionKey, Offset]:
+        """Commit what looks delete; return the new log starts. What fails is told of each."""
+
+        def decide(image: MetadataImage) -> ControllerResult[dict[PartitionKey, Offset]]:
+            return retain(image, looks)
+
+        try:
+            if submit is None:
+                return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+            return submit(decide)
+        except KafkaOnSparkError as error:
+            for look in looks:
+                self._watch.record(look.key, None, {RETENTION: error.message}, may_pass=True)
+            raise
 
 
 def _row(

@@ -1,12 +1,15 @@
 """Passes of retention: which partitions are looked at, what is decided, and what is remembered."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.retention import Retained
+from kafka_on_spark.service.maintain.upkeep_watch import LEFT_INTERVALS, UpkeepWatch
 from kafka_on_spark.service.retain import retention
 from kafka_on_spark.service.retain.leader_looks import LookResult
 from kafka_on_spark.service.retain.retention import Retention
@@ -15,6 +18,7 @@ from tests.committing import replay
 from tests.fakes import FakeClock
 
 HOUR_MS = 3_600_000
+INTERVAL_MS = 300_000  # log.retention.check.interval.ms
 CONFIGS = {"retention.ms": "1000"}
 
 
@@ -44,6 +48,8 @@ class World:
         self.look_ms = 0
         self.looked_at = []
         self.told = []
+        self.leaves_nothing = False
+        self.watch = UpkeepWatch(self.clock)
         self.before_commit = lambda: None
         self.process()
 
@@ -55,6 +61,7 @@ class World:
             run_log_starts=self.tell,
             random_below=lambda below: 0,
             timeout_ms=1000,
+            watch=self.watch,
         )
 
     def look(self, orders):
@@ -73,7 +80,7 @@ class World:
                 removed_bytes=100,
                 kept_bytes=0,
                 kept_batches=1,
-                expires_at_ms=self.clock.now_ms() + HOUR_MS,
+                expires_at_ms=None if self.leaves_nothing else self.clock.now_ms() + HOUR_MS,
             )
             results.append(
                 LookResult(
@@ -180,9 +187,8 @@ def test_a_failed_look_is_reported_and_the_others_count():
     assert world.starts() == [0, 4]
 
 
-def test_what_changed_between_look_and_commit_is_left_alone():
-    world = World(with_records(), with_records())
-    world.keeps_from = {0: 3, 1: 3}
+def elect_before_commit(world):
+    """Have partition 0 led anew, between a look and its decision."""
 
     def elect():
         topic = world.metadata.image.topics[TOPIC_ID]
@@ -192,8 +198,67 @@ def test_what_changed_between_look_and_commit_is_left_alone():
 
     world.before_commit = elect
 
+
+def test_what_changed_between_look_and_commit_is_left_alone():
+    world = World(with_records(), with_records())
+    world.keeps_from = {0: 3, 1: 3}
+    elect_before_commit(world)
+
     assert world.run().log_starts == {(TOPIC, 1): 3}
     assert world.starts() == [0, 3]
+
+
+def fail_to_commit(world):
+    def refuse(decide, *, timeout_ms):
+        raise KafkaStorageError("the metadata root does not answer")
+
+    world.metadata.submit = refuse
+
+
+def commit_again(world):
+    world.before_commit = lambda: None
+    vars(world.metadata).pop("submit", None)
+
+
+# fmt: off
+UNDECIDED = [
+    pytest.param(elect_before_commit, id="its-partition-is-led-anew-by-then"),
+    pytest.param(fail_to_commit,      id="the-metadata-log-refuses-it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("prevent", UNDECIDED)
+def test_a_look_whose_deletion_was_not_committed_is_made_again_after_an_interval(prevent):
+    """All that is left of an idle partition is too old: nothing else would ever make it due."""
+    world = World(with_records(), with_records())
+    world.keeps_from, world.leaves_nothing = {0: 8}, True
+    prevent(world)
+    with suppress(KafkaOnSparkError):
+        world.run()
+    assert world.starts() == [0, 0]
+    commit_again(world)
+
+    assert world.run().looked_at == 0
+    world.clock.advance(INTERVAL_MS)
+    world.run()
+
+    assert (world.looked_at, world.starts()) == ([0], [8, 0])
+
+
+def test_a_deletion_that_is_refused_for_long_is_told_until_it_is_committed():
+    world = World(with_records())
+    world.keeps_from = {0: 3}
+    fail_to_commit(world)
+    for _ in range(1 + LEFT_INTERVALS):
+        assert not world.retention.run_share().is_done
+        world.clock.advance(INTERVAL_MS)
+
+    [trouble] = world.watch.current(world.metadata.image)
+    assert (trouble.kind, trouble.error) == ("retention", "the metadata root does not answer")
+    commit_again(world)
+    assert world.retention.run_share().deleted_records == 3
+    assert world.watch.current(world.metadata.image) == []
 
 
 def test_a_pass_is_bounded_and_the_next_one_goes_on(monkeypatch):
