@@ -51,8 +51,9 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
     replica = ports.replicas.open(order.address)
     state = replica.load()
     if not _may_compact(state, order):
-        # Who asks for nothing else comes back once the leadership has begun.
-        waits = order.works is not None and not state.is_fenced_at(order.partition.leader_epoch)
+        # Who asks for nothing else can't read the replica before: that order comes back, whether
+        # its leadership has not begun yet, its image is old or its log is not what it must be.
+        waits = order.works is not None and not state.compaction.has_finished(decided)
         return replace(NOTHING_DONE, is_left=waits)
     if order.is_dry_run:
         return WorkDone(count=1, what="decisions of compaction to apply")

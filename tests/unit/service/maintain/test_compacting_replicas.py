@@ -307,6 +307,33 @@ def test_a_target_of_a_newer_image_than_the_order_s_is_left_to_a_later_order():
     assert cluster.records() == list(range(BATCHES))
 
 
+# fmt: off
+REFUSED = [
+    pytest.param({"leader_epoch": LeaderEpoch(EPOCH + 1)},  id="its-leadership-has-not-begun"),
+    pytest.param({"high_watermark": Offset(7)},             id="its-image-is-old"),
+    pytest.param({"high_watermark_chain": "f" * 32},        id="its-log-is-another"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", REFUSED)
+def test_a_leader_that_is_refused_is_left_to_who_must_have_it_compacted(fields):
+    """A round that took it for finished would never come back to it under this leadership."""
+    cluster = Compacting(below=6)
+    state = cluster.table().load()
+    taken = CompactionProgress(compacted_below=Offset(11))
+    cluster.table().commit(state, replace(_empty(state), compaction=taken))
+    order = cluster.order(works=("compact",))
+    old = replace(order, partition=replace(order.partition, **fields))
+
+    assert cluster.compact(order=old).is_left
+    assert cluster.records() == list(range(BATCHES))
+
+    cluster.compact_at_last(works=("compact",))
+    assert cluster.progress().finished_below == 11
+    assert not cluster.compact(order=order).is_left
+
+
 def _empty(state):
     return LogChange(
         operation="compact",
