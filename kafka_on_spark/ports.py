@@ -49,7 +49,8 @@ class ReplicaLog(Protocol):
         commit that names it.
 
         Raises:
-            CommitConflictError: The table had moved on. `change` is not in it.
+            CommitConflictError: The table had moved on, or was another at the version of `state`:
+                its disk was restored. `change` is not in it.
             CommitOutcomeUnknownError: The store failed. `change` may be in the table.
         """
         ...

@@ -223,7 +223,7 @@ class MemoryReplicaLog:
         if fault is Fault.CONFLICT:
             now = table.state()
             table.add(_nothing(now))
-        if table.state().version != state.version:
+        if table.state() != state:
             raise CommitConflictError("version is taken", version=state.version + 1)
         if self._checks_segments:
             self._check_files(root, change)
@@ -235,7 +235,7 @@ class MemoryReplicaLog:
     def _write_producers(
         self, root: MemoryRoot, table: _Table, state: ReplicaState, change: LogChange
     ) -> int:
-        if change.producers is None or table.state().version != state.version:
+        if change.producers is None or table.state() != state:
             return table.number
         written, number = root.files.setdefault(folder(self._address), {}), table.number + 1
         while producers_file_name(number) in written:

@@ -1,6 +1,7 @@
 """The two sides of each contract: the fake, and the real adapter on a local root."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from kafka_on_spark.storage.replicas.segments import (
     put_segment,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
-from tests import builders, fakes
+from tests import builders, fakes, forging
 from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
 
 OPTIONS = StorageOptions()
@@ -38,6 +39,7 @@ class Disks:
     damage: Any  # (address, segment): other bytes of the same size
     content: Any  # (address, name) → bytes or None
     write: Any  # (address, name, content): a file of other bytes
+    lose_commit: Any  # (address): the newest commit of the replica's table is gone
     folders: Any = None
     roots: Any = None
     store: Any = None  # the server, on S3
@@ -70,6 +72,7 @@ def memory_disks():
         write=lambda address, name, content: (
             roots[address.root].files.setdefault(fakes.folder(address), {}).update({name: content})
         ),
+        lose_commit=lambda address: roots[address.root].roll_back(1),
         folders=fakes.MemoryReplicaFolders(roots),
         roots=roots,
     )
@@ -83,6 +86,10 @@ def prepared_roots(tmp_path_factory):
         root = str(tmp_path_factory.mktemp("roots") / str(number))
         roots[number] = (root, prepare_root(root, "a-cluster", BrokerId(number), OPTIONS))
     return roots
+
+
+def newest_commit(address):
+    return forging.commit_files(Path(replica_folder(address)))[-1]
 
 
 def real_disks(prepared, topic, options=OPTIONS, store=None):
@@ -124,6 +131,7 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
         write=lambda address, name, content: RootFiles(address.root, options).write(
             path(address, name), content
         ),
+        lose_commit=lambda address: newest_commit(address).unlink(),
         folders=FileReplicaFolders(options),
         store=store,
     )

@@ -219,6 +219,24 @@ def test_commit_decided_on_an_old_state_is_a_conflict_and_changes_nothing(disks,
     assert_reopens_as(disks, address, newest)
 
 
+def test_a_change_decided_on_what_the_disk_has_lost_is_a_conflict_at_the_same_version_too(
+    disks, replica, address
+):
+    """Another thread, which shares the handle, has read what a restored disk was given since."""
+    run(replica, lead(0))
+    lost = run(replica, write("a"))
+    disks.lose_commit(address)
+    newest = run(disks.reopened().open(address), write("b"))
+    assert replica.load() == newest
+    assert newest.version == lost.version
+
+    with pytest.raises(CommitConflictError):
+        replica.commit(lost, append(lost, staged("c")))
+
+    assert_reopens_as(disks, address, newest)
+    assert run(replica, write("c")).log_end_offset == 2
+
+
 def test_two_handles_of_one_table_never_both_win(disks, replica, address):
     """The zombie's append falls to the new leader's fence, though neither heard of the other."""
     run(replica, lead(0))

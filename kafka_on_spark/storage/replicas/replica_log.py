@@ -291,6 +291,10 @@ class DeltaReplicaLog:
 
     def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         with self._delta.lock:
+            if self._state is not state and self._state != state:
+                # Not by the version alone: another thread may have opened the table anew, and it
+                # may be another one by now, at the very version of `state`.
+                raise CommitConflictError("decided on another state", version=state.version + 1)
             after = state.apply(change)
             number = self._write_producers(state, change)
             self._delta.commit(
@@ -307,8 +311,6 @@ class DeltaReplicaLog:
         """Write the producer-state file of a change, if it has one; return the number that counts
         after it. The file is durable then."""
         number = self._producers[0]  # as of the newest state that was read
-        if self._state is None or self._state.version != state.version:
-            raise CommitConflictError("decided on an old version", version=state.version + 1)
         if change.producers is None:
             return number
         if not self._delta.is_still_at(state.version):  # the commit would not count: no file
