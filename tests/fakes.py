@@ -324,7 +324,9 @@ class MemorySegmentStore:
             self._roots[source.root].check_answers()
             found = self._roots[source.root].files.get(folder(source), {}).get(segment.file_name)
             if found != _content(segment):
-                raise CorruptLogError("a segment is missing or not what its name says")
+                raise CorruptLogError(
+                    "a segment is missing or not what its name says", segment=segment.file_name
+                )
             present[name] = found
             self.copied.append(name)
 
@@ -365,7 +367,9 @@ class MemorySegmentStore:
         root.check_answers()
         root.check_directory(address)
         if root.files.get(folder(address), {}).get(segment.file_name) != _content(segment):
-            raise CorruptLogError("a segment is missing or not what its name says")
+            raise CorruptLogError(
+                "a segment is missing or not what its name says", segment=segment.file_name
+            )
 
 
 class MemoryReplicaFolders:

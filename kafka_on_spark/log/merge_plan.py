@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import Final
 
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import OFFSETS_MAX, LogPart
 
 FAN_IN: Final = 32
@@ -50,6 +51,8 @@ class MergeRules:
         lag_batches: So many of the newest batches are left: whoever appended them may still ask
             whether they stand.
         size_bytes_min: What goes into a merge at least: it writes the whole producer state anew.
+        damaged: Files that can't be read. They are left as if they were full: a merge that can't be
+            done would else be the first that is due for ever, and hide all others.
     """
 
     stable_offset: Offset
@@ -57,6 +60,7 @@ class MergeRules:
     span_ms: int
     lag_batches: int
     size_bytes_min: int = 0
+    damaged: frozenset[Segment] = frozenset()
 
 
 def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogPart, ...]]:
@@ -130,9 +134,15 @@ def _open_from(batches: Sequence[LogPart], rules: MergeRules) -> int:
 
 
 def _may_merge_as(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
-    """Return the kind of what may be merged; None: it may not, or is full."""
+    """Return the kind of what may be merged; None: it may not, or is full, or damaged."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    return None if is_full or part.end_offset > rules.stable_offset else _kind_of(part, rules)
+    if is_full or part.end_offset > rules.stable_offset or _is_damaged(part, rules):
+        return None
+    return _kind_of(part, rules)
+
+
+def _is_damaged(part: LogPart, rules: MergeRules) -> bool:
+    return bool(rules.damaged) and not rules.damaged.isdisjoint(part.segments)
 
 
 def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int]:

@@ -12,6 +12,7 @@ from tests.simulation.test_simulation import failure_text
 
 SEEDS = 20
 SEEDS_MORE = 300
+SEEDS_TO_MEET_ALL = 100
 CHUNK = 10
 MUTANT_SEEDS_MAX = 60
 
@@ -67,9 +68,12 @@ def test_plans_that_show_what_a_rule_is_for_are_clean_with_it(plan):
 
 
 def test_every_event_that_a_plan_allows_happened():
+    """In these seeds, or in those that follow: some events are rare."""
     met: Counter[str] = Counter()
-    for first in range(0, SEEDS, CHUNK):
+    for first in range(0, SEEDS_TO_MEET_ALL, CHUNK):
         met.update(outcomes(first)[1])
+        if all(met[name] for name in SOMETIMES):
+            break
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

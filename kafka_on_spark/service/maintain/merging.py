@@ -8,11 +8,12 @@ once it is merged past an older high watermark, only its epochs tell a reader of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.errors import CommitConflictError, CorruptLogError
 from kafka_on_spark.log import replacing
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, due_since_ms, merges_due
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
@@ -23,6 +24,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepOrder,
     UpkeepPorts,
     WorkDone,
+    suspect_in,
 )
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 
@@ -31,23 +33,16 @@ ATTEMPTS_MAX: Final = 8
 
 
 def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
-    """Merge what is due in one replica, as far as the allowance goes."""
+    """Merge what is due in one replica, as far as the allowance goes.
+
+    A damaged file is told, and ends the merge of its own neighbours only.
+    """
     replica = ports.replicas.open(order.address)
     state = replica.load()
     if not may_merge(order, state):
         return NOTHING_DONE
-    due = merges_due(state.batches, rules_of(order, state))
     merger = _Merger(order, ports, replica, state)
-    while due and not order.is_dry_run:
-        count = merger.count
-        for run in due:
-            if allowance.is_spent:
-                return merger.done(is_left=True)
-            merger.merge(run)
-            allowance.charge(2 * _size_of(run))
-        if merger.count == count:
-            break
-        due = merges_due(merger.state.batches, rules_of(order, merger.state))
+    due = merger.due()
     if order.is_dry_run:
         return WorkDone(
             count=len(due),
@@ -55,6 +50,17 @@ def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) 
             size_bytes=sum(map(_size_of, due)),
             due_since_ms=due_since_ms(state.batches, due, rules_of(order, state)),
         )
+    while due:
+        before = merger.count, len(merger.damage)
+        for run in due:
+            if allowance.is_spent:
+                return merger.done(is_left=True)
+            # What is damaged costs nothing: it would be all that a small allowance is spent on.
+            if merger.merge(run):
+                allowance.charge(2 * _size_of(run))
+        if before == (merger.count, len(merger.damage)):
+            break
+        due = merger.due()
     return merger.done(is_left=False)
 
 
@@ -98,6 +104,7 @@ class _Merger:
         count: Merges committed.
         size_bytes: Bytes of the files that they took.
         written_bytes: Bytes of the files that they put in their place.
+        damage: What is wrong with files that could not be read.
     """
 
     order: UpkeepOrder
@@ -107,34 +114,52 @@ class _Merger:
     count: int = field(default=0)
     size_bytes: int = field(default=0)
     written_bytes: int = field(default=0)
+    damage: dict[Segment, CorruptLogError] = field(default_factory=dict)
 
     def done(self, *, is_left: bool) -> WorkDone:
-        return WorkDone(
+        done = WorkDone(
             count=self.count,
             what=WHAT,
             size_bytes=self.size_bytes,
             written_bytes=self.written_bytes,
             is_left=is_left,
         )
+        segment, error = next(iter(self.damage.items()), (None, None))
+        return done if error is None else done.failed(error, segment)
 
-    def merge(self, run: Sequence[LogPart]) -> None:
+    def due(self) -> list[tuple[LogPart, ...]]:
+        """Return the merges that are due next."""
+        rules = replace(rules_of(self.order, self.state), damaged=frozenset(self.damage))
+        return merges_due(self.state.batches, rules)
+
+    def merge(self, run: Sequence[LogPart]) -> bool:
         """Write one file of a run of neighbours and commit it in their place.
 
         It may hold the first of them only. What was written for nothing is an orphan, which the
-        cleaner takes.
+        cleaner takes. Return False if one of their files can't be read: no other run rests on it.
         """
         address, epoch = self.order.address, self.order.partition.leader_epoch
-        merged = self.ports.segments.rewrite(
-            address,
-            address,
-            run,
-            leader_epoch=epoch,
-            start_offset=run[0].base_offset,
-            end_offset=run[-1].end_offset,
-        )
+        try:
+            merged = self.ports.segments.rewrite(
+                address,
+                address,
+                run,
+                leader_epoch=epoch,
+                start_offset=run[0].base_offset,
+                end_offset=run[-1].end_offset,
+            )
+        except CorruptLogError as error:
+            self.state = self.replica.load()
+            suspect = suspect_in(self.state, error)
+            if suspect is not None:
+                self.damage[suspect] = error
+            elif "segment" not in error.context:
+                raise
+            return False  # or another process has merged it, and its inputs are cleaned
         taken = [part for part in run if part.end_offset <= merged.end_offset]
         if len(taken) > 1:
             self._commit(taken, merged)
+        return True
 
     def _commit(self, inputs: Sequence[LogPart], merged: MergedSegment) -> None:
         """Commit a merge; after a conflict again, if fence and inputs still stand."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_replica
 from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.merging import merge_replica
@@ -21,6 +21,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepResult,
     Work,
     WorkDone,
+    suspect_in,
 )
 from kafka_on_spark.service.replica.log_starts import advance_to
 
@@ -56,15 +57,25 @@ WORKS: Final[tuple[tuple[str, Work], ...]] = (
 )
 """Each kind of work under its name, in the order in which they run."""
 
+ON_THE_TABLE_ALONE: Final = ("clean", "log")
+"""Kinds of work that read no record, and decide on the newest table that they read themselves. They
+go on where others fail: a damaged file may stay damaged for ever, and a full disk gets room."""
+
 
 def run_upkeep(
     order: UpkeepOrder, ports: UpkeepPorts, works: Sequence[tuple[str, Work]] = WORKS
 ) -> UpkeepResult:
-    """Do the upkeep of one replica that is due, as far as the order allows."""
+    """Do the upkeep of one replica that is due, as far as the order allows.
+
+    After a kind that raises, only those go on that rest on the table alone. One that tells its
+    error in what it has done has found what the others need not rest on.
+    """
     allowance = Allowance(order, ports.clock)
     done: list[tuple[str, WorkDone]] = []
+    has_failed = False
     for name, work in works:
-        if order.works is not None and name not in order.works:
+        is_asked = order.works is None or name in order.works
+        if not is_asked or (has_failed and name not in ON_THE_TABLE_ALONE):
             continue
         if done and allowance.is_time_over:
             done.append((name, WorkDone(is_left=True)))
@@ -72,8 +83,12 @@ def run_upkeep(
         try:
             done.append((name, work(order, ports, allowance)))
         except KafkaOnSparkError as error:
-            done.append((name, NOTHING_DONE.failed(error, _suspect(order, ports, error))))
-            break  # what follows rests on the same table and the same root
+            state = _readable(order, ports)
+            suspect = None if state is None else suspect_in(state, error)
+            done.append((name, NOTHING_DONE.failed(error, suspect)))
+            if state is None or name in ON_THE_TABLE_ALONE:
+                break  # it is the table or the root, on which all rests
+            has_failed = True
     return UpkeepResult(
         key=order.key,
         broker_id=order.address.broker_id,
@@ -83,14 +98,9 @@ def run_upkeep(
     )
 
 
-def _suspect(order: UpkeepOrder, ports: UpkeepPorts, error: KafkaOnSparkError) -> Segment | None:
-    """Return the segment that an error is about; None if it is about no segment of the log."""
-    name = error.context.get("segment")
-    if name is None:
-        return None
+def _readable(order: UpkeepOrder, ports: UpkeepPorts) -> ReplicaState | None:
+    """Return the log of a replica; None: it can't be read, and is inspected itself."""
     try:
-        batches = ports.replicas.open(order.address).load().batches
+        return ports.replicas.open(order.address).load()
     except KafkaOnSparkError:
-        return None  # then the log itself is inspected
-    segments = (segment for batch in batches for segment in batch.segments)
-    return next((segment for segment in segments if segment.file_name == name), None)
+        return None

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkEr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, Compactor, ReplicaFolders, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
@@ -102,6 +103,15 @@ class WorkDone:
             is_evidence=is_evidence(error),
             suspect=suspect,
         )
+
+
+def suspect_in(state: ReplicaState, error: KafkaOnSparkError) -> Segment | None:
+    """Return the segment of a log that an error is about; None: it is about none."""
+    name = error.context.get("segment")
+    if name is None:
+        return None
+    segments = (segment for part in state.batches for segment in part.segments)
+    return next((segment for segment in segments if segment.file_name == name), None)
 
 
 NOTHING_DONE = WorkDone()

@@ -74,6 +74,32 @@ def offsets(due):
     return [(each[0].base_offset, each[-1].end_offset) for each in due]
 
 
+def with_damage(log, *places):
+    """Return a log and the rules by which files at some places can't be read."""
+    damaged = {
+        place: replace(segment(1, 2 * KIB), file_name=f"0-{place}-d.parquet") for place in places
+    }
+    named = [
+        replace(part, segments=(damaged[place],)) if place in damaged else part
+        for place, part in enumerate(log)
+    ]
+    return named, replace(RULES, damaged=frozenset(damaged.values()))
+
+
+def test_nothing_is_merged_with_a_damaged_file_or_over_it():
+    assert merges_due(*with_damage(run(*[{}] * 62), 31)) == []
+    assert offsets(merges_due(*with_damage(run(*[{}] * 110), 40))) == [(0, 32), (41, 73), (73, 105)]
+
+
+def test_a_damaged_file_hides_no_merge_of_a_higher_tier():
+    small = [batch(place) for place in range(32)]
+    large = [batch(32 + 64 * place, 64) for place in range(FAN_IN)]
+    log, rules = with_damage([*small, *large], 5)
+
+    assert offsets(merges_due(log, RULES)) == [(0, 32)]
+    assert offsets(merges_due(log, rules)) == [(6, 32 + 64 * FAN_IN)]
+
+
 def test_thirty_two_neighbours_become_one_and_not_fewer():
     assert merges_due(run(*[{}] * 31), RULES) == []
     assert offsets(merges_due(run(*[{}] * 32), RULES)) == [(0, 32)]

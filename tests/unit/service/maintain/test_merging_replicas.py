@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError
+from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import segment_name
 from kafka_on_spark.service.maintain.merging import merge_replica
+from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.service.replica.replica_operations import append
@@ -39,16 +41,29 @@ class Merging(Rounds):
         ]
         return replace(order, **fields)
 
-    def merge(self, broker_id=1, *, order=None, **fields):
-        order = order or self.order(broker_id, **fields)
-        ports = UpkeepPorts(
+    def ports(self):
+        return UpkeepPorts(
             compactor=None,
             replicas=self.replicas,
             segments=self.segments,
             folders=self.folders,
             clock=self.clock,
         )
-        return merge_replica(order, ports, Allowance(order, self.clock))
+
+    def merge(self, broker_id=1, *, order=None, **fields):
+        order = order or self.order(broker_id, **fields)
+        return merge_replica(order, self.ports(), Allowance(order, self.clock))
+
+    def write(self, broker_id, name, content):
+        """Have a file in a replica's folder."""
+        place = address(broker_id, key=self.keys[0])
+        self.roots[place.root].files[folder(place)][name] = content
+
+    def damage(self, broker_id, number):
+        """Damage the file of a batch; return its name."""
+        name = self.table(broker_id).load().batches[number].segments[0].file_name
+        self.write(broker_id, name, b"x")
+        return name
 
     def spans(self, broker_id):
         batches = self.table(broker_id).load().batches
@@ -193,15 +208,47 @@ def test_after_an_unknown_outcome_the_next_visit_goes_on_from_what_the_table_say
     assert len(cluster.spans(1)) == 11
 
 
-def test_a_damaged_input_ends_the_merge_and_changes_nothing():
-    cluster = Merging()
-    place = address(1, key=cluster.keys[0])
-    name = cluster.table(1).load().batches[5].segments[0].file_name
-    cluster.roots["memory://1"].files[folder(place)][name] = b"x"
+@pytest.mark.parametrize("bytes_max", [None, 1])
+def test_a_damaged_file_ends_the_merge_of_its_neighbours_and_no_other(bytes_max):
+    cluster = Merging(64 + NEWEST)
+    name = cluster.damage(1, 5)
 
-    with pytest.raises(CorruptLogError):
-        cluster.merge()
-    assert len(cluster.spans(1)) == 42
+    done = cluster.merge(bytes_max=bytes_max)
+
+    assert (done.count, done.is_evidence, done.suspect.file_name) == (1, True, name)
+    assert cluster.spans(1)[30:34] == [(30, 31), (31, 32), (32, 64), (64, 65)]
+
+
+def test_an_input_that_another_has_merged_and_cleaned_is_no_damage():
+    cluster = Merging()
+    rewrite = cluster.segments.rewrite
+
+    def twin(*arguments, **named):
+        cluster.segments.rewrite = rewrite
+        old = cluster.named(1)
+        assert cluster.merge().count == 1
+        for name in old - cluster.named(1):
+            cluster.write(1, name, b"gone")
+        return rewrite(*arguments, **named)
+
+    cluster.segments.rewrite = twin
+
+    done = cluster.merge()
+    assert (done.count, done.error) == (0, "")
+    assert len(cluster.spans(1)) == 11
+
+
+def test_the_folder_of_a_replica_with_a_damaged_file_is_cleaned():
+    cluster = Merging()
+    cluster.damage(1, 5)
+    left = segment_name(LeaderEpoch(EPOCH - 1), "left", "d")
+    cluster.write(1, left, b"by an append of an older leadership")
+
+    result = run_upkeep(cluster.order(1), cluster.ports())
+
+    assert [kind for kind, work in result.done if work.error] == ["merge"]
+    assert left not in cluster.files(1)
+    assert cluster.named(1) <= cluster.files(1)
 
 
 def test_a_dry_run_says_what_is_due_and_a_spent_allowance_leaves_it():

@@ -9,7 +9,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.records import ConfigRecord
-from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepPorts,
@@ -350,3 +350,37 @@ def test_a_replica_whose_root_does_not_answer_is_a_row():
 
     assert len(result.done) == 1
     assert result.done[0][1].error
+
+
+KINDS = ["log start", "merge", "compact", "clean", "log"]
+
+# fmt: off
+AFTER = [
+    pytest.param("log start", ["log start", "clean", "log"]),
+    pytest.param("merge",     ["log start", "merge", "clean", "log"]),
+    pytest.param("compact",   KINDS),
+    pytest.param("clean",     ["log start", "merge", "compact", "clean"]),
+    pytest.param("log",       KINDS),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("failing, done", AFTER)
+def test_after_a_failure_goes_on_what_rests_on_the_table_alone(failing, done):
+    """So a full disk gets room, and a file that stays damaged stops no cleaning."""
+    worked = begun()
+    worked.share()
+
+    def work_of(name):
+        def work(order, ports, allowance):
+            if name == failing:
+                raise KafkaStorageError("no space left")
+            return WorkDone(count=1)
+
+        return work
+
+    assert [name for name, _ in WORKS] == KINDS
+    result = run_upkeep(worked.done[0], worked.ports(), [(name, work_of(name)) for name in KINDS])
+
+    assert [name for name, _ in result.done] == done
+    assert [name for name, work in result.done if work.error] == [failing]
