@@ -12,6 +12,10 @@ of the current epoch that no commit names may be of an append under way, and is 
 an orphan, as is one whose tombstone was forgotten before a cleaner came. If there are too many the
 leader epoch is raised, which puts them under the second rule. Clocks only say how long readers and
 appends under way are given.
+
+A producer-state file above the counter may be one that a commit under way is about to name, or was
+left by a try that died. No fence tells them apart, so it stays until a commit that names a later
+one raises the counter above it. There are few: a process has its next try use that of a lost one.
 """
 
 from collections.abc import Collection, Iterable, Mapping

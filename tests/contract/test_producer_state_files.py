@@ -9,6 +9,7 @@ from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.replicas import producer_files
 from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from tests import forging
@@ -77,6 +78,28 @@ def test_a_number_that_is_taken_is_passed_over(disks, address, replica):
     assert after.producers == KEPT
     assert disks.content(address, name_of(1)) == b"half of it"
     assert reopened(disks, address).load() == after
+
+
+def test_any_number_of_files_that_no_commit_names_is_passed_over(disks, address, replica):
+    """A merge on a busy log left one with each try, and after 64 of them nothing that takes headers
+    could be committed any more."""
+    for number in range(1, 200):
+        disks.write(address, name_of(number), b"half of it")
+
+    after = advance(replica, 1)
+
+    assert reopened(disks, address).load() == after
+    assert disks.content(address, name_of(200)) is not None
+
+
+def test_a_file_with_the_highest_number_there_can_be_stops_nobody(disks, address, replica):
+    for number in (1, 10**20 - 1):
+        disks.write(address, name_of(number), b"somebody else's")
+
+    after = advance(replica, 1)
+
+    assert reopened(disks, address).load() == after
+    assert disks.content(address, name_of(2)) is not None
 
 
 def test_a_file_whose_commit_conflicts_counts_for_nothing(disks, address, replica):
@@ -186,6 +209,9 @@ class _LosesAnswers:
             raise KafkaStorageError("the store failed while writing")
         return True
 
+    def names(self, folder):
+        return [path.rsplit("/", 1)[-1] for path in self.content]
+
 
 def test_a_producers_file_whose_write_has_an_unknown_outcome_is_passed_over():
     files, uuid = _LosesAnswers(), ReplicaUuid("uuid1")
@@ -197,3 +223,85 @@ def test_a_producers_file_whose_write_has_an_unknown_outcome_is_passed_over():
     assert number == 6
     content = files.content[f"folder/{name_of(number)}"]
     assert decode_producers(content, uuid, number) == KEPT
+
+
+class _TakesAll:
+    """Files of a root on which others take every number first."""
+
+    def write_if_absent(self, path, content):
+        return False
+
+    def names(self, folder):
+        return []
+
+
+def test_who_loses_every_number_is_told_to_try_again_and_not_to_delete():
+    """What is above the counter may be what a writer is about to name."""
+    with pytest.raises(KafkaStorageError, match="try again") as failure:
+        write_producers(_TakesAll(), "folder", ReplicaUuid("uuid1"), KEPT, above=4)
+
+    assert "delete" not in failure.value.message
+
+
+@pytest.fixture
+def busy(delta_disks, monkeypatch):
+    """A log to which another process appends each time that a producers file was written for it.
+
+    With the numbers that were written.
+    """
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.create(address, leader_epoch=0)
+    log, other = delta_disks.replicas.open(address), reopened(delta_disks, address)
+    for name, sequence in (("a", 4), ("b", 5)):
+        append(log, name, stamp(sequence))
+    written = []
+
+    def write(*args, **options):
+        written.append(write_producers(*args, **options))
+        append(other, f"c{len(written)}")
+        return written[-1]
+
+    monkeypatch.setattr(producer_files, "write_producers", write)
+    return log, written
+
+
+def lose(log, to=1):
+    with pytest.raises(CommitConflictError):
+        advance(log, to)
+
+
+def test_the_file_of_a_try_that_lost_serves_the_next_one(delta_disks, busy):
+    """Where an append is faster than the file is written, no merge would get in else."""
+    log, written = busy
+    lose(log)
+
+    after = advance(log, 1)
+
+    assert (written, log.producers_number) == ([1], 1)
+    assert after.producers == KEPT
+    assert reopened(delta_disks, delta_disks.addresses[1]).load() == after
+
+
+def test_the_file_of_a_try_that_lost_does_not_serve_one_with_other_entries(delta_disks, busy):
+    log, written = busy
+    lose(log)
+    lose(log, to=2)
+
+    after = advance(log, 2)
+
+    assert (written, log.producers_number) == ([1, 2], 2)
+    assert after.producers == {"p": entry(5, base=1)}
+    assert reopened(delta_disks, delta_disks.addresses[1]).load() == after
+
+
+def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_disks, busy):
+    log, written = busy
+    lose(log)
+    address = delta_disks.addresses[1]
+    (Path(replica_folder(address)) / name_of(1)).unlink()
+    lose(log)
+
+    after = advance(log, 1)
+
+    assert written == [1, 1]
+    assert reopened(delta_disks, address).load() == after

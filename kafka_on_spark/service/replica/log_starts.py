@@ -4,6 +4,7 @@ The decision is in the metadata log. This command follows it and may fail withou
 or to a replica does the same.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaLog, ReplicaStore
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +73,21 @@ def advance_to(
         return replica.commit(state, change)
     except CommitConflictError:
         return state  # another process has done it, or the next fetch will
+
+
+def try_to_advance(
+    replica: ReplicaLog,
+    state: ReplicaState,
+    offset: Offset,
+    registered: RegisteredProducers | None = None,
+) -> ReplicaState:
+    """As `advance_to`, for whoever reads a log that needs no log start to be read.
+
+    That a replica can't drop records yet says nothing against what it has: it must not cost a sound
+    leader its leadership, nor a follower its place in the ISR. Upkeep tries it again, and tells.
+    """
+    try:
+        return advance_to(replica, state, offset, registered)
+    except KafkaOnSparkError as error:
+        log.warning("a log start is left to upkeep: %s", error)
+        return state

@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
-from kafka_on_spark.service.replica.log_starts import advance_to
+from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
 RootNow = Callable[[ReplicaAddress], int]
@@ -85,7 +85,7 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
         check_leader_epoch(state.leader_epoch, partition.leader_epoch)
         check_complete(state, partition)
         if not order.is_dry_run:
-            state = advance_to(replica, state, partition.log_start_offset)
+            state = try_to_advance(replica, state, partition.log_start_offset)
         now_ms = order.now_ms
 
         def found_at(time_ms: int) -> Retained:

@@ -2,13 +2,15 @@
 names (log/producers.py says what is in it).
 
 The file is durable before the commit that names it. A process that dies between both leaves a file
-above the counter, which no commit names: the next writer passes over its number. What is read must
+above the counter, which no commit names: the next writer passes over its number, however many there
+are, and its commit puts them below the counter, where cleaning takes them. What is read must
 have the digest that the file itself names, for this number and this replica; a file that is missing
 or is not that is evidence against the replica, never an empty state.
 """
 
 import json
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +26,7 @@ from kafka_on_spark.log.producers import (
     ProducerEntries,
     ProducerEntry,
     producers_file_name,
+    producers_file_number,
 )
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
@@ -50,6 +53,45 @@ _SCHEMA: Final = pa.schema(
 )
 _LABEL: Final = b"kos.producers"
 _TRIES_MAX: Final = 64
+"""Tries of one write. Numbers that were taken before are listed: only races take another try."""
+
+
+class ProducersWriter:
+    """Writes the producer-state files of one replica, and has the next try use that of a lost one.
+
+    Appends that win while a file is written change no entries. Without this, each try of a merge
+    would leave a file, and where writing one takes longer than an append no merge would get in.
+    """
+
+    def __init__(self, files: RootFiles, folder: str, replica_uuid: ReplicaUuid) -> None:
+        self._files = files
+        self._folder = folder
+        self._replica_uuid = replica_uuid
+        self._last: tuple[int, ProducerEntries] | None = None
+
+    def forget(self) -> None:
+        """Use no file again: the table may be another one by now."""
+        self._last = None
+
+    def write(self, entries: ProducerEntries, *, above: int) -> int:
+        """Have a durable file with `entries` under a number above `above`; return the number.
+
+        No cleaner takes a file above the counter, so that of a lost try is there, unless a person
+        has removed it.
+
+        Raises: as `write_producers`.
+        """
+        files, folder, last = self._files, self._folder, self._last
+        if (
+            last is not None
+            and last[0] > above
+            and last[1] == entries
+            and files.size(f"{folder}/{producers_file_name(last[0])}") is not None
+        ):
+            return last[0]
+        number = write_producers(files, folder, self._replica_uuid, entries, above=above)
+        self._last = (number, entries)
+        return number
 
 
 def write_producers(
@@ -60,21 +102,25 @@ def write_producers(
     *,
     above: int,
 ) -> int:
-    """Write `entries` under a number above `above`, the counter; return the number.
+    """Write `entries` under a free number above `above`, the counter; return the number.
+
+    It takes the first that is free, not the one after the highest: a file of somebody else's may
+    have the highest that there can be.
 
     Raises:
-        KafkaStorageError: The root does not answer, or has no room.
+        KafkaStorageError: The root does not answer, or has no room, or others keep taking numbers.
     """
     table = _table_of(entries)
-    number = above
+    number = above + 1
     for _ in range(_TRIES_MAX):
-        number += 1
         path = f"{folder}/{producers_file_name(number)}"
         if files.write_if_absent(path, _encoded(table, replica_uuid, number)):
             return number
+        taken = set(map(producers_file_number, files.names(folder)))
+        number = next(each for each in count(number + 1) if each not in taken)
     raise KafkaStorageError(
-        f"{_TRIES_MAX} producer-state files above number {above} are in {folder}, and no commit"
-        " names one: delete those that are numbered higher than the table's counter"
+        f"other writers took {_TRIES_MAX} numbers of producer-state files in {folder} before this"
+        " one: try again"
     )
 
 

@@ -39,10 +39,10 @@ from kafka_on_spark.storage.replicas.evidence import (
     table_flaw,
 )
 from kafka_on_spark.storage.replicas.producer_files import (
+    ProducersWriter,
     ReadFile,
     listed_file,
     read_producers,
-    write_producers,
 )
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import (
@@ -88,6 +88,7 @@ class DeltaReplicaLog:
         self._checked: _Checked | None = None
         self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
         self._files = RootFiles(address.root, options)
+        self._writer = ProducersWriter(self._files, self._delta.uri, address.replica_uuid)
         self._options = options
         self._checks_disk = checks_disk
 
@@ -164,6 +165,7 @@ class DeltaReplicaLog:
         if self._state is None or is_opened_anew:
             # The table may be another one by now, at the very version that is known.
             self._state, self._producers = None, (0, {})
+            self._writer.forget()
             self._check_identity()
         version = self._delta.version
         if self._state is None or self._state.version != version:
@@ -315,13 +317,7 @@ class DeltaReplicaLog:
             return number
         if not self._delta.is_still_at(state.version):  # the commit would not count: no file
             raise CommitConflictError("decided on an old version", version=state.version + 1)
-        return write_producers(
-            self._files,
-            self._delta.uri,
-            self._address.replica_uuid,
-            change.producers,
-            above=number,
-        )
+        return self._writer.write(change.producers, above=number)
 
     @property
     def producers_number(self) -> int:

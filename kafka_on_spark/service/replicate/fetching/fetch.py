@@ -36,7 +36,7 @@ from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
-from kafka_on_spark.service.replica.log_starts import advance_to
+from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.fetching.comparing import Compared, follow_by, read_to_compare
 from kafka_on_spark.service.replicate.fetching.complete_followers import (
@@ -191,7 +191,7 @@ class _Fetcher:
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, state)
-        return advance_to(self._leader_log, state, self._partition.log_start_offset)
+        return try_to_advance(self._leader_log, state, self._partition.log_start_offset)
 
     def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
         """Check the file that was found bad, if the log still names it: old ones are removed."""
@@ -311,7 +311,7 @@ class _Fetcher:
             self.copied_records += sum(batch.record_count for batch in taken)
             missing = missing[len(taken) :]
         replica, start = self._follower_side()[1], self._partition.log_start_offset
-        return answer_of(lambda: advance_to(replica, follower, start), FollowerRefused)
+        return try_to_advance(replica, follower, start)
 
     def _missing(
         self, follower: ReplicaState, leader: ReplicaState

@@ -9,7 +9,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.retention import RetentionLimits
 from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
 from tests.builders import KEY, NOW_MS, address, disk, partition, staged
-from tests.fakes import MemoryReplicaStore, MemoryRoots
+from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
 
 LIMITS = RetentionLimits(retention_ms=1000, retention_bytes=None)
 LATER_MS = NOW_MS + 5000
@@ -124,3 +124,12 @@ def test_it_applies_the_log_start_that_was_decided_before(replicas):
 
     assert replicas.open(address()).load().log_start_offset == 2
     assert found.found.log_start_offset == 2
+
+
+def test_a_log_start_that_cant_be_applied_yet_keeps_nobody_from_looking(replicas):
+    replicas._roots["memory://1"].faults.append(Fault.OFFLINE)
+
+    found = look(replicas, order(replicas, start=2)).look
+
+    assert replicas.open(address()).load().log_start_offset == 0
+    assert (found.log_start_offset, found.found.log_start_offset) == (2, 3)

@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of
 from tests.builders import KEY, address, disk, image_of, log, partition
-from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
+from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
 
 LEADER, FOLLOWER = address(1), address(2)
 
@@ -297,6 +297,21 @@ def test_at_the_leaders_start_the_follower_does_not_start_again():
     [table] = two.roots[FOLLOWER.root].tables.values()
     done = [each.operation for each in table.changes]
     assert done == ["test", "append_fetched", "advance_log_start"]
+
+
+@pytest.mark.parametrize("where", [LEADER, FOLLOWER])
+def test_a_replica_that_cant_drop_what_was_deleted_is_read_and_counted_all_the_same(where):
+    """A leader that could be read lost its ISR and its leadership, if that lasted."""
+    two = Two("5:abc", "5:abc")
+    two.roots[where.root].faults.append(Fault.OFFLINE)
+    committed = log("5:ab").chain_digest
+
+    report = two.fetch(partition("1 2", hw=2, hw_epoch=5, hw_chain=committed, start=2))
+
+    assert (report.leader.error_code, report.leader.log_end_offset) == (NO_ERROR, 3)
+    assert report.followers[0].counts_in(5)
+    starts = {each: two.replicas.open(each).load().log_start_offset for each in (LEADER, FOLLOWER)}
+    assert starts == {LEADER: 2, FOLLOWER: 2} | {where: 0}
 
 
 ORDER = FetchOrder(
