@@ -198,7 +198,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
     # Kafka counts a group's from when its last member left; a group here has no members.
     "offsets.retention.minutes": Setting("10080", _integer(1, _INT_MAX)),
-    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1, _INT_MAX)),
+    # Kafka's 7 days of transactional.id.expiration.ms: ids that users choose come back, too, and a
+    # query that runs once a day must find its own.
+    "producer.id.expiration.ms": Setting(str(7 * _DAY_MS), _integer(1, _INT_MAX)),
     # The call (Kafka's producer).
     "delivery.timeout.ms": Setting("120000", _integer(0, _INT_MAX)),
     # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so

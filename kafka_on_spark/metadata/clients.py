@@ -1,6 +1,7 @@
 """Replays the records of clients: producers' runs and groups' positions."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.partition import GroupOffset
@@ -10,18 +11,35 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
 )
 
+_OF_ONE_RUN: Final = re.compile("producer-[0-9a-f]{32}")
+
+
+def id_of_one_run(uuid: str) -> str:
+    """Return the producer id of a run that nobody else takes over: it ends with its process."""
+    return f"producer-{uuid}"
+
+
+def may_come_back(producer_id: str) -> bool:
+    """Return whether another run may use the id: a query, or somebody, has given it a meaning."""
+    return _OF_ONE_RUN.fullmatch(producer_id) is None
+
 
 def producer(draft: Any, record: ProducerRecord) -> None:
     """A run begins, or goes on."""
+    if record.producer_id in draft.map("expired_producers"):
+        del draft.map("expired_producers")[record.producer_id]
     draft.map("producers")[record.producer_id] = record.producer_epoch
     at_ms = draft.time_ms if record.renewed_at_ms is None else record.renewed_at_ms
     draft.map("producer_times")[record.producer_id] = at_ms
 
 
 def remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
-    """An id has expired. One that comes back begins above every epoch that has."""
+    """An id has expired. One that comes back begins above every epoch that has, and only if
+    somebody vouches for it: so it is remembered."""
     draft.map("producers").pop(record.producer_id, None)
     draft.map("producer_times").pop(record.producer_id, None)
+    if record.producer_id and may_come_back(record.producer_id):
+        draft.map("expired_producers")[record.producer_id] = record.producer_epoch
     draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
 
 

@@ -109,6 +109,7 @@ class MetadataImage:
         configs: The cluster's settings, as text.
         producers: Epoch of the newest run, by producer id.
         producer_times: When each producer id was renewed last, ms since 1970 UTC.
+        expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
         groups: Saved positions, by group and partition.
         requests: Admin requests without a result, in order.
@@ -125,6 +126,7 @@ class MetadataImage:
     configs: Mapping[str, str] = field(default_factory=dict)
     producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     producer_times: Mapping[str, int] = field(default_factory=dict, compare=False)
+    expired_producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     expired_epoch: int = -1
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()

@@ -224,8 +224,8 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveProducerRecord:
-    """A producer id has expired: no run renewed it. In a snapshot, without an id: the highest epoch
-    of those that have."""
+    """A producer id has expired: no run renewed it. In a snapshot those that may come back, and
+    without an id the highest epoch of all that have."""
 
     producer_id: str
     producer_epoch: ProducerEpoch

@@ -79,6 +79,10 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         )
         for producer_id, producer_epoch in image.producers.items()
     )
+    records.extend(
+        RemoveProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
+        for producer_id, producer_epoch in image.expired_producers.items()
+    )
     if image.expired_epoch >= 0:
         epoch = ProducerEpoch(image.expired_epoch)
         records.append(RemoveProducerRecord(producer_id="", producer_epoch=epoch))

@@ -17,10 +17,10 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
     ProducerFencedError,
-    UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun, StagedSegment
 from kafka_on_spark.service.append.produce.delivery import (
@@ -70,7 +70,7 @@ class ProducerAppends:
 
     def begin_run(self) -> None:
         """Append under a new producer id from now on."""
-        self.producer_id = f"producer-{new_uuid()}"
+        self.producer_id = id_of_one_run(new_uuid())
         self._sequence = 0
 
     def learn(self, topic: str) -> TopicLimits:
@@ -146,13 +146,12 @@ class ProducerAppends:
     def _begin(self, delivery: Delivery) -> ProducerRun | None:
         """Return the run to append under. If the id has expired, another run may go on with an
         append that none has tried yet."""
-        begin, sequence = self._services.producers.begin, delivery.sequence
-        try:
-            return begin(self.producer_id, None, sequence)
-        except UnknownProducerIdError:
-            if any(part.may_be_appended for part in delivery.parts):
-                raise
-            return begin(self.producer_id, None, sequence)
+        return self._services.producers.begin(
+            self.producer_id,
+            None,
+            delivery.sequence,
+            is_untried=not any(part.may_be_appended for part in delivery.parts),
+        )
 
     def _ready(
         self,

@@ -31,6 +31,7 @@ _SINK_NAMES: Final = (
     "topic",
     "acks",
     "producer_id",
+    "producer_epoch",
     "sequence",
     "transactional_id",
     "expected_offsets",
@@ -62,6 +63,8 @@ class SinkOptions:
         topic: The topic of all rows; None: each row names its own.
         acks: "all", "1" or "0".
         producer_id: The producer of an idempotent batch write, or None.
+        producer_epoch: The run of a batch write. Of a stream: a number above the epochs of all ids
+            that have expired, with which the query goes on if its own has. None: the next epoch.
         sequence: The write's number, or None.
         transactional_id: The id whose older writers this one fences, or None.
         expected_offsets: Log ends by topic and partition, for a conditional batch write.
@@ -74,6 +77,7 @@ class SinkOptions:
     topic: str | None
     acks: str
     producer_id: str | None = None
+    producer_epoch: int | None = None
     sequence: int | None = None
     transactional_id: str | None = None
     expected_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -101,6 +105,7 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         topic=given["topic"].strip() if "topic" in given else None,
         acks=check_acks(given.get("acks", client.get(ACKS, "all"))),
         producer_id=given.get("producer_id"),
+        producer_epoch=_whole_number(given, "producer_epoch"),
         sequence=_whole_number(given, "sequence"),
         transactional_id=given.get("transactional_id", client.get(TRANSACTIONAL_ID)),
         expected_offsets=_expected_offsets(given.get("expected_offsets")),

@@ -217,13 +217,13 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         options = _check(given, schema, overwrite=overwrite, is_stream=False)
         metadata = _metadata(options, is_stream=False)
         producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
-        check_producer(producer_id, None, options.sequence)
+        check_producer(producer_id, options.producer_epoch, options.sequence)
         self._options = options
         self._plan = _plan(metadata, options, has_producer=producer_id is not None)
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         runs = ProducerRuns(metadata, SystemClock(), timeout_ms=timeout_ms)
         self._writer = runs.take_over(options.transactional_id)
-        self._producer = runs.begin(producer_id, None, options.sequence)
+        self._producer = runs.begin(producer_id, options.producer_epoch, options.sequence)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
@@ -308,7 +308,9 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         known = services.metadata.image
         services.metadata.catch_up_waiting()
         writer = services.producers.take_over(self._options.transactional_id)
-        producer = services.producers.begin(_producer_of(query_id), None, batchId)
+        producer = services.producers.begin(
+            _producer_of(query_id), None, batchId, expired_below=self._options.producer_epoch
+        )
         planned = Offset(staged[0].image_offset)
         _append(services, self._options, staged, producer, writer, planned, known)
 

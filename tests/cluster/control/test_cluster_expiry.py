@@ -19,7 +19,9 @@ def topic(cluster):
     cluster.delete_topic(name)
 
 
-def test_an_append_of_a_run_whose_id_has_expired_is_refused_and_another_run_goes_on(cluster, topic):
+def test_a_retry_under_an_id_that_has_expired_is_refused_until_its_caller_vouches_for_it(
+    cluster, topic
+):
     cluster.append(topic, records(b"a"), producer_id="p", sequence=0)
     taken = cluster.image.producers["p"]
     cluster.run_controller()
@@ -33,10 +35,13 @@ def test_an_append_of_a_run_whose_id_has_expired_is_refused_and_another_run_goes
     assert cluster.image.expired_epoch >= taken
     assert "expired" in str(changes(before, cluster.image))
     cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
-    with pytest.raises(UnknownProducerIdError):
-        cluster.append(topic, records(b"a"), producer_id="p", sequence=0)
-    assert cluster.append(topic, records(b"a"), producer_id="p", sequence=0).is_duplicate
-    cluster.append(topic, records(b"b"), producer_id="p", sequence=1)
+    above = cluster.image.expired_epoch + 1
+    for _ in range(2):
+        with pytest.raises(UnknownProducerIdError, match=f"give producer_epoch {above} "):
+            cluster.append(topic, records(b"a"), producer_id="p", sequence=0)
+    again = cluster.append(topic, records(b"a"), producer_id="p", producer_epoch=above, sequence=0)
+    assert again.is_duplicate  # its header is there still
+    cluster.append(topic, records(b"b"), producer_id="p", producer_epoch=above, sequence=1)
     assert cluster.image.producers["p"] > taken
     assert values_of(cluster, topic) == [b"a", b"b"]
 

@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ProducerFencedError,
     UnexpectedOffsetError,
+    UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark.format import sink
@@ -205,6 +206,43 @@ def test_an_older_run_of_the_same_query_is_fenced(disks, monkeypatch):
         older.add(2, both(12))
 
     assert len(values_of(disks.cluster, "two")) == 8
+
+
+def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is_told_to_go_on(
+    disks, monkeypatch
+):
+    """Its first try may have been merged, and the log has forgotten it."""
+    Query(disks, monkeypatch, run="a").add(0, both())
+    expire(disks)
+    above = disks.cluster.image.expired_epoch + 1
+
+    with pytest.raises(UnknownProducerIdError, match=f"'spark-q' has expired.* {above} and"):
+        Query(disks, monkeypatch, run="b").add(0, both())
+
+    told = Query(disks, monkeypatch, run="c", producer_epoch=str(above))
+    told.add(0, both())  # its header is there still
+    told.add(1, both(6))
+    assert values_of(disks.cluster, "two") == [
+        value for first in (0, 6) for value in expected(both(first), "two")
+    ]
+
+
+def test_a_query_goes_on_with_its_next_batch_after_its_id_has_expired(disks, monkeypatch):
+    query = Query(disks, monkeypatch)
+    query.add(0, both())
+    expire(disks)
+
+    query.add(1, both(6))
+
+    assert len(values_of(disks.cluster, "two")) == 8
+
+
+def expire(disks):
+    """Let all producer ids expire."""
+    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
+    disks.cluster.run_controller()
+    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
+    assert disks.cluster.image.producers == {}
 
 
 @pytest.mark.parametrize("name", ["transactional_id", "kafka__transactional__id"])

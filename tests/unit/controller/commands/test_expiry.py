@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire, needs_renewal, registered_producers
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
@@ -31,6 +32,10 @@ def run(producer_id, epoch=0, **fields):
     return ProducerRecord(producer_id=producer_id, producer_epoch=epoch, **fields)
 
 
+def removed(producer_id, epoch):
+    return RemoveProducerRecord(producer_id=producer_id, producer_epoch=epoch)
+
+
 def saved(offset, group="g"):
     return OffsetCommitRecord(
         group=group, topic_id=TOPIC_ID, partition=0, offset=offset, leader_epoch=None
@@ -40,9 +45,9 @@ def saved(offset, group="g"):
 # fmt: off
 TIMES = [  # since the last renewal   expires   is to be renewed
     pytest.param(0,             False, False, id="just now"),
-    pytest.param(DAY_MS // 2,   False, True,  id="half of the time"),
-    pytest.param(DAY_MS,        False, True,  id="all of it"),
-    pytest.param(DAY_MS + 1,    True,  True,  id="longer"),
+    pytest.param(WEEK_MS // 2,  False, True,  id="half of the time"),
+    pytest.param(WEEK_MS,       False, True,  id="all of it"),
+    pytest.param(WEEK_MS + 1,   True,  True,  id="longer"),
     pytest.param(-DAY_MS,       False, False, id="by a clock that is ahead"),
 ]
 # fmt: on
@@ -92,6 +97,16 @@ def test_a_groups_offset_expires_with_its_cause(age_ms, is_expired):
         assert replayed(image, record).groups == {}
 
 
+def test_an_id_that_comes_back_is_not_expired_any_more():
+    image = replayed(MetadataImage(), run("p", 3), removed("p", 3))
+    assert image.expired_producers == {"p": 3}
+
+    image = replayed(image, run("p", 4))
+
+    assert (image.producers, image.expired_producers) == ({"p": 4}, {})
+    assert image.expired_epoch == 3
+
+
 def test_settings_say_how_long():
     image = replace(
         image_of(partition("1 2 3", hw=9)),
@@ -106,14 +121,16 @@ def test_settings_say_how_long():
 def test_a_snapshot_keeps_the_times_and_the_epochs_of_those_that_have_expired():
     image = image_of(partition("1 2 3", hw=9))
     image = replayed(image, run("p", 3), run("q", 7), saved(5), at_ms=5)
-    image = replayed(image, RemoveProducerRecord(producer_id="q", producer_epoch=7), at_ms=9)
+    one_run = id_of_one_run("0" * 32)
+    image = replayed(image, run(one_run, 9), removed("q", 7), removed(one_run, 9), at_ms=9)
 
     rebuilt = replayed(MetadataImage(), *snapshot_records(image), at_ms=NOW_MS)
 
     assert rebuilt.producer_times == image.producer_times == {"p": 5}
-    assert rebuilt.expired_epoch == image.expired_epoch == 7
+    assert rebuilt.expired_epoch == image.expired_epoch == 9
+    assert rebuilt.expired_producers == image.expired_producers == {"q": 7}
     [position] = rebuilt.groups.values()
     assert position.saved_at_ms == 5
-    assert registered_producers(rebuilt).ids == {"p"}
+    assert set(registered_producers(rebuilt).ids) == {"p"}
     assert registered_producers(MetadataImage()) is None
     assert PartitionKey(TOPIC_ID, 0) == next(iter(rebuilt.groups))[1]

@@ -29,6 +29,7 @@ VALUES = [
     pytest.param({"kafka.transactional.id": "x"},                             "transactional_id", "x",                 id="Kafka's transactional id"),
     pytest.param({"transactional_id": "y", "kafka.transactional.id": "x"},    "transactional_id", "y",                 id="our transactional id wins"),
     pytest.param({"producer_id": "p", "sequence": "7"},                       "sequence",         7,                   id="a sequence"),
+    pytest.param({"producer_id": "p", "producer_epoch": "6"},                 "producer_epoch",   6,                   id="a run"),
     pytest.param({"expected_offsets": '{"t":{"0":5,"1":0}}'},                 "expected_offsets", {"t": {0: 5, 1: 0}}, id="log ends"),
     pytest.param({"storage.aws_region": "x"},                                 "storage",          {"aws_region": "x"}, id="storage"),
 ]

@@ -4,6 +4,7 @@ import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
+from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
 from tests.unit.service.controlled import World
 
@@ -94,10 +95,11 @@ def test_without_a_producer_there_is_no_run(world):
     assert runs(world).begin(None, None, None) is None
 
 
-DAY_MS = 24 * 3600 * 1000
+WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 def expire_all(world):
+    world.clock.advance(WEEK_MS + 1)
     metadata = world.metadata()
     metadata.submit(lambda image: expire(image, world.clock.now_ms()), timeout_ms=1000)
 
@@ -109,37 +111,121 @@ def test_a_run_renews_its_id_when_half_of_its_time_is_over(world):
 
     mine.begin("p", None, 2)
     assert world.image.offset == offset
-    world.clock.advance(DAY_MS // 2)
+    world.clock.advance(WEEK_MS // 2)
     assert mine.begin("p", None, 3).producer_epoch == 0
 
     assert world.image.offset == offset + 1
     assert world.image.producers == {"p": 0}
-    world.clock.advance(DAY_MS - 1)
-    expire_all(world)
-    assert world.image.producers == {"p": 0}
+    assert not expire(world.image, world.clock.now_ms() + WEEK_MS).records
 
 
-def test_a_run_whose_id_has_expired_is_refused_once_and_the_next_begins_above_all_that_have(world):
-    """A retry of what it appended before would be appended a second time."""
+def expired(world, producer_id="p", sequence=7):
+    """Return the runs of a process that has appended under an id which has expired since."""
     mine = runs(world)
     runs(world).begin("q", 5, 1)
-    mine.begin("p", None, 1)
-    world.clock.advance(DAY_MS + 1)
+    mine.begin(producer_id, None, sequence)
+    expire_all(world)
+    mine._metadata.catch_up()
+    return mine
+
+
+OF_ONE_RUN = id_of_one_run("0123456789abcdef" * 2)
+
+
+@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
+@pytest.mark.parametrize("sequence", [0, 6, 7])
+def test_a_run_whose_id_has_expired_is_refused_with_what_it_may_have_appended(
+    world, sequence, producer_id
+):
+    """It would be appended a second time. The refusal stands: it is not the caller's last word."""
+    mine = expired(world, producer_id)
+
+    for _ in range(2):
+        with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
+            mine.begin(producer_id, None, sequence)
+    assert world.image.producers == {}
+
+
+@pytest.mark.parametrize("producer_id", ["p", OF_ONE_RUN])
+def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_have(
+    world, producer_id
+):
+    mine = expired(world, producer_id)
+
+    assert mine.begin(producer_id, None, 8).producer_epoch == 6
+    assert mine.begin(producer_id, None, 9).producer_epoch == 6
+    assert mine.begin(producer_id, None, 8).producer_epoch == 6
+    with pytest.raises(UnknownProducerIdError):
+        mine.begin(producer_id, None, 7)  # perhaps to another topic
+
+
+def test_a_run_goes_on_with_an_append_of_which_the_caller_knows_that_no_try_was_made(world):
+    assert expired(world).begin("p", None, 7, is_untried=True).producer_epoch == 6
+
+
+@pytest.mark.parametrize("sequence", [0, 7, 8])
+def test_another_process_that_comes_back_with_an_expired_id_is_refused(world, sequence):
+    """What logs knew of the id, they forget: its last append would stand twice, and nobody knows
+    which one was the last."""
+    expired(world)
+
+    with pytest.raises(UnknownProducerIdError, match="then give producer_epoch 6"):
+        runs(world).begin("p", None, sequence)
+    assert world.image.producers == {}
+
+
+@pytest.mark.parametrize("sequence", [0, 7])
+def test_a_new_id_begins_with_any_sequence_whatever_has_expired(world, sequence):
+    expired(world)
+
+    assert runs(world).begin("new", None, sequence).producer_epoch == 6
+
+
+def test_a_caller_who_vouches_for_an_expired_id_goes_on_and_takes_the_next_epoch_as_ever(world):
+    """As a query does that is given the option: each of its runs fences the one before."""
+    expired(world)
+
+    with pytest.raises(UnknownProducerIdError):
+        runs(world).begin("p", None, 7, expired_below=5)
+    epochs = [
+        runs(world).begin("p", None, each, expired_below=6).producer_epoch for each in (7, 8, 9)
+    ]
+
+    assert epochs == [6, 7, 8]
+    expire_all(world)
+    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 9 and append"):
+        runs(world).begin("p", None, 10, expired_below=6)
+
+
+def test_a_run_whose_id_expired_and_that_another_has_taken_since_is_fenced(world):
+    """Its next append is above what it has tried itself, and may be one that the other has."""
+    mine = expired(world)
+    runs(world).begin("p", 6, 8)
+
+    with pytest.raises(ProducerFencedError):
+        mine.begin("p", None, 8)
+    mine._metadata.catch_up()
+    with pytest.raises(ProducerFencedError):
+        mine.begin("p", None, 8)
+
+
+def test_a_run_knows_nothing_of_what_a_newer_one_has_tried_before_both_expired(world):
+    mine = runs(world)
+    mine.begin("p", None, 7)
+    runs(world).begin("p", None, 8)
     expire_all(world)
     mine._metadata.catch_up()
 
-    with pytest.raises(UnknownProducerIdError, match="then begin another run"):
-        mine.begin("p", None, 1)
-
-    assert mine.begin("p", None, 2).producer_epoch == 6
+    with pytest.raises(UnknownProducerIdError):
+        mine.begin("p", None, 8)
 
 
 def test_an_epoch_that_is_given_must_be_above_those_that_have_expired(world):
     """Else an older run of an id that has expired could come back unknown."""
     runs(world).begin("q", 5, 1)
-    world.clock.advance(DAY_MS + 1)
     expire_all(world)
 
-    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6, or none"):
+    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
         runs(world).begin("q", 5, 2)
     assert runs(world).begin("q", 6, 2).producer_epoch == 6
+    assert world.image.expired_producers == {}
