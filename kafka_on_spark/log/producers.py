@@ -6,7 +6,7 @@ that nobody knows: it must never be taken for a record that stands.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -164,12 +164,13 @@ class RegisteredProducers:
     """Which producer ids the cluster knows.
 
     Attributes:
-        ids: The ids that have not expired, as of some moment.
+        ids: The ids that have not expired, as of some moment; an image's own mapping, as a rule,
+            since a copy of it for each append would cost too much.
         expired_epoch: The highest epoch of those that have expired by then. An id that comes back,
             or is new, begins above it.
     """
 
-    ids: frozenset[str]
+    ids: Collection[str]
     expired_epoch: int
 
     def without_expired(self, entries: ProducerEntries) -> ProducerEntries:

@@ -81,4 +81,4 @@ def registered_producers(image: MetadataImage) -> RegisteredProducers | None:
     """Return which producer ids have not expired; None: none ever has."""
     if image.expired_epoch < 0:
         return None
-    return RegisteredProducers(ids=frozenset(image.producers), expired_epoch=image.expired_epoch)
+    return RegisteredProducers(ids=image.producers, expired_epoch=image.expired_epoch)

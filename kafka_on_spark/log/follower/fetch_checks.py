@@ -38,6 +38,11 @@ def place_of(state: ReplicaState, fetch_offset: Offset) -> OffsetPlace:
     return OffsetPlace.IN_RANGE
 
 
+def is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
+    """Return whether a follower's log ends above its leader's."""
+    return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END
+
+
 def check_fetch(
     state: ReplicaState, fetch_offset: Offset, *, last_fetched_epoch: LeaderEpoch | None = None
 ) -> EpochEnd | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -123,6 +124,7 @@ def _fetch_orders(image: MetadataImage, appended: AppendedPart) -> list[FetchOrd
             leader=placed.leader,
             follower=address_of(image, key, partition, follower),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            registered=registered_producers(image),
         )
         for follower in partition.isr
         if follower != partition.leader and partition.is_created(follower)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import address_of
@@ -116,6 +117,7 @@ def plan_command(
         follower=None if follower is None else address_of(image, key, partition, follower),
         fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
         copy_bytes_max=0,
+        registered=registered_producers(image),
     )
 
 

@@ -230,5 +230,6 @@ class _Cleaner:
             operation="compact",
             leader_epoch=epoch,
             stable_offset=self.order.partition.high_watermark,
+            registered=self.order.registered,
         )
         return None if change is None else replace(change, compaction=progress)

@@ -84,14 +84,16 @@ ENTRY_BYTES: Final = 64
 
 def rules_of(order: UpkeepOrder, state: ReplicaState) -> MergeRules:
     """Return what may be merged in a replica, by its topic's settings and the order's image."""
-    settings = order.settings
+    settings, producers = order.settings, state.producers
+    if order.registered is not None:
+        producers = order.registered.without_expired(producers)
     return MergeRules(
         # Without transactions the last stable offset is the high watermark.
         stable_offset=order.partition.high_watermark,
         size_bytes_max=min(settings.integer("segment.bytes"), MERGED_BYTES_MAX),
         span_ms=settings.integer("segment.ms"),
         lag_batches=settings.integer("merge.min.lag.batches"),
-        size_bytes_min=ENTRY_BYTES * len(state.producers),
+        size_bytes_min=ENTRY_BYTES * len(producers),
     )
 
 
@@ -173,6 +175,7 @@ class _Merger:
                 merged,
                 leader_epoch=epoch,
                 stable_offset=self.order.partition.high_watermark,
+                registered=self.order.registered,
             )
             if change is None:
                 return

@@ -38,7 +38,7 @@ def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
     ends = [batch.end_offset for batch in state.batches if batch.end_offset <= start]
     below = state.batches[: len(ends)]
     if not order.is_dry_run:
-        after = advance_to(replica, state, start)
+        after = advance_to(replica, state, start, order.registered)
         if after is state:  # another process was faster
             return NOTHING_DONE
     return WorkDone(

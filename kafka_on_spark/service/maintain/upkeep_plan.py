@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.pace.throttle import (
     UNLIMITED,
     Demand,
@@ -46,6 +47,7 @@ def plan_upkeep(
             image_offset=image.offset,
             settings=image.settings(key.topic_id),
             is_dry_run=is_dry_run,
+            registered=registered_producers(image),
         )
         for key in keys
         if (partition := image.partition(key)) is not None

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkEr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, Compactor, ReplicaFolders, ReplicaStore, SegmentStore
@@ -38,6 +39,7 @@ class UpkeepOrder:
         work_ms_max: How long the task may work; it ends the piece that it is at. None: no bound.
         is_dry_run: Say what is due, and change nothing.
         works: The names of the kinds of work to do; None: all.
+        registered: The producer ids that have not expired, in that image; None: none ever has.
     """
 
     key: PartitionKey
@@ -50,6 +52,7 @@ class UpkeepOrder:
     work_ms_max: float | None = None
     is_dry_run: bool = False
     works: tuple[str, ...] | None = None
+    registered: RegisteredProducers | None = None
 
     @property
     def is_of_leader(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
@@ -263,6 +264,7 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
             copy_bytes_max=1,
             is_uncached=True,
             suspect=finding.segment,
+            registered=registered_producers(image),
         )
         for each in followers
     ]

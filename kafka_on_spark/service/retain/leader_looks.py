@@ -7,11 +7,13 @@ again by the root's, if that is behind.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.retention import Retained, RetentionLimits, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -29,7 +31,8 @@ Raises KafkaStorageError if the root does not answer."""
 class LookOrder:
     """A partition, its leader's replica, its limits, and the time of the process that decides.
 
-    `is_dry_run`: a log start that was decided before is not applied.
+    `is_dry_run`: a log start that was decided before is not applied. `registered`: the producer ids
+    that have not expired, if any has.
     """
 
     key: PartitionKey
@@ -38,6 +41,7 @@ class LookOrder:
     limits: RetentionLimits
     now_ms: int
     is_dry_run: bool = False
+    registered: RegisteredProducers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ def plan_look(
         address=address_of(image, key, partition, partition.leader),
         limits=limits,
         now_ms=now_ms,
+        registered=registered_producers(image),
     )
 
 
@@ -85,7 +90,8 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
         check_leader_epoch(state.leader_epoch, partition.leader_epoch)
         check_complete(state, partition)
         if not order.is_dry_run:
-            state = try_to_advance(replica, state, partition.log_start_offset)
+            start, registered = partition.log_start_offset, order.registered
+            state = try_to_advance(replica, state, start, registered)
         now_ms = order.now_ms
 
         def found_at(time_ms: int) -> Retained:

@@ -14,7 +14,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
+from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,
     MemoryMetadataLog,
@@ -58,8 +58,11 @@ class Rounds:
     def submit(self, records):
         self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
 
-    def append(self, number, name, count=1):
-        """Append `count` batches of 100 bytes to a partition's leader; record where it ends."""
+    def append(self, number, name, count=1, *, producer=None):
+        """Append `count` batches of 100 bytes to a partition's leader; record where it ends.
+
+        `producer`: the id under which they are numbered from 0 on.
+        """
         key = self.keys[number]
         place = address(1, key=key)
         replica = self.replicas.open(place)
@@ -68,7 +71,8 @@ class Rounds:
             change = operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0))
             state = replica.commit(state, change)
         for turn in range(count):
-            batch = staged(f"{name}{turn}", epoch=EPOCH)
+            header = None if producer is None else stamp(turn, producer=producer)
+            batch = staged(f"{name}{turn}", epoch=EPOCH, producer=header)
             for segment in batch.segments:
                 self.segments.put(place, segment)
             change = operations.append(state, batch, leader_epoch=EPOCH, now_ms=self.clock.now_ms())

@@ -135,6 +135,7 @@ class ExpandedTopics:
                 follower=address_of(image, read.key, partition, broker_id),
                 fetch_bytes_max=0,
                 copy_bytes_max=0,
+                registered=registered_producers(image),
             )
             report = fetch(order, self._replicas, self._segments, self._clock, read.log).report
             seen = report.replica(broker_id)

@@ -24,15 +24,15 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
-    OffsetPlace,
     check_fetch,
     check_tombstones,
     first_batches,
-    place_of,
+    is_above,
 )
 from kafka_on_spark.log.follower.truncation import fetch_start
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
@@ -75,8 +75,8 @@ class FetchOrder:
         copy_bytes_max: Bytes in all that a throttle grants; one batch at least, unless 0; None:
             all that there is.
         is_uncached: Both tables are opened without what this process knows of them.
-        suspect: A file that was found bad: of the follower, or of the leader if there is no
-            follower.
+        suspect: A file that was found bad: of the follower, or of the leader if there is none.
+        registered: The producer ids that have not expired; None: none has, or it is not known.
     """
 
     key: PartitionKey
@@ -87,6 +87,7 @@ class FetchOrder:
     copy_bytes_max: int | None = None
     is_uncached: bool = False
     suspect: Segment | None = None
+    registered: RegisteredProducers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ class _Fetcher:
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, state)
-        return try_to_advance(self._leader_log, state, self._partition.log_start_offset)
+        return self._advanced(self._leader_log, state)
 
     def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
         """Check the file that was found bad, if the log still names it: old ones are removed."""
@@ -217,10 +218,10 @@ class _Fetcher:
         If a follower under the same fence has the larger end, the leader's state is stale and is
         read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        if not follower.is_fenced_at(self._epoch) or not _is_above(follower, leader):
+        if not follower.is_fenced_at(self._epoch) or not is_above(follower, leader):
             return leader
         newest = self._read_leader()
-        if isinstance(newest, ReplicaState) and _is_above(follower, newest):
+        if isinstance(newest, ReplicaState) and is_above(follower, newest):
             return self._diverged(follower)
         return newest
 
@@ -296,7 +297,7 @@ class _Fetcher:
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome | Conflict:
         """Copy and commit what the follower lacks, as far as the order's bytes go."""
-        if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
+        if is_above(follower, leader):  # a twin has taken more than was seen of the leader
             return follower
         missing = self._missing(follower, leader)
         if not isinstance(missing, tuple):
@@ -310,8 +311,11 @@ class _Fetcher:
             self.copied_bytes += sum(batch.size_bytes for batch in taken)
             self.copied_records += sum(batch.record_count for batch in taken)
             missing = missing[len(taken) :]
-        replica, start = self._follower_side()[1], self._partition.log_start_offset
-        return try_to_advance(replica, follower, start)
+        return self._advanced(self._follower_side()[1], follower)
+
+    def _advanced(self, replica: ReplicaLog, state: ReplicaState) -> ReplicaState:
+        start = self._partition.log_start_offset
+        return try_to_advance(replica, state, start, self._order.registered)
 
     def _missing(
         self, follower: ReplicaState, leader: ReplicaState
@@ -393,7 +397,3 @@ class _Fetcher:
         assert self._order.follower is not None
         assert self._follower_log is not None
         return self._order.follower, self._follower_log
-
-
-def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
-    return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
@@ -49,6 +50,7 @@ def plan_fetches(
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
             is_uncached=is_inspection,
+            registered=registered_producers(image),
         )
         for each in followers
     ]
