@@ -305,3 +305,35 @@ def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_dis
 
     assert written == [1, 1]
     assert reopened(delta_disks, address).load() == after
+
+
+def test_a_table_that_is_opened_anew_uses_no_file_of_before(busy, monkeypatch):
+    """It may be another one by now, with other files under these numbers."""
+    log, written = busy
+    lose(log)
+    with monkeypatch.context() as failing:
+        failing.setattr(conditional_commit, "read_step", _fails)
+        with pytest.raises(KafkaStorageError):
+            log.load()
+    lose(log)
+
+    advance(log, 1)
+
+    assert (written, log.producers_number) == ([1, 2], 2)
+
+
+def test_a_file_of_before_is_not_used_once_the_counter_is_above_it():
+    """It may go at any moment: what is below the counter is cleaned."""
+    writer = producer_files.ProducersWriter(_Keeps(), "folder", ReplicaUuid("uuid1"))
+
+    assert [writer.write(KEPT, above=above) for above in (4, 4, 5, 9)] == [5, 5, 6, 10]
+
+
+class _Keeps(_LosesAnswers):
+    """Files of a root that keeps what is written."""
+
+    def write_if_absent(self, path, content):
+        return self.content.setdefault(path, content) is content
+
+    def size(self, path):
+        return len(self.content[path])
