@@ -31,8 +31,9 @@ def _to_the_end(state: Any, limits: Any, *, high_watermark: int, **named: Any) -
     return retention.retained(state, limits, high_watermark=state.log_end_offset, **named)
 
 
-def _one_further(replica: Any, state: Any, offset: int) -> Any:
-    return log_starts.advance_to(replica, state, min(offset + 1, state.log_end_offset))
+def _one_further(replica: Any, state: Any, offset: int, *registered: Any) -> Any:
+    further = min(offset + 1, state.log_end_offset)
+    return log_starts.try_to_advance(replica, state, further, *registered)
 
 
 def _is_possible(partition: Any, offset: int) -> bool:
@@ -77,7 +78,7 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
-        ((leader_looks, "advance_to", _one_further),),
+        ((leader_looks, "try_to_advance", _one_further),),
     ),
 ]
 
