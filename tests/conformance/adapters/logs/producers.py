@@ -2,8 +2,9 @@
 
 Kafka numbers records, one after the other from 0 in each epoch of a producer; here an append is
 one sequence, which rises for ever and may skip. So Kafka's batch is an append whose sequence is
-that of its first record, and a vector is left at its first gap, at its first repeat that is out
-of Kafka's window, and where an epoch begins to count anew. Until then it runs.
+that of its first record. What Kafka refuses because it leaves a gap, or comes again out of Kafka's
+window, is left out: it changes nothing there, and here it is not tried. A vector is left where an
+epoch begins to count anew. Until then it runs.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 
 EPOCH = LeaderEpoch(0)
 SEQUENCES, TRANSACTIONS = "sequences", "transactions"
-WINDOW = 5
+NO_SNAPSHOTS = "no-producer-snapshots"
+WINDOW, LAST_SEQUENCE = 5, 2**31 - 1
 OF_TRANSACTIONS = ("txn_first_offset", "coordinator_epoch")
 OF_THE_WINDOW = ("first_seq", "first_offset")
 
@@ -42,6 +44,8 @@ class IdempotentLog(Adapter):
         self.count = 0
 
     def op_append_leader(self, producer_id, epoch, first_seq, count):
+        if self.is_out_of_order(producer_id, epoch, first_seq, count):
+            return Answer(None, {"": SEQUENCES})
         return self.append(self.staged(count, producer_id, epoch, first_seq))
 
     def op_append_plain(self, count):
@@ -51,12 +55,11 @@ class IdempotentLog(Adapter):
         """Batches are files of their own already."""
 
     def op_append_follower(self, producer_id, epoch, base_offset, first_seq, count):
-        self.fetch(base_offset, self.staged(count, producer_id, epoch, first_seq, is_checked=False))
+        self.fetch(base_offset, self.staged(count, producer_id, epoch, first_seq))
 
     def op_append_follower_batches(self, batches, note=None):
         for offset, (producer_id, sequence) in enumerate(batches):
-            staged = self.staged(1, producer_id, 0, sequence, is_checked=False)
-            self.fetch(offset, staged)
+            self.fetch(offset, self.staged(1, producer_id, 0, sequence))
 
     def op_append_txn(self, producer_id, epoch, count):
         raise CutOffError(TRANSACTIONS)
@@ -64,13 +67,11 @@ class IdempotentLog(Adapter):
     def op_end_txn(self, producer_id, epoch, marker, coordinator_epoch=0):
         raise CutOffError(TRANSACTIONS)
 
-    def staged(self, count, producer_id=None, epoch=0, first_seq=0, *, is_checked=True):
-        """Return an append; one that Kafka would tell from ours leaves the vector."""
+    def staged(self, count, producer_id=None, epoch=0, first_seq=0):
+        """Return an append."""
         self.count += 1
         stamp = None
         if producer_id is not None:
-            if is_checked:
-                self.check_ground(producer_id, epoch, first_seq, count)
             self.note(producer_id, epoch, first_seq, count)
             stamp = ProducerStamp(
                 producer_id=str(producer_id),
@@ -81,14 +82,17 @@ class IdempotentLog(Adapter):
         segment = segment_of(self.count, EPOCH, count)
         return StagedBatch(segments=(segment,), partition_count=1, producer=stamp)
 
-    def check_ground(self, producer_id, epoch, first_seq, count):
+    def is_out_of_order(self, producer_id, epoch, first_seq, count):
+        """Return whether Kafka's leader misses a sequence, and refuses."""
         known = self.known.get(producer_id)
         if known is None or epoch < known.epoch:
-            return
+            return False
         _, last = known.batches[-1]
-        is_repeat = self.is_repeat(known, first_seq, count)
-        if epoch > known.epoch or not (first_seq == last + 1 or is_repeat):
-            raise CutOffError(SEQUENCES)
+        if first_seq == 0 and (epoch > known.epoch or last == LAST_SEQUENCE):
+            raise CutOffError(SEQUENCES)  # it counts anew
+        if epoch > known.epoch:
+            return True
+        return first_seq != last + 1 and not self.is_repeat(known, first_seq, count)
 
     def is_repeat(self, known, first_seq, count):
         return (first_seq, first_seq + count - 1) in known.batches[-WINDOW:]
@@ -172,22 +176,37 @@ class ProducerState(IdempotentLog):
     ):
         if transactional:
             raise CutOffError(TRANSACTIONS)
-        known = self.known.get(producer_id)
         count = last_seq - first_seq + 1
-        is_below = offset < self.state.log_end_offset
-        if count < 1 or is_below or (known is not None and self.is_repeat(known, first_seq, count)):
-            raise CutOffError(SEQUENCES)  # it wraps, or is inspected apart from any log
+        if count < 1:
+            raise CutOffError(SEQUENCES)  # it wraps
         if origin == "CLIENT":
-            staged = self.staged(count, producer_id, epoch, first_seq)
-            self.fill(offset)
-            return self.append(staged)
+            return self.append_at(offset, producer_id, epoch, first_seq, count)
         assert origin == "REPLICATION", origin
-        if known is not None and epoch < known.epoch:
-            raise CutOffError(SEQUENCES)  # a leader of ours has fenced it before
+        known = self.known.get(producer_id)
+        is_behind = known is not None and (epoch < known.epoch or first_seq <= known.batches[-1][1])
+        if is_behind or offset < self.state.log_end_offset:
+            raise CutOffError(SEQUENCES)  # a leader of ours has refused it before
         staged = self.staged(count, producer_id, epoch, first_seq)
         self.fill(offset)
         self.fetch(offset, staged)
         return {}
+
+    def append_at(self, offset, producer_id, epoch, first_seq, count):
+        """Append as a leader does, at an offset; what is refused changes nothing."""
+        known = self.known.get(producer_id)
+        # Kafka asks its log for repeats, before it asks this.
+        is_repeat = known is not None and epoch == known.epoch and first_seq <= known.batches[-1][1]
+        if self.is_out_of_order(producer_id, epoch, first_seq, count) or is_repeat:
+            return Answer(None, {"": SEQUENCES})
+        if offset < self.state.log_end_offset:
+            raise CutOffError(SEQUENCES)  # it is inspected apart from any log
+        before = self.state
+        staged = self.staged(count, producer_id, epoch, first_seq)
+        self.fill(offset)
+        answer = self.append(staged)
+        if "error" in answer:
+            self.state = before
+        return answer
 
     def fill(self, offset):
         missing = offset - self.state.log_end_offset
@@ -236,13 +255,12 @@ class ProducerState(IdempotentLog):
         )
         cut = self.state.apply(change)
         self.state = log_of(cut.batches, start=cut.log_start_offset, fence=EPOCH)
-        for producer_id, known in list(self.known.items()):
-            stamps = [e.producer for e in cut.batches if e.producer is not None]
-            mine = [each for each in stamps if each.producer_id == str(producer_id)]
-            if not mine:
-                del self.known[producer_id]
-            elif len(mine) < len(known.batches):
-                del known.batches[len(mine) :]
+        self.snapshots = {each for each in self.snapshots if each <= end}
+        self.known = {}
+        for batch in cut.batches:
+            if (stamp := batch.producer) is not None:
+                given = (stamp.producer_epoch, stamp.sequence, batch.record_count)
+                self.note(int(stamp.producer_id), *given)
 
     def op_high_watermark(self, offset):
         """Kafka tells by it which transactions are decided."""
@@ -266,13 +284,13 @@ class ProducerState(IdempotentLog):
         raise CutOffError(SEQUENCES)
 
     def op_reload_from_snapshot(self, end):
-        raise CutOffError(SEQUENCES)  # there is no state beside the log that could be loaded
+        raise CutOffError(NO_SNAPSHOTS)
 
     def op_snapshot_offsets(self):
-        raise CutOffError(SEQUENCES)
+        return Answer(None, {"": NO_SNAPSHOTS})
 
     def op_delete_snapshots_before(self, offset):
-        raise CutOffError(SEQUENCES)
+        raise CutOffError(NO_SNAPSHOTS)
 
     def expected(self):
         value = {
