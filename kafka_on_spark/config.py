@@ -15,6 +15,7 @@ from typing import Final
 
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
 from kafka_on_spark.ids import check_mapping, whole_number
+from kafka_on_spark.refused_settings import why_refused
 
 Value = int | float | bool | str
 
@@ -49,7 +50,7 @@ def _integer(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
         try:
             value = whole_number(text.strip())
         except ValueError:
-            raise ValueError(f"a whole number of at least {low}") from None
+            value = low - 1
         if not low <= value <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return value
@@ -232,7 +233,7 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
 
     Raises:
         InvalidConfigError: It is no mapping, a name is unknown (the nearest known one is
-            named), is not a topic's, or a value is not allowed.
+            named), means nothing here, is not a topic's, or a value is not allowed.
     """
     check_mapping(given, "configs", "settings and their values", InvalidConfigError)
     checked = {}
@@ -240,7 +241,7 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
         text = str(value).lower() if isinstance(value, bool) else str(value)
         setting = SETTINGS.get(name)
         if setting is None:
-            raise InvalidConfigError(unknown_name("setting", str(name), _names(topic_only)))
+            raise InvalidConfigError(_refusal(str(name), topic_only))
         if topic_only and not setting.is_topic_setting:
             raise InvalidConfigError(
                 f"setting {name!r} belongs to the cluster, not to a topic: set it when the"
@@ -301,8 +302,10 @@ def leaves_auto_controller(given: Mapping[str, object]) -> bool:
     return not checked
 
 
-def _names(topic_only: bool) -> list[str]:
-    return [name for name, each in SETTINGS.items() if each.is_topic_setting or not topic_only]
+def _refusal(name: str, topic_only: bool) -> str:
+    """Return the sentence that refuses a name of no setting."""
+    near = [each for each in SETTINGS if SETTINGS[each].is_topic_setting or not topic_only]
+    return why_refused(name) or unknown_name("setting", name, near)
 
 
 def read_cluster_toml() -> dict[str, str]:
