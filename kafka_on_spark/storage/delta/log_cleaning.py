@@ -6,6 +6,11 @@ version therefore counts only if the commit before it is still there (`condition
 
 A listing of a local folder may lack a file that was put while it was listed, and have the next: so
 before a commit is deleted, the one before it is looked for, unless it was just deleted.
+
+Checkpoints stay as long as commits do, so there are eleven of them and not three. A commit below
+the oldest checkpoint is of use to a process that follows the table, and can't be reached by one
+that opens it: with three, fsck and the history of upkeep would see three hundred of the thousand
+commits that are there, and other engines could not travel to the rest.
 """
 
 import logging
@@ -33,7 +38,7 @@ COMMITS_KEPT: Final = 1000
 """Commits below the newest checkpoint that stay: a process may sleep for so many."""
 
 CHECKPOINTS_KEPT: Final = 3
-"""Two may be damaged, and the table opens."""
+"""At least, however many commits lie between them: two may be damaged, and the table opens."""
 
 
 def first_kept(checkpoints: Iterable[int]) -> int:

@@ -22,7 +22,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
-from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
+from kafka_on_spark.storage.metadata.metadata_cleaning import SNAPSHOTS_KEPT
 from kafka_on_spark.storage.replicas.merged_files import encode_merged, typed
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -36,6 +36,10 @@ SHARE_MAX = 1.2
 
 VISIT_MS = 2 * HOUR_MS
 """Roots are visited once an hour: what is due may lie there for so long, and the delay of files."""
+
+CHECKPOINTS_MAX = COMMITS_KEPT // CHECKPOINT_INTERVAL + 2
+"""One for each hundred commits that stay, the one that they begin with, and one that two processes
+wrote at once."""
 
 _TEMPORARY = re.compile(r"_[0-9a-f]{32}\.tmp|_probe-[0-9a-f]{32}|.*#[0-9]+|_race-[0-9a-f]{32}")
 
@@ -175,7 +179,7 @@ def _look_at_log(bounds: _Bounds, where: str, log: Path) -> None:
     bounds.held.commits += len(commits)
     if len(commits) > COMMITS_KEPT + 2 * CHECKPOINT_INTERVAL:
         bounds.flaw(f"{where} keeps {len(commits)} commits")
-    if len(checkpoints) > COMMITS_KEPT // CHECKPOINT_INTERVAL + 3:
+    if len(checkpoints) > CHECKPOINTS_MAX:
         bounds.flaw(f"{where} keeps {len(checkpoints)} checkpoints")
     _look_for_old(bounds, where, log)
 
@@ -206,7 +210,8 @@ def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
             if bounds.age_ms(told) > DAY_MS + VISIT_MS:
                 bounds.flaw(f"{folder} has {path.name}")
     ends = {int(path.name.split("-")[0]) for path in (root / "snapshots").glob("*.parquet")}
-    if ends != kept_snapshots(ends):
+    # The newest, and one for each doubling of the distance to the newest.
+    if len(ends) > SNAPSHOTS_KEPT + max(ends, default=0).bit_length():
         bounds.flaw(f"snapshots at {sorted(ends)} are kept")
 
 

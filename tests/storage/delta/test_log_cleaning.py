@@ -106,6 +106,16 @@ def test_commits_stay_above_a_thousand_below_the_newest_and_the_third_newest_che
     assert first_kept(checkpoints) == first_kept(reversed(checkpoints)) == first
 
 
+def test_checkpoints_stay_as_long_as_commits_so_that_the_table_opens_at_each(monkeypatch):
+    monkeypatch.setattr("kafka_on_spark.storage.delta.log_cleaning.COMMITS_KEPT", 1000)
+    checkpoints = range(100, 5001, 100)
+
+    kept = [each for each in checkpoints if each >= first_kept(checkpoints)]
+
+    assert kept == list(range(first_kept(checkpoints), 5001, 100))
+    assert len(kept) == 11
+
+
 def test_whichever_two_checkpoints_are_damaged_one_is_left_with_all_commits_after_it():
     versions = [5, 12, 20, 31, 40, 66]
     for count in range(len(versions) + 1):
