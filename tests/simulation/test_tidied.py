@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
+from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS, REDUNDANT
 from tests.simulation.plan import tidied
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
@@ -61,3 +61,12 @@ def test_a_missing_rule_is_seen(mutant):
         seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
         violations = (simulate(tidied(seed)).violation for seed in seeds)
         assert next(filter(None, violations), None) is not None
+
+
+@pytest.mark.parametrize("mutant", REDUNDANT, ids=lambda mutant: mutant.rule)
+def test_a_rule_that_others_stand_behind_is_not_missed(mutant):
+    with mutant.alive():
+        found = [simulate(tidied(seed)) for seed in range(SEEDS)]
+
+    assert [outcome.violation for outcome in found] == [None] * SEEDS
+    assert sum(outcome.seen["file cleaned"] for outcome in found) > SEEDS

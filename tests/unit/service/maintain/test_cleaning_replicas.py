@@ -118,7 +118,7 @@ def test_orphans_are_many_by_what_the_log_has_once_they_are_old(age_ms, count, a
 
 
 def test_a_file_that_is_committed_after_the_listing_stays():
-    """A cleaner that read the table first would take it for an old, unnamed file."""
+    """By the names of before and the fence of now it would be an old, unnamed file."""
     cluster = Cleaned()
     adopted = operations.adopt(cluster.state(), leader_epoch=EPOCH + 1, truncate_to=None, floor=0)
     late = cluster.put("late")
