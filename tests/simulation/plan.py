@@ -73,6 +73,8 @@ RESTORED_EVERY: Final = 15
 """One seed in so many has a plan in which lost replicas are put right, and taken back."""
 
 
+NO_BOUND: Final = 10**9
+
 CLEANED_EVERY: Final = 5
 """One seed in so many has old commits that go while processes sleep."""
 
@@ -128,6 +130,7 @@ class Plan:
         merge_lag: merge.min.lag.batches.
         compaction: How the topic is compacted; None: it is not.
         orphan_bytes: orphan.bytes.max.
+        is_restamped: message.timestamp.type changes now and then.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
@@ -159,7 +162,8 @@ class Plan:
     merge_fan_in: int | None = None
     merge_lag: int = 10
     compaction: Compacting | None = None
-    orphan_bytes: int = 10**9
+    orphan_bytes: int = NO_BOUND
+    is_restamped: bool = False
 
     @property
     def are_clocks_right(self) -> bool:
@@ -220,7 +224,7 @@ def tidied(seed: int) -> Plan:
         skew_ms=rng.choice([0, 3_600_000]),
         sweep_ms=200,
         tidiers=rng.choice([1, 2]),
-        orphan_bytes=rng.choice([0, 200, 10**9]),
+        orphan_bytes=rng.choice([0, 200, NO_BOUND]),
     )
 
 

@@ -19,11 +19,12 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.orphans import orphans_go
 from tests.simulation.checks.passes import Passes, append_without_a_disk
 from tests.simulation.compacted_plan import small_groups
 from tests.simulation.faults.faults import Faults
 from tests.simulation.faults.healing import heal_and_read_back
-from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
+from tests.simulation.plan import CALL_FAULTS, HEALING, NO_BOUND, Plan
 from tests.simulation.programs.administrator import Admin
 from tests.simulation.programs.clients import (
     TOPIC,
@@ -102,6 +103,7 @@ class Simulation:
         self.world.commits_kept = plan.commits_kept
         self.world.are_clocks_right = plan.are_clocks_right
         self.world.deletes = plan.retention_ms is not None
+        self.world.is_restamped = plan.is_restamped
         is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
         self.world.works = ("merge",) * is_merged + ("compact",) * is_compacted
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
@@ -356,6 +358,8 @@ class Simulation:
             )
             self.faults.heal_all()
         self._alone("healer", lambda driver: heal_and_read_back(driver, self.checker))
+        if self.plan.tidiers and self.plan.orphan_bytes < NO_BOUND:
+            self._alone("last tidier", lambda driver: orphans_go(driver, self.checker.ledger))
 
     def _alone(self, name: str, work: Callable[[Driver], None]) -> None:
         """Have the only process that is left do something, to its end."""

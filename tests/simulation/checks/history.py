@@ -3,8 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.ids import Offset, PartitionKey
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, Moment, require
+from tests.simulation.world.keyed import has_keyless
+
+KEYS_ONLY = "I27 a compacted topic has keys only"
 
 
 class History:
@@ -17,7 +21,8 @@ class History:
     def position(self, key: PartitionKey) -> Moment:
         """Return what is known of now: what is invoked later must see it."""
         log = self.ledger.log(key)
-        return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation)
+        is_keyed = is_compacted(self.ledger.image.settings(key.topic_id))
+        return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation, is_keyed)
 
     def _is_over(self, log: Log, generation: int) -> bool:
         """Return whether an unclean election has come between: nothing binds any more."""
@@ -42,6 +47,11 @@ class History:
             told = f"{key.partition}: {value} acked at {offset}"
             if _is_committed(log, offset, value, "H1 acked is committed", told):
                 log.acked[offset] = value
+        require(
+            is_duplicate or not begun.is_compacted or not has_keyless(values),
+            KEYS_ONLY,
+            f"{key.partition}: {values} acked at {base_offset}",
+        )
         require(
             is_duplicate or base_offset > begun.acked,
             "H7 real time order",

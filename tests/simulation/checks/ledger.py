@@ -38,11 +38,13 @@ class Moment:
         high_watermark: The largest that a completed read had seen.
         acked: The largest acknowledged offset; -1 before the first.
         generation: How many unclean elections there had been: another one ends all promises.
+        is_compacted: The topic was.
     """
 
     high_watermark: int = 0
     acked: int = -1
     generation: int = 0
+    is_compacted: bool = False
 
 
 @dataclass(slots=True)

@@ -108,6 +108,18 @@ def parted(seed: int) -> Plan:
     )
 
 
+def restamped(seed: int) -> Plan:
+    """Return a plan of a topic whose message.timestamp.type changes."""
+    return replace(
+        _eager(seed),
+        clients=(None, "p1"),
+        call_faults={"slow": 0.02},
+        events={"freeze": 0.01, "offline": 0.004},
+        fetch_bytes=100,
+        is_restamped=True,
+    )
+
+
 def _eager(seed: int) -> Plan:
     """Return a plan in which all that is committed is merged at once."""
     return Plan(seed=seed, steps=2500, replicators=2, tidiers=2, merge_fan_in=2, merge_lag=0)

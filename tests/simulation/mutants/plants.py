@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation.checks import invariants
+from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing
 from tests.simulation.mutants.merge_plants import MERGES_PLANTED
@@ -291,6 +292,13 @@ def skipping_read(stage):
     stage.checker.on_read(KEY, 0, [(0, 10), (2, 12)], generation=0)
 
 
+def keyless_acked(stage):
+    """A record without a key is acked by a topic that was compacted before."""
+    begun = Moment(acked=1, is_compacted=True)
+    stage.committed(30)
+    stage.checker.on_ack(KEY, 2, [30], begun=begun, is_duplicate=False)
+
+
 def against_real_time(stage):
     """An append is put before one that was acked when it began."""
     stage.checker.on_ack(KEY, 0, [10], begun=Moment(acked=1), is_duplicate=False)
@@ -377,6 +385,7 @@ PLANTED = [
     ("H5 no skip, no step back", skipping_read),
     ("H6 producer order", sequence_falls),
     ("H7 real time order", against_real_time),
+    (KEYS_ONLY, keyless_acked),
     ("H8 reads see what was acked", acked_and_not_visible),
     ("H9 the end never falls", end_goes_back),
     ("L2 every record reaches all", follower_without_all),

@@ -36,10 +36,9 @@ class Admin(Program):
             if is_another and broker.state is BrokerState.FENCED:
                 self._replace_disk(broker.broker_id, broker.root, broker.broker_epoch + 1)
                 return
-        if self._is_to_compact(image) and self.rng.random() < 0.2:
-            self.driver.command(
-                ALTER_TOPIC_CONFIGS, name=TOPIC, configs={"cleanup.policy": "compact"}
-            )
+        configs = self._configs_to_alter(image)
+        if configs:
+            self.driver.command(ALTER_TOPIC_CONFIGS, name=TOPIC, configs=configs)
             return
         chance = self.rng.random()
         if chance < 0.3:
@@ -50,6 +49,18 @@ class Admin(Program):
             self._add_partition()
         elif chance < 0.6:
             self._make_or_delete()
+
+    def _configs_to_alter(self, image: MetadataImage) -> dict[str, str]:
+        """Return what is to be altered of the topic now, where a plan says so."""
+        if self._is_to_compact(image) and self.rng.random() < 0.2:
+            return {"cleanup.policy": "compact"}
+        if self.driver.world.is_restamped and self.rng.random() < 0.5:
+            settings = image.settings(image.topic_ids[TOPIC])
+            is_given = settings.text("message.timestamp.type") == "CreateTime"
+            kind = "LogAppendTime" if is_given else "CreateTime"
+            self.seen[f"records stamped by {kind}"] += 1
+            return {"message.timestamp.type": kind}
+        return {}
 
     def _is_to_compact(self, image: MetadataImage) -> bool:
         is_there = "compact" in self.driver.world.works and TOPIC in image.topic_ids

@@ -58,6 +58,7 @@ class World:
         are_clocks_right: All wall clocks say the same.
         deletes: Records are deleted for their age and size, which needs timestamps.
         works: What replicas' upkeep does besides cleaning: "merge", "compact".
+        is_restamped: The administrator changes message.timestamp.type.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -73,6 +74,7 @@ class World:
     are_clocks_right: bool = True
     deletes: bool = False
     works: tuple[str, ...] = ()
+    is_restamped: bool = False
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None

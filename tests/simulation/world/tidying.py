@@ -20,6 +20,7 @@ from tests.simulation.world.compacting import SimulatedCompactor
 from tests.simulation.world.disks import Root, folder
 
 LATE_MS = 10**12
+FILE_BYTES = 100
 _ALWAYS = ("log start", "clean")
 
 
@@ -41,7 +42,7 @@ class SimulatedReplicaFolders:
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = self._root("read", address).files.get(folder(address), {})
-        return [FoundFile(name, 100, 0) for name in names if name in files]
+        return [FoundFile(name, FILE_BYTES, 0) for name in names if name in files]
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         self._root("read", address)
