@@ -7,11 +7,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, Verdict, judge
 from kafka_on_spark.service.append import placing
-from kafka_on_spark.service.maintain import cleaning
+from kafka_on_spark.service.maintain import cleaning, upkeep_round
+from tests.simulation.checks import orphans
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 from tests.simulation.world import tidying
 
@@ -28,6 +30,10 @@ def _fenced_at_last(file: FoundFile, table: TableFiles, times: Any) -> Verdict:
 
 def _no_files(state: Any) -> frozenset[str]:
     return frozenset()
+
+
+def _nothing_is_raised(image: Any, seen: Any) -> ControllerResult[list[Any]]:
+    return ControllerResult([], [])
 
 
 def _as_staged(segments: Any, part: Any, leader: Any, leader_epoch: Any) -> Any:
@@ -51,22 +57,32 @@ CLEANING_MUTANTS = [
     Mutant(
         "a file of the current epoch that no log names is never deleted",
         ((cleaning, "judge", _goes_unless_named),),
+        invariant="I15 integrity",
     ),
     Mutant(
         "the fence is above the epoch in the name of what goes",
         ((cleaning, "judge", _fenced_at_last),),
+        invariant="I15 integrity",
     ),
     Mutant(
         "what the table names stays",
         ((cleaning, "files_of", _no_files),),
+        invariant="I26 nothing named is deleted",
     ),
     Mutant(
         "a follower names what it copies by its own fence",
         ((Batch, "named_under", lambda batch, leader_epoch: batch),),
+        invariant="I26 added under its fence",
+    ),
+    Mutant(
+        "where too many orphans are, the leader epoch is raised, and they go",
+        ((upkeep_round, "raise_epochs_over_orphans", _nothing_is_raised),),
+        invariant=orphans.GONE,
     ),
     Mutant(
         "an append that goes on under another leadership goes on under other names",
         ((placing, "place_files", _as_staged), (operations, "check_named_under", _nothing)),
+        invariant="I26 added under its fence",
     ),
 ]
 

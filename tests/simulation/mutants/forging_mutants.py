@@ -64,31 +64,38 @@ FORGING_MUTANTS = [
             (fetching, "fetch_start", _own_end),
             (truncation, "shared_border", _by_epochs),
         ),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a chain digest is computed, and not believed",
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
+        invariant="L2 every record reaches all",
     ),
     Mutant(
         "of two logs that diverge above what is committed none is guessed to be the wrong one",
         ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "nor where one of them is eligible, and not in sync",
         ((fetching._Fetcher, "_diverged", _outside_the_isr_it_is_bad),),
         seed=300,
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
         seed=57,
+        invariant="I23 chain",
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
         ((replica_operations, "has_all_committed", _by_epoch_alone),),
+        invariant="H2 one value an offset",
     ),
     Mutant(
         "where two logs diverge the leader epoch is raised",
         ((conclusion, "raise_epoch", _nothing),),
+        invariant="I23 chain",
     ),
 ]

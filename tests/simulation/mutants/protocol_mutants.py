@@ -35,11 +35,13 @@ class Mutant:
         rule: What holds no more, in words.
         patches: What is replaced: its owner, its name, and what stands there instead.
         seed: Where the search for a plan that shows it begins: some need a rare sequence of events.
+        invariant: The one that is seen not to hold then; empty where the test's own case says it.
     """
 
     rule: str
     patches: tuple[tuple[Any, str, Any], ...]
     seed: int = 0
+    invariant: str = ""
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -123,18 +125,22 @@ MUTANTS = [
     Mutant(
         "an append is acknowledged by its chain digest, not by its offset",
         ((acknowledging, "is_acknowledged", _committed_by_offset),),
+        invariant="H1 acked is committed",
     ),
     Mutant(
         "a follower cuts where it diverges from its leader, not at an old high watermark",
         ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: 0)),),
+        invariant="I14 truncation floor",
     ),
     Mutant(
         "a follower cuts at all",
         ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: log.log_end_offset)),),
+        invariant="L3 the ISR returns to all replicas",
     ),
     Mutant(
         "a retry is searched in the very log that is committed to",
         ((operations, "find_append", _nothing),),
+        invariant="H3 one offset a value",
     ),
     Mutant(
         "files that stand in the log are not added again",
@@ -143,42 +149,52 @@ MUTANTS = [
             (replica_operations, "find_put", _nothing),
             (placing, "find_put", _nothing),
         ),
+        invariant="I26 added once",
     ),
     Mutant(
         "below the minimum of replicas in sync nothing is committed",
         ((high_watermark, "is_under_min_isr", _no),),
+        invariant="I9 high watermark bounds",
     ),
     Mutant(
         "each leadership has an epoch of its own",
         ((PartitionRegistration, "epochs_after", _epoch_stays),),
+        invariant="I6 one leader per epoch",
     ),
     Mutant(
         "each change of a register has a partition epoch of its own",
         ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
+        invariant="I7 epochs of the register",
     ),
     Mutant(
         "a controller that sees a higher epoch than its own stops",
         ((lease, "check_controls", _nothing),),
+        invariant="I7",
     ),
     Mutant(
         "a commit that was left behind may land: it is never called not written",
         ((appender, "CommitOutcomeUnknownError", _NeverError),),
+        invariant="H4 aborted read",
     ),
     Mutant(
         "what was not inspected is never reported as caught up",
         ((sweep.NotInspected, "count", _none),),
+        invariant="I24 inspected in time",
     ),
     Mutant(
         "a fetch is an inspection only where it has read the tables of all replicas",
         ((replication_round, "covers_all", _yes),),
+        invariant="I24 inspected in time",
     ),
     Mutant(
         "a replica is lost only when a second inspection finds it bad again",
         ((isr, "is_verdict", attrgetter("is_bad")),),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "an error of the system or the store is no verdict",
         ((fetch_reports, "is_evidence", _is_anything_stored),),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a lost replica's table stays until its new incarnation is in sync",
@@ -186,10 +202,12 @@ MUTANTS = [
             (removing_replicas, "is_assigned", _is_one_of_now),
             (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
         ),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a replica is taken back only with all of its files",
         ((inspecting_lost, "check_files", _nothing),),
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a table is removed only once its replica was taken away",
@@ -197,15 +215,18 @@ MUTANTS = [
             (removing_replicas, "is_assigned", _no),
             (removing_replicas, "times_unassigned", _all_long_ago),
         ),
+        invariant="I18 removed replicas are unassigned",
     ),
     # That such a put is unknown, and not in conflict, does no harm to be without here: who decides
     # again finds the files of his append in the log. tests/search/logs sees it.
     Mutant(
         "what is seen at a version counts only if the commit before it is there",
         ((commits, "is_vouched_for", _yes),),
+        invariant="H1 acked is committed",
     ),
     Mutant(
         "a follower whose newest commit is cleaned opens the table anew",
         ((adapters, "opened_anew", _as_it_was),),
+        invariant="I22 verdicts",
     ),
 ]

@@ -6,6 +6,7 @@ from typing import Any
 from kafka_on_spark.controller.partitions import log_start
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations, retention
+from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.service.replica import log_starts
 from kafka_on_spark.service.retain import leader_looks
 from tests.simulation.mutants.protocol_mutants import Mutant
@@ -59,31 +60,38 @@ RETENTION_MUTANTS = [
             (leader_looks, "retained", _to_the_end),
             (log_start, "is_raised_within", _is_possible),
             (log_start, "raise_log_start", _unchecked),
+            (registrations, "ensure", _nothing),
         ),
+        invariant="I9 high watermark bounds",
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _own),),
         seed=1,
+        invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _root_s),),
         seed=20,
+        invariant="I16 retention",
     ),
     Mutant(
         "what is known of producers outlives the headers that retention takes",
         ((operations, "entries_without", _nothing),),
         seed=5,
+        invariant="H3 one offset a value",
     ),
     Mutant(
         "a replica never runs ahead of the log start that was decided",
         ((leader_looks, "try_to_advance", _one_further),),
+        invariant="I16 retention",
     ),
 ]
 
 OTHER_LEADER = Mutant(
     "what another leader's log had is no ground any more",
     ((log_start, "is_of_now", _yes),),
+    invariant="I16 retention",
 )
 """It shows only where an unclean election and new records come between a look and its decision."""

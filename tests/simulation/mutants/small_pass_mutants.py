@@ -63,13 +63,36 @@ def _denies_nothing(self: Any) -> bool:
 
 
 UNCONTROLLED_MUTANTS = [
-    Mutant("under a live lease nothing is decided", ((LeaseWatch, "is_over", _over),), seed=39),
-    Mutant("only what is waited for is decided", ((append_watch, "small_pass", _for_all),)),
-    Mutant("the ISR keeps its minimum", ((small_pass, "min_isr", _none),)),
-    Mutant("remaining brokers answer", ((append_watch, "small_pass", _any_broker_answers),)),
-    Mutant("the session must be over", ((Silence, "is_over", _by_count),)),
     Mutant(
-        "what was known long ago counts no more", ((AppendWatch, "_pass_in_time", _however_late),)
+        "under a live lease nothing is decided",
+        ((LeaseWatch, "is_over", _over),),
+        seed=39,
+        invariant="S1 no small pass under a live lease",
+    ),
+    Mutant(
+        "only what is waited for is decided",
+        ((append_watch, "small_pass", _for_all),),
+        invariant="S3 only what is waited for is decided",
+    ),
+    Mutant(
+        "the ISR keeps its minimum",
+        ((small_pass, "min_isr", _none),),
+        invariant="S4 the ISR keeps its minimum",
+    ),
+    Mutant(
+        "remaining brokers answer",
+        ((append_watch, "small_pass", _any_broker_answers),),
+        invariant="S5 remaining brokers answer",
+    ),
+    Mutant(
+        "the session must be over",
+        ((Silence, "is_over", _by_count),),
+        invariant="S7 no other process has heard of it",
+    ),
+    Mutant(
+        "what was known long ago counts no more",
+        ((AppendWatch, "_pass_in_time", _however_late),),
+        invariant="S5 remaining brokers answer",
     ),
     Mutant(
         "a broker that others hear is not silent",
@@ -77,22 +100,30 @@ UNCONTROLLED_MUTANTS = [
             (append_watch, "reached_by_others", _not_reached),
             (small_pass, "reached_by_others", _not_reached),
         ),
+        invariant="S7 no other process has heard of it",
     ),
     Mutant(
         "a member that another process has readmitted is not taken out again",
         ((readmitted_replicas, "readmitted_by_others", _not_readmitted),),
+        invariant="S8 no pass takes out again what another readmitted",
     ),
-    Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
+    Mutant(
+        "an append goes on without a disk",
+        ((append_watch, "small_pass", _never),),
+        invariant="L6 an append goes on without a disk",
+    ),
 ]
 
 SOLE_MUTANTS = [
     Mutant(
         "a process that was frozen begins again",
         ((probes, "after_failure", _in_a_row),),
+        invariant="S6 silent over all of its session",
     ),
     Mutant(
         "its own missing permission counts for nothing",
         ((ProbeResult, "is_denied", property(_denies_nothing)),),
+        invariant="S6 silent over all of its session",
     ),
 ]
 """Rules that show where nobody else brings news."""
