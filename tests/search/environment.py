@@ -18,7 +18,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from tests.search.replaying import Numbers
-from tests.search.world import BROKERS, NO_DISK, PARTITION_EPOCH, Disk, World
+from tests.search.world import NO_DISK, PARTITION_EPOCH, Disk, World
 
 Event = tuple[tuple[str, BrokerId], int, int, int]
 """(name and broker, and after it: image, that broker's disk, allowance)."""
@@ -57,7 +57,7 @@ class Environment:
         """Yield what may happen in `state`."""
         image, number = state[0], state[5]
         allowance: Allowance = self._allowances.values[number]
-        for broker_id in BROKERS:
+        for broker_id in self._world.scope.brokers:
             disk_number = state[broker_id]
             disk: Disk = self._world.disks.values[disk_number]
             broker = self._world.images.values[image].brokers[broker_id]

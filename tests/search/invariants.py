@@ -5,11 +5,17 @@ decides with: a rule of the product that is switched off must not take its check
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from tests.search.world import Entry, Past, entries_of, require
+from tests.search.upkeep import checks
+from tests.search.upkeep.rows import Entry, covered_epochs, entries_of, may_be_gone
+from tests.search.world import Past, Violation, require
+
+Logs = dict[BrokerId, dict[int, Entry]]
+"""Records of live replicas, by broker and offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +30,7 @@ class View:
         refused: Records whose append says that nothing was written.
         losses: Disks that have lost something.
         min_isr: min.insync.replicas.
-        is_one_append: The records are tries of one append: whichever is there is all of them.
+        one_append: Records that are tries of one append: whichever is there is all of them.
     """
 
     partition: PartitionRegistration
@@ -34,7 +40,7 @@ class View:
     refused: tuple[str, ...]
     losses: int
     min_isr: int
-    is_one_append: bool = False
+    one_append: str = ""
 
 
 def check(view: View) -> None:
@@ -47,59 +53,68 @@ def check(view: View) -> None:
     _committed_prefix(view, entries)
     _leader_completeness(view, entries)
     _acked_records(view, entries)
-    _log_matching(entries)
+    _log_matching(view, entries)
     for broker_id, state in view.logs.items():
         _one_log(broker_id, state, entries[broker_id], view)
 
 
-def _committed_prefix(view: View, entries: dict[BrokerId, tuple[Entry, ...]]) -> None:
-    """I1, I14: a replica in sync or eligible has all that is committed. I9: and the mark's epoch.
+def _committed_prefix(view: View, entries: Logs) -> None:
+    """I1, I14: a replica in sync or eligible has all that is committed. I9: and the mark's epoch. I27:
+    and what compaction may take of it went, and nothing else.
 
     No other replica must keep it: a task of a leadership between its fence and the newest one may still
-    cut what that leadership lacked, and the newest has committed .
+    cut what that leadership lacked, and the newest has committed.
     """
     partition, committed = view.partition, view.past.committed
-    mark = partition.high_watermark
+    mark, start = partition.high_watermark, partition.log_start_offset
     require(len(committed) == mark, "I8 high watermark", f"{mark}, committed are {committed}")
-    for broker_id in sorted(partition.isr | partition.elr):
-        if broker_id in entries:
-            found = entries[broker_id][:mark]
-            require(
-                found == committed,
-                "I1 committed prefix",
-                f"broker {broker_id} has {found} of {committed}",
-            )
+    for broker_id in sorted((partition.isr | partition.elr) & entries.keys()):
+        log, found = view.logs[broker_id], entries[broker_id]
+        flaw = checks.flaw_of(log, found, committed, start)
+        require(flaw is None, "I1 committed prefix", f"broker {broker_id} has {flaw}")
+        _hold(checks.flaw_of_member(log, found, committed, start), broker_id)
     if mark:
         require(
             partition.high_watermark_epoch == committed[-1][1],
             "I9 high watermark bounds",
             f"epoch {partition.high_watermark_epoch}, the record is {committed[-1]}",
         )
-    _once(view, committed, "committed")
+    _once(view, [value for value, _ in committed], "committed")
 
 
-def _leader_completeness(view: View, entries: dict[BrokerId, tuple[Entry, ...]]) -> None:
+def _hold(flaw: checks.Flaw | None, broker_id: int | None = None) -> None:
+    """Raise a violation for what is wrong, if anything is."""
+    if flaw is not None:
+        where = "" if broker_id is None else f"broker {broker_id}: "
+        raise Violation(flaw[0], f"{where}{flaw[1]}")
+
+
+def _leader_completeness(view: View, entries: Logs) -> None:
     """I2: a leader that has begun has all that is committed."""
     leader = view.partition.leader
     if leader is None or leader not in entries:
         return
-    if view.logs[leader].leader_epoch == view.partition.leader_epoch:
-        committed = view.past.committed
-        require(
-            entries[leader][: len(committed)] == committed,
-            "I2 leader completeness",
-            f"leader {leader} has {entries[leader]} of {committed}",
-        )
+    log = view.logs[leader]
+    if log.leader_epoch == view.partition.leader_epoch:
+        start = view.partition.log_start_offset
+        flaw = checks.flaw_of(log, entries[leader], view.past.committed, start)
+        require(flaw is None, "I2 leader completeness", f"leader {leader} has {flaw}")
 
 
-def _acked_records(view: View, entries: dict[BrokerId, tuple[Entry, ...]]) -> None:
-    """H1, H4, I3: what was acknowledged is committed and somewhere; what was refused is not."""
-    committed = view.past.committed
+def _acked_records(view: View, entries: Logs) -> None:
+    """H1, H4, I3: what was acknowledged is committed and somewhere; what was refused is not. But for
+    what an unclean election has lost, and what was deleted or compacted."""
+    committed, kept = view.past.committed, view.partition.compaction
+    below = (kept.compacted_below, kept.tombstones_below)
     for value, offset in view.acked:
+        if value in view.past.lost:
+            continue
         found = committed[offset][0] if offset < len(committed) else None
-        is_there = found is not None if view.is_one_append else found == value
+        is_there = found is not None if view.one_append else found == value
         require(is_there, "H1 acked is committed", f"{value} at {offset} of {committed}")
-        holders = [each for each in entries.values() if committed[offset] in each]
+        if offset < view.partition.log_start_offset or may_be_gone(committed, offset, *below):
+            continue
+        holders = [each for each in entries.values() if each.get(offset) == committed[offset]]
         is_bound = view.losses < view.min_isr
         require(bool(holders) or not is_bound, "I3 no acked record lost", f"{value} is nowhere")
     for value in view.refused:
@@ -107,45 +122,49 @@ def _acked_records(view: View, entries: dict[BrokerId, tuple[Entry, ...]]) -> No
         require(not is_there, "H4 aborted read", f"{value} was refused, and is committed")
 
 
-def _log_matching(entries: dict[BrokerId, tuple[Entry, ...]]) -> None:
-    """I4: the same epoch at the same offset is the same record, after the same records."""
-    brokers = sorted(entries)
-    for place, one in enumerate(brokers):
-        for other in brokers[place + 1 :]:
-            pairs = list(zip(entries[one], entries[other], strict=False))
-            for offset, (mine, theirs) in enumerate(pairs):
-                is_same = all(a == b for a, b in pairs[: offset + 1])
-                require(
-                    mine[1] != theirs[1] or is_same,
-                    "I4 log matching",
-                    f"at {offset}: broker {one} {entries[one]}, broker {other} {entries[other]}",
-                )
+def _log_matching(view: View, entries: Logs) -> None:
+    """I4: the same epoch at the same offset is the same record, after the same records; of what both
+    still have."""
+    epochs = {broker_id: covered_epochs(view.logs[broker_id]) for broker_id in entries}
+    for one, other in combinations(sorted(entries), 2):
+        mine, theirs, is_same = epochs[one], epochs[other], True
+        for at in sorted(mine.keys() & theirs.keys()):
+            pair = (entries[one].get(at), entries[other].get(at))
+            is_same = is_same and mine[at] == theirs[at] and (None in pair or pair[0] == pair[1])
+            require(
+                mine[at] != theirs[at] or is_same,
+                "I4 log matching",
+                f"at {at}: broker {one} {entries[one]}, broker {other} {entries[other]}",
+            )
 
 
-def _one_log(
-    broker_id: BrokerId, state: ReplicaState, entries: tuple[Entry, ...], view: View
-) -> None:
+def _one_log(broker_id: BrokerId, state: ReplicaState, found: dict[int, Entry], view: View) -> None:
     """I5, I10, I11: epochs don't fall nor pass the fence, offsets are dense, no record is twice."""
-    epochs = [epoch for _, epoch in entries]
+    epochs = [part.leader_epoch for part in state.batches]
     fence = state.leader_epoch
     bounds = [*epochs, *([] if fence is None else [fence]), view.partition.leader_epoch]
     require(bounds == sorted(bounds), "I5 epochs never fall", f"broker {broker_id}: {bounds}")
-    offsets = [batch.base_offset for batch in state.batches]
-    is_dense = offsets == list(range(len(offsets))) and state.log_end_offset == len(offsets)
-    require(is_dense, "I10 dense offsets", f"broker {broker_id}: {offsets}")
-    _once(view, entries, f"broker {broker_id}")
+    flaw = checks.flaw_of_coverage(state, view.partition.log_start_offset)
+    require(flaw is None, "I10 dense offsets", f"broker {broker_id}: {flaw}")
+    _once(view, [value for value, _ in found.values()], f"broker {broker_id}")
 
 
-def _once(view: View, entries: tuple[Entry, ...], where: str) -> None:
+def _once(view: View, values: list[str], where: str) -> None:
     """I11, H3: an append stands in a log once."""
-    values = ["one append" if view.is_one_append else value for value, _ in entries]
-    require(len(set(values)) == len(values), "I11 idempotence", f"{where}: {entries}")
+    appends = ["one append" if each in view.one_append else each for each in values]
+    require(len(set(appends)) == len(appends), "I11 idempotence", f"{where}: {values}")
 
 
 def check_commit(
-    broker_id: BrokerId, before: ReplicaState, change: LogChange, after: ReplicaState, past: Past
+    broker_id: BrokerId,
+    before: ReplicaState,
+    change: LogChange,
+    after: ReplicaState,
+    *,
+    past: Past,
+    removed: frozenset[str],
 ) -> None:
-    """Check one commit to a replica's table.
+    """Check one commit to a replica's table. `removed`: files that it can't add again.
 
     Raises:
         Violation: An invariant does not hold.
@@ -168,14 +187,23 @@ def check_commit(
     if is_cut:
         is_adopted = fence is None or (after.leader_epoch or 0) > fence
         require(is_adopted, "I13 fence", f"broker {broker_id} cuts under its epoch {fence}")
+    _hold(checks.flaw_of_names(before, change, after, removed), broker_id)
+    lost = bool(past.lost)
+    _hold(checks.flaw_of_replacement(before, change, past.committed, lost), broker_id)
 
 
 def check_register(
-    before: PartitionRegistration, after: PartitionRegistration, *, min_isr: int, losses: int
+    before: PartitionRegistration,
+    after: PartitionRegistration,
+    *,
+    min_isr: int,
+    losses: int,
+    logs: dict[BrokerId, ReplicaState],
 ) -> None:
     """Check one commit to the register.
 
-    `losses`: disks that have lost something; without any, no replica may be called lost.
+    `losses`: disks that have lost something; without any, no replica may be called lost, but where
+    it may have missed tombstones. `logs`: of live replicas.
 
     Raises:
         Violation: An invariant does not hold.
@@ -187,11 +215,14 @@ def check_register(
         "I6 one leader per epoch",
         f"epoch {before.leader_epoch} of {before.leader}, {after.leader_epoch} of {after.leader}",
     )
-    has_risen = after.high_watermark >= before.high_watermark
+    is_unclean = after.unclean_generation > before.unclean_generation
+    has_risen = is_unclean or after.high_watermark >= before.high_watermark
     require(has_risen, "I8 high watermark", f"{before.high_watermark}, {after.high_watermark}")
     minimum = min(min_isr, len(before.replicas))
-    is_frozen = after.high_watermark == before.high_watermark
+    is_frozen = is_unclean or after.high_watermark == before.high_watermark
     is_enough = is_frozen or len(before.isr) >= minimum
     require(is_enough, "I9 high watermark bounds", f"it moves with ISR {sorted(before.isr)}")
-    is_blamed = LOST in after.directories and not losses
+    may_lack = losses or before.compaction.tombstones_below or after.unclean_generation
+    is_blamed = LOST in after.directories and not may_lack
     require(not is_blamed, "no replica is lost without a loss", f"{after.directories}")
+    _hold(checks.flaw_of_register(before, after, logs))

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.log.batch import ProducerStamp
+from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
 from kafka_on_spark.service.append.preconditions import check_replicas
 from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
@@ -25,6 +25,7 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
+from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
 
 LATE_MS = 1_000_000_000
 """A round comes long after all appends, so a replica that lacks a record then leaves the ISR."""
@@ -38,6 +39,7 @@ class Carried:
     is_appended: bool = False
     may_be_appended: bool = False
     is_duplicate: bool = False
+    puts: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Appending:
             is_appended=carried.is_appended,
             may_be_appended=carried.may_be_appended,
             is_duplicate=carried.is_duplicate,
+            puts=list(carried.puts),
         )
         outcomes: dict[Any, AnsweredPart] = {}
         appender._round({KEY: each}, outcomes, "all", [each])
@@ -122,6 +125,7 @@ def _carried(each: _Pending) -> Carried:
         is_appended=each.is_appended,
         may_be_appended=each.may_be_appended,
         is_duplicate=each.is_duplicate,
+        puts=tuple(each.puts),
     )
 
 
@@ -197,4 +201,4 @@ class Recovering:
         return self
 
 
-Program = Appending | Replicating | Recovering
+Program = Appending | Replicating | Recovering | Tidying | Retaining | Deciding

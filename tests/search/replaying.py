@@ -19,14 +19,14 @@ from typing import Any, Final
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.merged_segment import Border, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, NOW_MS
+from tests.merged_files import Borders
+from tests.search.upkeep.files import SearchedSegments
 
 Lane = tuple[int, ...]
 """() is the process itself, (n, k) the k-th call of its n-th map."""
@@ -133,7 +133,15 @@ class Numbers:
 
 
 class States(Numbers):
-    """Replica states without their versions: which version is the newest is the search's to say."""
+    """Replica states without their versions: which version is the newest is the search's to say.
+
+    Attributes:
+        borders: What merged files keep of borders, by the files' digests.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.borders: dict[str, Borders] = {}
 
     def number(self, state: ReplicaState) -> int:
         """Return a state's number."""
@@ -144,6 +152,7 @@ class States(Numbers):
             state.leader_epoch,
             state.batches,
             state.chain_before,
+            state.compaction,
             tuple(sorted(state.producers.items(), key=lambda item: item[0])),
         )
         return self.of(key, replace(state, version=0))
@@ -188,7 +197,7 @@ class Process:
         self._maps = 0
         self.clock = _Clock(late_ms)
         self.replicas = _ReplicaStore(self)
-        self.segments = _SegmentStore()
+        self.segments = SearchedSegments(states.borders)
         self.metadata = MetadataService(_MetadataLog(self), self.clock, random=lambda: 0.0)
         self.metadata._image = image
 
@@ -284,30 +293,6 @@ class _ReplicaStore:
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         self._process.ask(Call("make", address, content=leader_epoch))
-
-
-class _SegmentStore:
-    """Files are there before a commit names them, and no search damages one."""
-
-    def copy(
-        self,
-        source: ReplicaAddress,
-        target: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str] | None = None,
-        *,
-        is_staged: bool = False,
-    ) -> None:
-        """A copy touches nothing that others see."""
-
-    def rewrite(self, *arguments: Any, **named: Any) -> MergedSegment:
-        raise NotImplementedError("no search merges")
-
-    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
-        raise NotImplementedError("no search merges")
-
-    def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Every file is as its name says."""
 
 
 class _MetadataLog:

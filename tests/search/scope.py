@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.log.batch import ProducerStamp
-from tests.builders import stamp
+from tests.builders import brokers, stamp
 from tests.search.programs import Appending, Program, Recovering, Replicating
+from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +23,23 @@ class Scope:
         rounds: Processes that replicate, round after round.
         rounds_each: So many rounds each; None: without end.
         has_recovery: A controller searches leaders where there are none.
+        is_unclean: It may elect one that has lost records.
         wipes: Disks that are lost with all that is on them, and replaced.
         has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
             has each effect on what it sees right before.
         has_late_appends: The same of appends.
+        has_late_upkeep: The same of what keeps logs small.
         is_retry: The records are one append of one producer, tried by two processes.
+        replicas: The brokers that have a replica.
+        logs: What each broker has at the beginning, appended by the first leadership.
+        isr: Who is in sync then.
+        fenced: Who counts as dead then.
+        merges: Replicas that are merged, each by a process of its own.
+        compacts: Replicas that are compacted, likewise.
+        drops: Replicas that apply the log start by themselves, likewise.
+        upkeep_each: So many orders for each of these; None: without end.
+        has_retention: Somebody decides where the log starts; everything is too old.
+        has_compaction: Somebody decides how far the log is compacted.
     """
 
     values: str = "ab"
@@ -36,15 +49,50 @@ class Scope:
     rounds: int = 1
     rounds_each: int | None = None
     has_recovery: bool = False
+    is_unclean: bool = False
     wipes: int = 0
     has_late_rounds: bool = True
     has_late_appends: bool = True
+    has_late_upkeep: bool = True
     is_retry: bool = False
+    replicas: str = "1 2 3"
+    logs: tuple[str, ...] = ("", "", "")
+    isr: str | None = None
+    fenced: str = ""
+    merges: str = ""
+    compacts: str = ""
+    drops: str = ""
+    upkeep_each: int | None = None
+    has_retention: bool = False
+    has_compaction: bool = False
 
     @property
     def epoch_max(self) -> LeaderEpoch:
         """The last leadership."""
         return LeaderEpoch(self.elections)
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        """The brokers that have a replica."""
+        return brokers(self.replicas)
+
+    @property
+    def in_sync(self) -> tuple[BrokerId, ...]:
+        """Who is in sync at the beginning."""
+        return brokers(self.replicas if self.isr is None else self.isr)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the topic's settings."""
+        return {
+            "min.insync.replicas": str(self.min_isr),
+            "replica.verdict.delay.ms": "0",  # a step of a search takes no time
+            "unclean.leader.election.enable": str(self.is_unclean).lower(),
+            "merge.min.lag.batches": "0",
+            "cleanup.policy": "compact" if self.has_compaction else "delete",
+            "min.cleanable.dirty.ratio": "0",
+            "delete.retention.ms": "0",
+        }
 
     @property
     def producer(self) -> ProducerStamp | None:
@@ -55,7 +103,20 @@ class Scope:
         """Return what each process runs."""
         programs: list[Program] = [Appending(each, producer=self.producer) for each in self.values]
         programs += [self._replicating() for _ in range(self.rounds)]
-        return programs + [Recovering()] * self.has_recovery
+        programs += [Recovering()] * self.has_recovery
+        works = (("merge", self.merges), ("compact", self.compacts), ("log start", self.drops))
+        left = None if self.upkeep_each is None else self.upkeep_each - 1
+        for work, replicas in works:
+            programs += [Tidying(each, work, left) for each in brokers(replicas)]
+        return programs + [Retaining()] * self.has_retention + [Deciding()] * self.has_compaction
+
+    def is_late(self, program: Program) -> bool:
+        """Return whether a process may go on with what it saw before others changed it."""
+        if isinstance(program, Appending):
+            return self.has_late_appends
+        if isinstance(program, Replicating | Recovering):
+            return self.has_late_rounds
+        return self.has_late_upkeep
 
     def _replicating(self) -> Replicating:
         return Replicating(None if self.rounds_each is None else self.rounds_each - 1)

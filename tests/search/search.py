@@ -21,6 +21,8 @@ from itertools import product
 from time import process_time
 from typing import Any
 
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.state import ReplicaState
 from tests.search.environment import Environment
 from tests.search.invariants import View, check, check_commit, check_register
 from tests.search.late_reads import ENDED, LateReads
@@ -28,15 +30,14 @@ from tests.search.programs import Acked, Appending, Refused
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
 from tests.search.slots import CrashError, Slots
-from tests.search.telling import told
+from tests.search.telling import count, told
 from tests.search.world import (
     BROKERS,
     PARTITION_EPOCH,
-    Past,
     Violation,
     World,
     committed_by,
-    entries_of,
+    past_after,
     require,
 )
 
@@ -81,14 +82,12 @@ class Search:
         self.world = World(scope)
         self.slots = Slots(self.world.states, self.world.images)
         self.environment = Environment(self.world)
-        self._idle = [self.slots.idle(each) for each in scope.programs()]
+        programs = scope.programs()
+        self._idle = [self.slots.idle(each) for each in programs]
         self.reads = LateReads(self.world, self.slots)
         self.ways: dict[State, Any] = {}
         self._last: State = ()
-        self._may_be_late = [
-            scope.has_late_appends if isinstance(each, Appending) else scope.has_late_rounds
-            for each in scope.programs()
-        ]
+        self._may_be_late = [scope.is_late(each) for each in programs]
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._checked: set[tuple[int, ...]] = set()
@@ -97,7 +96,7 @@ class Search:
         """Return the state that all begins with."""
         world = self.world
         disks = [world.first_disk(each) for each in BROKERS]
-        past, allowance = world.past_number(Past()), self.environment.first()
+        past, allowance = world.past_number(world.first_past()), self.environment.first()
         return (world.first_image(), *disks, past, allowance, *self._idle)
 
     def run(self, states_max: int = 100_000_000) -> Found:
@@ -132,7 +131,7 @@ class Search:
         found.states = len(self.ways)
         found.local_runs = self.slots.run_count
         for each in self.ways:
-            self._count(each, found.seen)
+            count(self, each, found.seen)
         return found
 
     def _next(self, queue: deque[tuple[State, int]]) -> tuple[State, int]:
@@ -172,7 +171,8 @@ class Search:
         if isinstance(program, Appending) and program.carried.is_first:
             if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
                 return None
-            offsets = [offset for _, offset in self._acked(state)]
+            lost = self.world.pasts.values[state[PAST]].lost
+            offsets = [offset for value, offset in self.acked(state) if value not in lost]
             number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
         return self.reads.begin(number, state[IMAGE])
 
@@ -251,10 +251,17 @@ class Search:
         assert not isinstance(found, Raised), "a task that has lost its table has lost its commit"
         before = world.states.values[found]
         after = committed_by(before, call.content)
-        check_commit(call.address.broker_id, before, call.content, after, world.pasts.values[past])
+        check_commit(
+            call.address.broker_id,
+            before,
+            call.content,
+            after,
+            past=world.pasts.values[past],
+            removed=disk.removed_by(call.address.replica_uuid),
+        )
         answer = world.states.number(after)
         known = self._commits[key] = (
-            world.disk_number(disk.with_table(call.address.replica_uuid, answer)),
+            world.disk_number(disk.with_commit(before, after, answer)),
             self.slots.answer(number, lane, Log(answer)),
         )
         return known
@@ -279,7 +286,8 @@ class Search:
         result = self.slots.slots[state[place]].program
         if isinstance(result, Acked) and result.base_offset is not None:
             after = result.after
-            is_later = result.is_duplicate or result.base_offset > after
+            has_lost = bool(self.world.pasts.values[state[PAST]].lost)
+            is_later = result.is_duplicate or has_lost or result.base_offset > after
             require(is_later, "H7 real time order", f"acked at {result}, begun after {after}")
         return state
 
@@ -307,30 +315,23 @@ class Search:
         before, after = (self.world.registration(each) for each in (state[IMAGE], image))
         if after.leader_epoch > self.scope.epoch_max:
             return None
-        losses = self._losses(state)
-        check_register(before, after, min_isr=self.scope.min_isr, losses=losses)
+        logs = self._logs(state, before)
         past = self.world.pasts.values[state[PAST]]
-        if after.leader_epoch > before.leader_epoch:
-            past = replace(past, leaders=(*past.leaders, after.leader))
-        if after.high_watermark > before.high_watermark:
-            past = self._extended(state, before, after, past)
+        check_register(
+            before, after, min_isr=self.scope.min_isr, losses=self._losses(state), logs=logs
+        )
         changed = list(state)
-        changed[IMAGE], changed[PAST] = image, self.world.past_number(past)
+        changed[IMAGE] = image
+        changed[PAST] = self.world.past_number(past_after(past, before, after, logs))
         for place in range(SLOTS, len(state)):
             if place != but:
                 changed[place] = self.slots.moved(state[place], is_same_epoch)
         return tuple(changed)
 
-    def _extended(self, state: State, before: Any, after: Any, past: Past) -> Past:
-        """Take what the high watermark has passed as committed, for ever."""
-        members = [before.leader, *sorted(before.isr)]
-        logs = [log for each in members if each and (log := self.log(state, before, each))]
-        long = [each for each in logs if each.log_end_offset >= after.high_watermark]
-        require(
-            bool(long), "I9 high watermark bounds", f"no replica has {after.high_watermark} records"
-        )
-        added = entries_of(long[0])[before.high_watermark : after.high_watermark]
-        return replace(past, committed=past.committed + added)
+    def _logs(self, state: State, registration: Any) -> dict[BrokerId, ReplicaState]:
+        """Return the logs of live replicas."""
+        logs = {each: self.log(state, registration, each) for each in self.scope.brokers}
+        return {each: log for each, log in logs.items() if log is not None}
 
     def log(self, state: State, registration: Any, broker_id: Any) -> Any:
         disk = self.world.disks.values[state[DISK + broker_id - 1]]
@@ -339,7 +340,7 @@ class Search:
     def _losses(self, state: State) -> int:
         return self.environment.losses(state[ALLOWANCE])
 
-    def _acked(self, state: State) -> list[tuple[str, int]]:
+    def acked(self, state: State) -> list[tuple[str, int]]:
         found = []
         for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
             result = self.slots.slots[number].program
@@ -361,33 +362,19 @@ class Search:
         if key in self._checked:
             return
         registration = self.world.registration(state[IMAGE])
-        logs = {each: log for each in BROKERS if (log := self.log(state, registration, each))}
         check(
             View(
                 partition=registration,
-                logs=logs,
+                logs=self._logs(state, registration),
                 past=self.world.pasts.values[state[PAST]],
-                acked=tuple(self._acked(state)),
+                acked=tuple(self.acked(state)),
                 refused=tuple(self._refused(state)),
                 losses=self._losses(state),
                 min_isr=self.scope.min_isr,
-                is_one_append=self.scope.is_retry,
+                one_append=self.scope.values if self.scope.is_retry else "",
             )
         )
         self._checked.add(key)
-
-    def _count(self, state: State, seen: Counter[str]) -> None:
-        """Count what must occur, lest the search be of nothing."""
-        registration = self.world.registration(state[IMAGE])
-        acked = self._acked(state)
-        has_moved = registration.leader_epoch > 0
-        seen["all acked"] += len(acked) == len(self.scope.values)
-        seen["acked after an election"] += bool(acked) and has_moved
-        seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
-        seen["committed"] += registration.high_watermark > 0
-        seen["committed in two epochs"] += (
-            len({epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}) > 1
-        )
 
 
 def _with(state: State, place: int, number: int) -> State:

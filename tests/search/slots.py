@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_on_spark.errors import CommitConflictError
-from tests.search.programs import LATE_MS, Program, Replicating
+from tests.search.programs import LATE_MS, Program, Replicating, Retaining
 from tests.search.replaying import (
     MAIN,
     AtMap,
@@ -206,14 +206,14 @@ class Slots:
     def _stage_again(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Any:
         self.run_count += 1
         assert image is not None
-        is_round = isinstance(program, Replicating)
+        is_late = isinstance(program, Replicating | Retaining)
         process = Process(
             self._states,
             self._images,
             self._images.values[image],
             history,
-            late_ms=LATE_MS if is_round else 0,
-            fresh_reads=1 if is_round else 0,
+            late_ms=LATE_MS if is_late else 0,
+            fresh_reads=1 if isinstance(program, Replicating) else 0,
         )
         try:
             return Finished(program.run(process))

@@ -10,7 +10,7 @@ from kafka_on_spark.ids import NO_CHAIN
 from tests.search.late_reads import ENDED
 from tests.search.scope import Scope
 from tests.search.search import SLOTS, Search, State, search
-from tests.search.world import entries_of
+from tests.search.upkeep.rows import entries_of
 
 SCOPES = [
     pytest.param(
@@ -131,13 +131,13 @@ def _seen(searched: Search, state: State, names: dict[int, int]) -> str:
     disks = []
     for disk in (world.disks.values[number] for number in state[1:4]):
         states = [world.states.values[number] for _, number in disk.tables]
-        logs = [(_renamed(entries_of(each), names), each.leader_epoch) for each in states]
+        logs = [(_renamed(entries_of(each).values(), names), each.leader_epoch) for each in states]
         disks.append((disk.directory_id, logs))
     past = world.pasts.values[state[4]]
     committed = _renamed(past.committed, names)
     # its chain tells the names of the committed records, which are compared renamed
     registration = replace(world.registration(state[0]), high_watermark_chain=NO_CHAIN)
-    acked = sorted(_renamed(searched._acked(state), names))
+    acked = sorted(_renamed(searched.acked(state), names))
     return repr((registration, disks, committed, past.leaders, acked))
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.batch import epoch_in_name
+from kafka_on_spark.log.cleaning import files_of
+from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -20,9 +22,10 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     Record,
 )
-from tests.builders import KEY, disk, identity, image_of, partition
+from tests.builders import KEY, disk, identity, image_of, log, partition
 from tests.search.replaying import STAMP, Images, Numbers, Raised, States, with_partition_epoch
 from tests.search.scope import Scope
+from tests.search.upkeep.rows import Entry, entries_of
 
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 PARTITION_EPOCH = 1
@@ -31,9 +34,6 @@ PARTITION_EPOCH = 1
 OFFSET = Offset(100)
 NO_DISK = DirectoryId("none")
 """Identity of a disk that was wiped."""
-
-Entry = tuple[str, int]
-"""(value, epoch) of a record."""
 
 
 class Violation(Exception):  # noqa: N818 - the domain's word
@@ -57,10 +57,13 @@ class Disk:
     Attributes:
         directory_id: Its identity.
         tables: The number of each table's state, by replica uuid.
+        removed: (replica uuid, file) of what tables have removed that is named under their fence:
+            no other can be added there again.
     """
 
     directory_id: DirectoryId
     tables: tuple[tuple[str, int], ...] = ()
+    removed: frozenset[tuple[str, str]] = frozenset()
 
     def table(self, address: ReplicaAddress) -> int | Raised:
         """Return the number of a table's state, or the error of opening it."""
@@ -76,18 +79,36 @@ class Disk:
         tables = {**dict(self.tables), uuid: number}
         return replace(self, tables=tuple(sorted(tables.items())))
 
+    def removed_by(self, uuid: str) -> frozenset[str]:
+        """Return the files that a table can't add again."""
+        return frozenset(name for at, name in self.removed if at == uuid)
+
+    def with_commit(self, before: ReplicaState, after: ReplicaState, number: int) -> "Disk":
+        """Return the disk with a table's state, which has `number`, after a commit."""
+        uuid, fence = before.identity.replica_uuid, after.leader_epoch or 0
+        gone = {(uuid, name) for name in files_of(before) - files_of(after)}
+        removed = frozenset(
+            (at, name)
+            for at, name in self.removed | gone
+            if at != uuid or (epoch_in_name(name) or 0) >= fence
+        )
+        return replace(self.with_table(uuid, number), removed=removed)
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """What is true for ever.
 
     Attributes:
-        committed: Records by offset: what the high watermark has passed.
+        committed: Records by offset: what the high watermark has passed. An unclean election begins
+            it anew with its leader's log.
         leaders: The leader of each epoch, by epoch.
+        lost: Values that an unclean election has lost.
     """
 
     committed: tuple[Entry, ...] = ()
     leaders: tuple[BrokerId | None, ...] = (BrokerId(1),)
+    lost: tuple[str, ...] = ()
 
 
 class World:
@@ -101,20 +122,44 @@ class World:
         self.pasts = Numbers()
 
     def first_image(self) -> int:
-        """Return the image of a partition that has been led by broker 1, with all in sync."""
-        registration = partition("1 2 3", epoch=0, version=PARTITION_EPOCH)
-        settings = {
-            "min.insync.replicas": str(self.scope.min_isr),
-            "replica.verdict.delay.ms": "0",  # a step of a search takes no time
-        }
-        producer = self.scope.producer
+        """Return the image of a partition that has been led by broker 1."""
+        scope, committed = self.scope, self.first_past().committed
+        log, mark = self._first_log(1), len(committed)
+        registration = partition(
+            scope.replicas,
+            scope.isr,
+            epoch=0,
+            version=PARTITION_EPOCH,
+            hw=mark,
+            hw_epoch=0 if mark else None,
+            hw_chain=log.chain_at(Offset(mark)),
+            leo=log.log_end_offset,
+        )
+        producer = scope.producer
         runs = {} if producer is None else {producer.producer_id: producer.producer_epoch}
-        image = image_of(registration, configs=settings, producers=runs)
+        image = image_of(
+            registration,
+            ids=scope.replicas,
+            fenced=scope.fenced,
+            configs=scope.settings,
+            producers=runs,
+        )
         return self.images.number(image)
 
+    def first_past(self) -> Past:
+        """Return what is committed at the beginning: what all have that are in sync."""
+        logs = [entries_of(self._first_log(each)) for each in self.scope.in_sync]
+        shortest = min(logs, key=len)
+        return Past(committed=tuple(shortest.values()))
+
+    def _first_log(self, broker_id: int) -> ReplicaState:
+        letters = self.scope.logs[broker_id - 1]
+        made = log(f"0:{letters}" if letters else "", fence=0)
+        return replace(made, identity=identity(broker_id))
+
     def first_disk(self, broker_id: int) -> int:
-        """Return a disk with an empty replica that has adopted the first leadership."""
-        state = ReplicaState(identity=identity(broker_id), leader_epoch=LeaderEpoch(0))
+        """Return a disk with a replica that has adopted the first leadership."""
+        state = self._first_log(broker_id)
         uuid = state.identity.replica_uuid
         return self.disk_number(Disk(disk(broker_id), ((uuid, self.states.number(state)),)))
 
@@ -153,7 +198,10 @@ class World:
         moved = after.partition(KEY)
         assert moved is not None
         epoch = moved.partition_epoch
-        changes = sum(isinstance(each, PartitionChangeRecord) for each in records)
+        changes = sum(
+            isinstance(each, PartitionChangeRecord) and not each.change.is_compaction
+            for each in records
+        )
         require(
             epoch == PARTITION_EPOCH + changes,
             "I7 epochs of the register",
@@ -178,6 +226,35 @@ class World:
         return None if number is None else self.states.values[number]
 
 
+def past_after(
+    past: Past,
+    before: PartitionRegistration,
+    after: PartitionRegistration,
+    logs: dict[BrokerId, ReplicaState],
+) -> Past:
+    """Return what is true for ever once a commit to the register has led from `before` to `after`.
+
+    What the high watermark passes is committed, for ever or until an unclean election.
+    """
+    if after.leader_epoch > before.leader_epoch:
+        past = replace(past, leaders=(*past.leaders, after.leader))
+    if after.unclean_generation > before.unclean_generation:
+        assert after.leader is not None
+        left = entries_of(logs[after.leader])
+        committed = tuple(left.get(at) or past.committed[at] for at in range(after.high_watermark))
+        lost = (value for value, _ in set(past.committed) - set(committed))
+        return replace(past, committed=committed, lost=tuple(sorted({*past.lost, *lost})))
+    if after.high_watermark == before.high_watermark:
+        return past
+    members = [before.leader, *sorted(before.isr)]
+    found = [log for each in members if each and (log := logs.get(each)) is not None]
+    long = [log for log in found if log.log_end_offset >= after.high_watermark]
+    require(bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records")
+    entries = entries_of(long[0])
+    added = tuple(entries[at] for at in range(before.high_watermark, after.high_watermark))
+    return replace(past, committed=past.committed + added)
+
+
 def _translated(record: Record, local_epoch: int) -> Record:
     """Return `record` with the partition epoch that others know."""
     if isinstance(record, HighWatermarkRecord):
@@ -186,16 +263,11 @@ def _translated(record: Record, local_epoch: int) -> Record:
     return record
 
 
-def value_of(batch: Batch) -> str:
-    """Return the record of a batch: a batch has one here."""
-    return batch.segments[0].uuid[0]
-
-
-def entries_of(state: ReplicaState) -> tuple[Entry, ...]:
-    """Return the records of a log."""
-    return tuple((value_of(batch), batch.leader_epoch) for batch in state.batches)
-
-
 def committed_by(state: ReplicaState, change: LogChange) -> ReplicaState:
-    """Return the state after a commit."""
-    return replace(state.apply(change), version=0)
+    """Return the state after a commit. No header keeps the borders of a merged segment."""
+    after = state.apply(change)
+    batches = tuple(
+        replace(each, borders=None) if isinstance(each, MergedSegment) else each
+        for each in after.batches
+    )
+    return replace(after, version=0, batches=batches)

@@ -1,0 +1,116 @@
+"""What keeps a log small, as processes of the search: the production services, one pass a time.
+
+What was staged, and what a task wrote, is no step; each load and each commit is one. Two neighbours
+are enough for a merge, and a record is as large as a group of compaction: each is a commit.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+from kafka_on_spark.log import merge_plan
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
+from kafka_on_spark.service.compact.replica_looks import run_compaction_look
+from kafka_on_spark.service.maintain import compaction
+from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_work import UpkeepPorts
+from kafka_on_spark.service.replica.log_starts import run_log_start
+from kafka_on_spark.service.retain.leader_looks import run_look
+from kafka_on_spark.service.retain.retention import Retention
+from tests.builders import KEY
+from tests.search.replaying import Process
+from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor
+
+
+@dataclass(frozen=True, slots=True)
+class Tidying:
+    """Upkeep of one replica, order after order (ReplicaUpkeep).
+
+    Attributes:
+        broker_id: The replica.
+        work: The one kind of work that is done.
+        left: Orders that follow; None: without end.
+    """
+
+    broker_id: int
+    work: str
+    left: int | None = None
+
+    def run(self, process: Process) -> "Tidying | Tidied":
+        """Do one order, planned on the image."""
+        orders = plan_upkeep(process.metadata.image, [KEY])
+        order = next((each for each in orders if each.address.broker_id == self.broker_id), None)
+        if order is not None:
+            ports = UpkeepPorts(
+                replicas=process.replicas,
+                segments=process.segments,
+                folders=None,  # type: ignore[arg-type]
+                compactor=SearchedCompactor(process.segments),
+                clock=process.clock,
+            )
+            with _few_files():
+                run_upkeep(order, ports, [each for each in WORKS if each[0] == self.work])
+        if self.left is None:
+            return self
+        return replace(self, left=self.left - 1) if self.left else Tidied()
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """A process that keeps logs small has ended."""
+
+
+@contextmanager
+def _few_files() -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(merge_plan, "FAN_IN", 2))
+        stack.enter_context(patch.object(compaction, "GROUP_BYTES_MAX", RECORD_BYTES))
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Retaining:
+    """Passes of retention (Retention); they come long after all appends."""
+
+    def run(self, process: Process) -> "Retaining":
+        """Look at the leader, decide where the log starts, and have the replicas in sync apply it."""
+        retention = Retention(
+            process.metadata,
+            process.clock,
+            run_looks=lambda orders: [
+                run_look(each, process.replicas, _time_of(process)) for each in orders
+            ],
+            run_log_starts=lambda orders: process.map(
+                lambda order: run_log_start(order, process.replicas), orders
+            ),
+            random_below=lambda below: 0,
+            timeout_ms=1,
+        )
+        retention.run([KEY], is_all=True)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """Passes over what is compacted (CompactionPasses): they decide, and replicas apply it."""
+
+    def run(self, process: Process) -> "Deciding":
+        """Look at all replicas, and decide how far the log is compacted."""
+        passes = CompactionPasses(
+            process.metadata,
+            process.clock,
+            run_looks=lambda orders: [
+                run_compaction_look(each, process.replicas, _time_of(process)) for each in orders
+            ],
+            timeout_ms=1,
+        )
+        passes.run(is_all=True)
+        return self
+
+
+def _time_of(process: Process) -> Callable[[ReplicaAddress], int]:
+    """Return what a root's clock says: what the process's own does."""
+    return lambda address: process.clock.now_ms()
