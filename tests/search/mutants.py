@@ -31,10 +31,15 @@ from tests.simulation.mutants.protocol_mutants import Mutant
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mutant, and the smallest scope known in which it does harm."""
+    """A mutant, and the smallest scope known in which it does harm.
+
+    Attributes:
+        invariant: The one that does not hold then; None: any.
+    """
 
     mutant: Mutant
     scope: Scope
+    invariant: str | None = None
 
     @property
     def rule(self) -> str:

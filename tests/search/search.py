@@ -30,7 +30,7 @@ from tests.search.programs import Acked, Appending, Refused
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
 from tests.search.slots import CrashError, Slots
-from tests.search.telling import count, told
+from tests.search.telling import count, kinds_of, told
 from tests.search.world import (
     BROKERS,
     PARTITION_EPOCH,
@@ -59,7 +59,7 @@ class Found:
         message: The same in words.
         path: A way there, a step a line.
         is_whole: All states were visited.
-        seen: How many states are of some interesting kind.
+        seen: How many states are of some interesting kind, and how many commits.
         local_runs: Different histories of processes.
     """
 
@@ -91,6 +91,7 @@ class Search:
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._checked: set[tuple[int, ...]] = set()
+        self._done: Counter[str] = Counter()
 
     def first(self) -> State:
         """Return the state that all begins with."""
@@ -130,6 +131,7 @@ class Search:
         found.is_whole = not queue and found.violation is None
         found.states = len(self.ways)
         found.local_runs = self.slots.run_count
+        found.seen.update(self._done)
         for each in self.ways:
             count(self, each, found.seen)
         return found
@@ -259,6 +261,7 @@ class Search:
             past=world.pasts.values[past],
             removed=disk.removed_by(call.address.replica_uuid),
         )
+        self._done.update(kinds_of(before, call.content))
         answer = world.states.number(after)
         known = self._commits[key] = (
             world.disk_number(disk.with_commit(before, after, answer)),

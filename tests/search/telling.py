@@ -1,8 +1,11 @@
 """How a search tells of a way to a state."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.state import LogChange, ReplicaState
 from tests.search.late_reads import ENDED
 from tests.search.programs import Appending
 from tests.search.upkeep import rows
@@ -71,6 +74,15 @@ def _kept(partition: Any) -> str:
     return f"{text} C/K/T {'/'.join(map(str, below))}"
 
 
+def kinds_of(before: ReplicaState, change: LogChange) -> Iterator[str]:
+    """Yield what a commit to a replica's table is an example of: they must occur, too."""
+    yield change.operation
+    if change.operation == "adopt" and change.adds:
+        yield "cut inside a merged segment"
+    if change.operation == "append_fetched" and before.batches:
+        yield from ("merged segment taken" for e in change.adds if isinstance(e, MergedSegment))
+
+
 def count(search: Any, state: tuple[int, ...], seen: Counter[str]) -> None:
     """Count what must occur, lest the search be of nothing."""
     registration = search.world.registration(state[0])
@@ -80,6 +92,11 @@ def count(search: Any, state: tuple[int, ...], seen: Counter[str]) -> None:
     seen["all acked"] += bool(acked) and len(acked) == len(search.scope.values)
     seen["acked after an election"] += bool(acked) and has_moved
     seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
+    is_whole = registration.isr == set(registration.replicas)
+    seen["all in sync again"] += is_whole and len(search.scope.in_sync) < len(registration.isr)
     seen["committed"] += registration.high_watermark > 0
     seen["committed in two epochs"] += len({epoch for _, epoch in past.committed}) > 1
+    decided = registration.compaction
+    seen["tombstones gone"] += decided.tombstones_below > 0
+    seen["records deleted"] += registration.log_start_offset > 0
     seen["records lost by an unclean election"] += bool(past.lost)

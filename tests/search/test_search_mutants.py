@@ -8,6 +8,7 @@ import pytest
 from tests.search.mutants import BEHIND_CHAINS, CASES, REDUNDANT, TWICE
 from tests.search.scope import Scope
 from tests.search.search import Found, Search, State, search
+from tests.search.upkeep.upkeep_mutants import UPKEEP_CASES
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 STATES_MAX = 400_000
@@ -36,13 +37,14 @@ def first_violation(scope: Scope) -> Found:
     return search(scope, STATES_MAX) if found.violation in (None, "crash") else found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+@pytest.mark.parametrize("case", [*CASES, *UPKEEP_CASES], ids=lambda case: case.rule)
 def test_a_missing_rule_is_seen(case, record_property):
     with case.mutant.alive():
         found = first_violation(case.scope)
 
     record_property("search", f"{found.states:,} states to {found.violation}: {case.rule}")
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
+    assert case.invariant in (None, found.violation), found.message
 
 
 @pytest.mark.parametrize("case", REDUNDANT, ids=lambda case: case.rule)
@@ -79,7 +81,7 @@ def test_without_those_that_stand_behind_a_rule_no_harm_is_near(pair):
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
-@pytest.mark.parametrize("scope", {case.scope: None for case in CASES}, ids=str)
+@pytest.mark.parametrize("scope", {case.scope: None for case in [*CASES, *UPKEEP_CASES]}, ids=str)
 def test_with_all_rules_the_same_scopes_are_clean(scope):
     """So far that most mutants are seen before; test_small_scope.py searches whole scopes."""
     found = search(scope, CLEAN_MAX)

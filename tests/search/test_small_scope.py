@@ -10,6 +10,7 @@ from kafka_on_spark.ids import NO_CHAIN
 from tests.search.late_reads import ENDED
 from tests.search.scope import Scope
 from tests.search.search import SLOTS, Search, State, search
+from tests.search.upkeep import upkeep_scopes
 from tests.search.upkeep.rows import entries_of
 
 SCOPES = [
@@ -42,6 +43,47 @@ SCOPES = [
         Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True),
         {"committed"},
         id="two tries of one producer's append at once",
+    ),
+    pytest.param(
+        upkeep_scopes.MERGES,
+        {"all acked", "acked after an election", "merge"},
+        id="two appends, both of them zombies, merges, and an election",
+    ),
+    pytest.param(
+        upkeep_scopes.FOLLOWER,
+        {"all acked", "merge", "merged segment taken"},
+        id="merges while a follower leaves the ISR and comes back",
+    ),
+    pytest.param(
+        upkeep_scopes.CUT,
+        {"merge", "records lost by an unclean election", "cut inside a merged segment"},
+        id="a merge, an unclean election, and a cut inside what was merged",
+    ),
+    pytest.param(
+        upkeep_scopes.RETENTION,
+        {"all acked", "records deleted", "advance_log_start", "truncate_fully_and_start_at"},
+        id="a decision of retention with a follower behind, an append, and an election",
+    ),
+    pytest.param(
+        upkeep_scopes.MERGED_RETENTION,
+        {"merge", "records deleted", "advance_log_start", "truncate_fully_and_start_at"},
+        id="a decision of retention with a follower behind, merges, and an election",
+    ),
+    pytest.param(
+        upkeep_scopes.JOINING,
+        {"compact", "tombstones gone", "all in sync again"},
+        id="decisions of compaction, and a follower that has missed a tombstone",
+    ),
+    pytest.param(
+        upkeep_scopes.COMPACTION,
+        {"all acked", "acked after an election", "compact"},
+        id="a decision of compaction, an append, and an election",
+    ),
+    pytest.param(
+        upkeep_scopes.PART_COMPACTED,
+        {"compact", "records lost by an unclean election"},
+        id="decisions of compaction, and an unclean election below them",
+        marks=pytest.mark.long,
     ),
 ]
 

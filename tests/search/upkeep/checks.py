@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of
 
+DENSE = "I10 dense offsets"
 LOG_START = "I16 log start"
 COVERAGE = "I25 coverage"
 ONE_EPOCH = "I25 one epoch a segment"
@@ -160,14 +161,17 @@ def _has_finished(log: ReplicaState, decided: Compaction) -> bool:
     return not done.round_below and below[0] >= wanted[0] and below[1] >= wanted[1]
 
 
-def flaw_of_coverage(log: ReplicaState, log_start_offset: int) -> str | None:
-    """Return how the files of a log don't cover it densely, from a start that was decided (I10, I25,
-    I16); None: they do."""
+def flaw_of_coverage(log: ReplicaState, log_start_offset: int) -> Flaw | None:
+    """Return how the files of a log don't cover it densely (I10, I25), or how it starts above where
+    was decided (I16)."""
     ends = [(part.base_offset, part.end_offset) for part in log.batches]
     borders = [end for _, end in ends[:-1]]
     first, last = (
         (ends[0][0], ends[-1][1]) if ends else (log.log_start_offset, log.log_start_offset)
     )
     is_dense = borders == [base for base, _ in ends[1:]] and last == log.log_end_offset
-    is_whole = first <= log.log_start_offset <= log_start_offset
-    return None if is_dense and is_whole else f"{ends} of {log.log_start_offset} to {last}"
+    if not is_dense or first > log.log_start_offset:
+        return DENSE, f"{ends} of {log.log_start_offset} to {log.log_end_offset}"
+    if log.log_start_offset > log_start_offset:
+        return LOG_START, f"it starts at {log.log_start_offset}, decided is {log_start_offset}"
+    return None

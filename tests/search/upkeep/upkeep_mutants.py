@@ -1,0 +1,133 @@
+"""Rules of merging, retention and compaction, each switched off by a patch that the search must see.
+
+The rest needs what no search has, and is in merging_mutants.py, compaction_mutants.py and
+retention_mutants.py of the simulation: disks that go back (a follower finds its own digest in its
+leader's segment), answers that are lost (a merge that may stand is put again only if its inputs
+do), time (a tombstone stays for delete.retention.ms), clocks, and what files hold (a merge keeps all
+records, the last value of each key stays). Readers, who select by offset and not by place, are in
+tests/storage/replicas/test_missing_records.py; that only a log is merged that has what is registered is
+in tests/unit/service/maintain/test_merging_replicas.py.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from kafka_on_spark.log import operations
+from kafka_on_spark.service.replicate.fetching import comparing
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from tests.search.mutants import Case
+from tests.search.scope import Scope
+from tests.search.upkeep import checks
+from tests.search.upkeep.upkeep_scopes import CUT, JOINING, RETENTION
+from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
+from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
+from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
+from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
+
+
+_SIMULATED = {
+    each.rule: each
+    for each in [
+        *(known.mutant for known in MERGING_MUTANTS),
+        *RETENTION_MUTANTS,
+        *COMPACTION_MUTANTS,
+    ]
+}
+
+
+def _case(rule: str, scope: Scope, invariant: str) -> Case:
+    """Return a mutant of the simulation, which the search sees in `scope`."""
+    return Case(_SIMULATED[rule], scope, invariant)
+
+
+def _with_all_of_it(state: Any, end_offset: Any, kept_part: Any) -> Any:
+    """Cut behind the merged segment inside which the cut falls."""
+    return None if end_offset >= state.log_end_offset else end_offset
+
+
+ZOMBIE = Scope(values="a", logs=("xy", "xy", "xy"), rounds=0, merges="2")
+ALONE = Scope(values="ab", elections=0, fencings=0, rounds=0, merges="1")
+ASKING = Scope(values="ab", logs=("x", "x", "x"), elections=0, rounds=0, merges="1")
+AFTER = Scope(values="a", logs=("x", "x", "x"), rounds=0, merges="2")
+RETRY = replace(ASKING, fencings=0, is_retry=True)
+HEIR = Scope(
+    values="ab",
+    replicas="1 2",
+    logs=("x", "x", ""),
+    isr="1",
+    has_late_rounds=False,
+    is_retry=True,
+    merges="1",
+)
+DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
+
+UPKEEP_CASES = [
+    _case(
+        "a merge is committed only under the fence that its file is named by",
+        ZOMBIE,
+        checks.UNDER_FENCE,
+    ),
+    _case(
+        "an append that may stand is looked for among the borders of merged segments",
+        ASKING,
+        checks.ONCE,
+    ),
+    _case("nothing is merged above the last stable offset", ALONE, checks.COMMITTED),
+    _case("a merged segment is of one leadership", AFTER, checks.ONE_EPOCH),
+    _case(
+        "what is known of producers outlives the headers that a merge takes",
+        RETRY,
+        "I11 idempotence",
+    ),
+    _case(
+        "who takes a merged segment takes what its leader knows of producers",
+        HEIR,
+        "I11 idempotence",
+    ),
+    Case(
+        Mutant(
+            "a cut inside a merged segment leaves what both share, written anew",
+            (
+                (comparing, "part_to_keep", _nothing),
+                (operations, "_cut_at", _with_all_of_it),
+            ),
+        ),
+        CUT,
+        "I10 dense offsets",
+    ),
+    _case(
+        "what is known of producers outlives the headers that retention takes",
+        DELETED,
+        "I11 idempotence",
+    ),
+    _case(
+        "a replica never runs ahead of the log start that was decided",
+        RETENTION,
+        checks.LOG_START,
+    ),
+    _case("nothing above the high watermark is deleted", RETENTION, checks.LOG_START),
+    _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
+    _case(
+        "a decision waits until every member has finished the last one", JOINING, checks.FINISHED
+    ),
+    _case("nothing above the high watermark is compacted", JOINING, checks.RISES),
+    _case("a decision is applied under the leadership of its image", JOINING, checks.UNDER_FENCE),
+    _case(
+        "a follower takes its leader's counters with what it fetches",
+        JOINING,
+        "I1 committed prefix",
+    ),
+    _case(
+        "a replica has finished once all its segments are as they must be",
+        JOINING,
+        checks.CONTENT,
+    ),
+    Case(
+        Mutant(
+            "a follower that may have missed tombstones is made again",
+            ((fetching, "check_tombstones", _nothing),),
+        ),
+        JOINING,
+        checks.LAST_VALUES,
+    ),
+]
