@@ -7,7 +7,7 @@ process, what was committed so far, and what the environment may still do.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
+from kafka_on_spark.errors import ImpossibleValueError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import epoch_in_name
@@ -194,7 +194,10 @@ class World:
         """
         known = tuple(_translated(each, local_epoch) for each in records)
         batch = MetadataBatch(base_offset=image.offset, stamp=STAMP, records=known)
-        after = image.replay(batch)
+        try:
+            after = image.replay(batch)
+        except ImpossibleValueError as error:
+            raise Violation("I9 high watermark bounds", str(error)) from error
         moved = after.partition(KEY)
         assert moved is not None
         epoch = moved.partition_epoch

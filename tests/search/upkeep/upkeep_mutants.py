@@ -24,7 +24,6 @@ from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
 from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
 
-
 _SIMULATED = {
     each.rule: each
     for each in [
@@ -59,6 +58,11 @@ HEIR = Scope(
     is_retry=True,
     merges="1",
 )
+COMPACTING_ZOMBIE = Scope(
+    values="c", logs=("ab", "ab", "ab"), rounds=0, has_compaction=True, compacts="2"
+)
+NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
+BOUNDS = "I9 high watermark bounds"
 DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
 
 UPKEEP_CASES = [
@@ -105,16 +109,28 @@ UPKEEP_CASES = [
         RETENTION,
         checks.LOG_START,
     ),
-    _case("nothing above the high watermark is deleted", RETENTION, checks.LOG_START),
+    _case(
+        "nothing above the high watermark is deleted",
+        replace(ALONE, merges="", has_retention=True),
+        BOUNDS,
+    ),
     _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
     _case(
         "a decision waits until every member has finished the last one", JOINING, checks.FINISHED
     ),
-    _case("nothing above the high watermark is compacted", JOINING, checks.RISES),
-    _case("a decision is applied under the leadership of its image", JOINING, checks.UNDER_FENCE),
+    _case(
+        "nothing above the high watermark is compacted",
+        replace(ALONE, merges="", has_compaction=True),
+        BOUNDS,
+    ),
+    _case(
+        "a decision is applied under the leadership of its image",
+        COMPACTING_ZOMBIE,
+        checks.UNDER_FENCE,
+    ),
     _case(
         "a follower takes its leader's counters with what it fetches",
-        JOINING,
+        NEW,
         "I1 committed prefix",
     ),
     _case(
