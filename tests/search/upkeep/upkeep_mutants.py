@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.log import operations
+from kafka_on_spark.service.maintain import compaction as compacting
 from kafka_on_spark.service.replicate.fetching import comparing
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from tests.search.mutants import Case
@@ -43,6 +44,13 @@ def _with_all_of_it(state: Any, end_offset: Any, kept_part: Any) -> Any:
     """Cut behind the merged segment inside which the cut falls."""
     return None if end_offset >= state.log_end_offset else end_offset
 
+
+def _with_tombstones(self: Any, parts: Any, last: Any, progress: Any) -> Any:
+    """Rewrite as if all tombstones that are compacted could go."""
+    return _REWRITTEN(self, parts, last, replace(progress, tombstones_below=progress.round_below))
+
+
+_REWRITTEN = compacting._Cleaner._rewritten
 
 ZOMBIE = Scope(values="a", logs=("xy", "xy", "xy"), rounds=0, merges="2")
 ALONE = Scope(values="ab", elections=0, fencings=0, rounds=0, merges="1")
@@ -136,6 +144,14 @@ UPKEEP_CASES = [
     _case(
         "a replica has finished once all its segments are as they must be",
         JOINING,
+        checks.CONTENT,
+    ),
+    Case(
+        Mutant(
+            "a replica keeps a tombstone until it is decided that it goes",
+            ((compacting._Cleaner, "_rewritten", _with_tombstones),),
+        ),
+        replace(NEW, rounds=0),
         checks.CONTENT,
     ),
     Case(
