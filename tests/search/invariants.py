@@ -50,12 +50,12 @@ def check(view: View) -> None:
         Violation: An invariant does not hold.
     """
     entries = {broker_id: entries_of(state) for broker_id, state in view.logs.items()}
+    for broker_id, state in view.logs.items():
+        _one_log(broker_id, state, entries[broker_id], view)
     _committed_prefix(view, entries)
     _leader_completeness(view, entries)
     _acked_records(view, entries)
     _log_matching(view, entries)
-    for broker_id, state in view.logs.items():
-        _one_log(broker_id, state, entries[broker_id], view)
 
 
 def _committed_prefix(view: View, entries: Logs) -> None:

@@ -86,7 +86,6 @@ class Scope:
         """Return the topic's settings."""
         return {
             "min.insync.replicas": str(self.min_isr),
-            "replica.verdict.delay.ms": "0",  # a step of a search takes no time
             "unclean.leader.election.enable": str(self.is_unclean).lower(),
             "merge.min.lag.batches": "0",
             "cleanup.policy": "compact" if self.has_compaction else "delete",

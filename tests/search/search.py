@@ -9,6 +9,8 @@ What is reduced, and why nothing is lost:
   it has read is changed. Any order of steps can be brought into this one by moving reads past
   others' effects on other things, which changes no effect and nothing that anybody sees.
 * Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
+* What keeps a log small (upkeep/) reads tables and commits to them as all others do; the files that
+  it writes are nobody's before a commit names them, so writing them is no step.
 * Records are alike, so the second append does not begin before the first.
 * States are inspected for what is in them; a state in which an invariant fails is not gone on from.
 """

@@ -70,7 +70,6 @@ COMPACTING_ZOMBIE = Scope(
     values="c", logs=("ab", "ab", "ab"), rounds=0, has_compaction=True, compacts="2"
 )
 NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
-BOUNDS = "I9 high watermark bounds"
 DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
 
 UPKEEP_CASES = [
@@ -120,16 +119,11 @@ UPKEEP_CASES = [
     _case(
         "nothing above the high watermark is deleted",
         replace(ALONE, merges="", has_retention=True),
-        BOUNDS,
+        "I9 high watermark bounds",
     ),
     _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
     _case(
         "a decision waits until every member has finished the last one", JOINING, checks.FINISHED
-    ),
-    _case(
-        "nothing above the high watermark is compacted",
-        replace(ALONE, merges="", has_compaction=True),
-        BOUNDS,
     ),
     _case(
         "a decision is applied under the leadership of its image",

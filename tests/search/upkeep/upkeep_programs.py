@@ -1,7 +1,7 @@
 """What keeps a log small, as processes of the search: the production services, one pass a time.
 
 What was staged, and what a task wrote, is no step; each load and each commit is one. Two neighbours
-are enough for a merge, and a record is as large as a group of compaction: each is a commit.
+are enough for a merge, and each file is a group of compaction, so a commit.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class Tidied:
 def _few_files() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(merge_plan, "FAN_IN", 2))
-        stack.enter_context(patch.object(compaction, "GROUP_BYTES_MAX", RECORD_BYTES))
+        stack.enter_context(patch.object(compaction, "GROUP_BYTES_MAX", RECORD_BYTES - 1))
         yield
 
 
