@@ -81,8 +81,20 @@ SCOPES = [
     ),
     pytest.param(
         upkeep_scopes.PART_COMPACTED,
-        {"compact", "records lost by an unclean election"},
+        {"compact", "tombstones gone", "records lost by an unclean election"},
         id="decisions of compaction, and an unclean election below them",
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        replace(upkeep_scopes.COMPACTION, compacts="1 2", has_late_appends=False),
+        {"all acked", "acked after an election", "compact", "tombstones gone"},
+        id="a decision of compaction, both replicas that apply it, an append, and an election",
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        replace(upkeep_scopes.RETENTION, has_late_appends=True),
+        {"all acked", "committed in two epochs", "truncate_fully_and_start_at"},
+        id="a decision of retention with a follower behind, a zombie's append, and an election",
         marks=pytest.mark.long,
     ),
 ]

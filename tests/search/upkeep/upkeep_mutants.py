@@ -6,7 +6,8 @@ leader's segment), answers that are lost (a merge that may stand is put again on
 do), time (a tombstone stays for delete.retention.ms), clocks, and what files hold (a merge keeps all
 records, the last value of each key stays). Readers, who select by offset and not by place, are in
 tests/storage/replicas/test_missing_records.py; that only a log is merged that has what is registered is
-in tests/unit/service/maintain/test_merging_replicas.py.
+in tests/unit/service/maintain/test_merging_replicas.py. A decision to compact above the high watermark
+is refused by the register itself.
 """
 
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Scopes in which logs are kept small: merged, deleted from the front, compacted."""
 
+from dataclasses import replace
+
 from tests.search.scope import Scope
 
 MERGES = Scope(values="ab", rounds=0, merges="1")
@@ -23,22 +25,17 @@ CUT = Scope(
 
 RETENTION = Scope(
     values="c",
-    logs=("ab", "ab", "a"),
-    isr="1 2",
+    replicas="1 2",
+    logs=("ab", "a", ""),
+    isr="1",
     has_late_rounds=False,
+    has_late_appends=False,
     has_retention=True,
 )
 """A decision of retention with a follower behind, an append, and an election."""
 
-MERGED_RETENTION = Scope(
-    values="",
-    logs=("ab", "ab", "a"),
-    isr="1 2",
-    has_late_rounds=False,
-    merges="1 2",
-    has_retention=True,
-)
-"""The same of logs that are merged meanwhile."""
+MERGED_RETENTION = replace(RETENTION, values="", merges="1")
+"""The same of a log that is merged meanwhile."""
 
 JOINING = Scope(
     values="",
@@ -60,9 +57,9 @@ COMPACTION = Scope(
     logs=("ab", "ab", ""),
     rounds=0,
     has_compaction=True,
-    compacts="1 2",
+    compacts="2",
 )
-"""A decision of compaction, replicas that apply it, an append, and an election."""
+"""A decision of compaction, a replica that applies it, an append, and an election."""
 
 PART_COMPACTED = Scope(
     values="",
