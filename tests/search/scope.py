@@ -1,6 +1,6 @@
 """How much a search covers: which processes run, and how often the environment interferes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.log.batch import ProducerStamp
@@ -65,6 +65,11 @@ class Scope:
     upkeep_each: int | None = None
     has_retention: bool = False
     has_compaction: bool = False
+
+    def __str__(self) -> str:
+        """Name what is not as by default."""
+        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
+        return ", ".join(f"{name}={value}" for name, value, default in given if value != default)
 
     @property
     def epoch_max(self) -> LeaderEpoch:
