@@ -69,7 +69,8 @@ class Scope:
     def __str__(self) -> str:
         """Name what is not as by default."""
         given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
-        return ", ".join(f"{name}={value}" for name, value, default in given if value != default)
+        told = (f"{name}={value}" for name, value, default in given if value != default)
+        return ", ".join(told) or "as by default"
 
     @property
     def epoch_max(self) -> LeaderEpoch:
