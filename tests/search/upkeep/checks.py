@@ -13,6 +13,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.upkeep.rows import Entry, covered_epochs, may_be_gone, rows_of, table_of
 
 DENSE = "I10 dense offsets"
+BOUNDS = "I9 high watermark bounds"
 LOG_START = "I16 log start"
 COVERAGE = "I25 coverage"
 ONE_EPOCH = "I25 one epoch a segment"
@@ -121,8 +122,10 @@ def flaw_of_register(
     """Return what is wrong with where a log starts, and how far it is compacted, after a commit to
     the register; `logs`: of live replicas."""
     start, mark = after.log_start_offset, after.high_watermark
-    if not before.log_start_offset <= start <= mark:
-        return LOG_START, f"{before.log_start_offset} became {start}, below {mark}"
+    if start > mark:
+        return BOUNDS, f"the log starts at {start}, and is committed to {mark}"
+    if start < before.log_start_offset:
+        return LOG_START, f"{before.log_start_offset} became {start}"
     if after.unclean_generation > before.unclean_generation:
         return None
     flaw = _flaw_of_decision(before, after, logs)

@@ -120,7 +120,7 @@ UPKEEP_CASES = [
     _case(
         "nothing above the high watermark is deleted",
         replace(ALONE, merges="", has_retention=True),
-        "I9 high watermark bounds",
+        checks.BOUNDS,
     ),
     _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
     _case(
