@@ -6,8 +6,7 @@ leader's segment), answers that are lost (a merge that may stand is put again on
 do), time (a tombstone stays for delete.retention.ms), clocks, and what files hold (a merge keeps all
 records, the last value of each key stays). Readers, who select by offset and not by place, are in
 tests/storage/replicas/test_missing_records.py; that only a log is merged that has what is registered is
-in tests/unit/service/maintain/test_merging_replicas.py. A decision to compact above the high watermark
-is refused by the register itself.
+in tests/unit/service/maintain/test_merging_replicas.py.
 """
 
 from dataclasses import replace
@@ -125,6 +124,11 @@ UPKEEP_CASES = [
     _case("a replica that has not finished K stays out of the ISR", JOINING, checks.JOINED),
     _case(
         "a decision waits until every member has finished the last one", JOINING, checks.FINISHED
+    ),
+    _case(
+        "nothing above the high watermark is compacted",
+        replace(ALONE, merges="", has_compaction=True),
+        checks.RISES,
     ),
     _case(
         "a decision is applied under the leadership of its image",
