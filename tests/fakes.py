@@ -6,7 +6,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentClusterError,
     InconsistentTopicIdError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
     ensure,
@@ -26,7 +27,11 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
-from kafka_on_spark.log.producers import producers_file_name, producers_file_number
+from kafka_on_spark.log.producers import (
+    ProducerEntries,
+    producers_file_name,
+    producers_file_number,
+)
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, Result
@@ -85,6 +90,7 @@ class _Table:
     leader_epoch: LeaderEpoch | None = None
     changes: list[LogChange] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    written: dict[int, ProducerEntries] = field(default_factory=dict)
     is_damaged: bool = False
 
     def state(self) -> ReplicaState:
@@ -93,7 +99,8 @@ class _Table:
         state = ReplicaState(identity=self.identity, leader_epoch=self.leader_epoch)
         for change in self.changes:
             state = state.apply(change)
-        return state
+        # What is known of producers is what stands in the file that the newest commit names.
+        return replace(state, producers=self.written[self.number] if self.number else {})
 
     def add(self, change: LogChange, number: int | None = None) -> None:
         self.changes.append(change)
@@ -182,9 +189,18 @@ class MemoryReplicaLog:
         self._roots = roots
         self._address = address
         self._checks_segments = checks_segments
-        self._number = 0
+        self._state: ReplicaState | None = None
+        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
+        self._is_opened_anew = False
 
     def load(self) -> ReplicaState:
+        try:
+            return self._load()
+        except KafkaOnSparkError:
+            self._is_opened_anew = True
+            raise
+
+    def _load(self) -> ReplicaState:
         root = self._roots[self._address.root]
         root.check_answers()
         if self._is_checked:
@@ -201,15 +217,25 @@ class MemoryReplicaLog:
             raise ReplicaLostError("the table is another replica's")
         state = table.state()
         check_log(state)
-        self._check_producers(root, table, state)
-        self._number = table.number
-        return state
+        if self._is_opened_anew:
+            self._is_opened_anew = False
+            self._state, self._producers = None, (0, {})
+        if state != self._state:
+            self._state = None
+            self._read_producers(root, table)
+            self._state = state
+        return self._state
 
-    def _check_producers(self, root: MemoryRoot, table: _Table, state: ReplicaState) -> None:
-        written = root.files.get(folder(self._address), {})
-        found = written.get(producers_file_name(table.number))
-        if table.number and found != repr(state.producers).encode():
+    def _read_producers(self, root: MemoryRoot, table: _Table) -> None:
+        """Read the file that counts, once: files never change."""
+        number = table.number
+        if self._producers[0] == number:
+            return
+        files = root.files.get(folder(self._address), {})
+        entries = table.written[number] if number else {}
+        if number and files.get(producers_file_name(number)) != repr(entries).encode():
             raise CorruptLogError("the producer state is missing or damaged")
+        self._producers = (number, entries)
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         root = self._roots[self._address.root]
@@ -230,17 +256,24 @@ class MemoryReplicaLog:
         table.add(change, number)
         if fault is Fault.LOST_ANSWER:
             raise CommitOutcomeUnknownError("the store failed while committing")
-        return state.apply(change)
+        self._state = after = state.apply(change)
+        self._producers = (number, after.producers)
+        return after
 
     def _write_producers(
         self, root: MemoryRoot, table: _Table, state: ReplicaState, change: LogChange
     ) -> int:
+        """Write the file of a change, if it has one; return the number that counts after it."""
+        is_known = self._state is not None and self._state.version == state.version
+        number = self._producers[0] if is_known else table.number
         if change.producers is None or table.state() != state:
-            return table.number
-        written, number = root.files.setdefault(folder(self._address), {}), table.number + 1
-        while producers_file_name(number) in written:
+            return number
+        files = root.files.setdefault(folder(self._address), {})
+        number += 1
+        while producers_file_name(number) in files:
             number += 1
-        written[producers_file_name(number)] = repr(change.producers).encode()
+        files[producers_file_name(number)] = repr(change.producers).encode()
+        table.written[number] = change.producers
         return number
 
     def _check_files(self, root: MemoryRoot, change: LogChange) -> None:
@@ -253,7 +286,7 @@ class MemoryReplicaLog:
 
     @property
     def producers_number(self) -> int:
-        return self._number
+        return self._producers[0]
 
     def maintain(self) -> None:
         """Nothing is due in memory."""

@@ -1,13 +1,17 @@
 """The two sides of each contract: the fake, and the real adapter on a local root."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
@@ -40,6 +44,7 @@ class Disks:
     content: Any  # (address, name) → bytes or None
     write: Any  # (address, name, content): a file of other bytes
     lose_commit: Any  # (address): the newest commit of the replica's table is gone
+    failing: Any  # (address) → a context in which nothing on its root can be read
     folders: Any = None
     roots: Any = None
     store: Any = None  # the server, on S3
@@ -59,6 +64,12 @@ def memory_disks():
         files = roots[address.root].files[fakes.folder(address)]
         files[segment.file_name] = b"x" * segment.size_bytes
 
+    @contextmanager
+    def failing(address):
+        roots[address.root].is_offline = True
+        yield
+        roots[address.root].is_offline = False
+
     return Disks(
         addresses={number: builders.address(number) for number in urls},
         replicas=fakes.MemoryReplicaStore(roots),
@@ -73,6 +84,7 @@ def memory_disks():
             roots[address.root].files.setdefault(fakes.folder(address), {}).update({name: content})
         ),
         lose_commit=lambda address: roots[address.root].roll_back(1),
+        failing=failing,
         folders=fakes.MemoryReplicaFolders(roots),
         roots=roots,
     )
@@ -132,9 +144,14 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
             path(address, name), content
         ),
         lose_commit=lambda address: newest_commit(address).unlink(),
+        failing=lambda _: patch.object(conditional_commit, "read_step", _fails),
         folders=FileReplicaFolders(options),
         store=store,
     )
+
+
+def _fails(*_):
+    raise KafkaStorageError("the root does not answer")
 
 
 @pytest.fixture(params=["memory", "delta"])

@@ -8,11 +8,9 @@ from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaSto
 from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.replicas import producer_files
 from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from tests import forging
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}
@@ -168,30 +166,34 @@ def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_dis
     assert not wrong
 
 
-def test_the_file_counts_still_after_a_read_that_failed_for_a_moment(delta_disks, monkeypatch):
+def test_the_file_counts_still_after_a_read_that_failed_for_a_moment(disks, address, replica):
     """The table is opened anew then, at the version that this process knows."""
-    address = delta_disks.addresses[1]
-    delta_disks.replicas.create(address, leader_epoch=0)
-    log = delta_disks.replicas.open(address)
-    append(log, "a", stamp(4))
-    known = advance(log, 1)
-    append(reopened(delta_disks, address), "b")
-    with monkeypatch.context() as failing:
-        failing.setattr(conditional_commit, "read_step", _fails)
-        with pytest.raises(KafkaStorageError):
-            log.load()
-    forging.commit_files(Path(replica_folder(address)))[-1].unlink()  # it was not durable
+    known = advance(replica, 1)
+    append(reopened(disks, address), "c")
+    with disks.failing(address), pytest.raises(KafkaStorageError):
+        replica.load()
+    disks.lose_commit(address)  # it was not durable
 
-    assert log.load() == known
-    after = append(log, "c")
+    assert replica.load() == known
+    after = append(replica, "d")
 
     assert after.producers == KEPT
-    assert log.producers_number == 1
-    assert reopened(delta_disks, address).load() == after
+    assert replica.producers_number == 1
+    assert reopened(disks, address).load() == after
 
 
-def _fails(*_):
-    raise KafkaStorageError("the root does not answer")
+def test_a_file_that_goes_is_missed_by_whoever_opens_the_log_anew(disks, address, replica):
+    """A process that knows it goes on: what it commits next has a file again."""
+    advance(replica, 1)
+    disks.write(address, name_of(1), b"damaged")
+    append(replica, "c")
+
+    with pytest.raises(CorruptLogError):
+        reopened(disks, address).load()
+    after = advance(replica, 2)
+
+    assert after.producers == {"p": entry(5, base=1)}
+    assert reopened(disks, address).load() == after
 
 
 class _LosesAnswers:
@@ -307,14 +309,12 @@ def test_a_file_of_a_lost_try_that_a_person_has_deleted_is_never_named(delta_dis
     assert reopened(delta_disks, address).load() == after
 
 
-def test_a_table_that_is_opened_anew_uses_no_file_of_before(busy, monkeypatch):
+def test_a_table_that_is_opened_anew_uses_no_file_of_before(delta_disks, busy):
     """It may be another one by now, with other files under these numbers."""
     log, written = busy
     lose(log)
-    with monkeypatch.context() as failing:
-        failing.setattr(conditional_commit, "read_step", _fails)
-        with pytest.raises(KafkaStorageError):
-            log.load()
+    with delta_disks.failing(delta_disks.addresses[1]), pytest.raises(KafkaStorageError):
+        log.load()
     lose(log)
 
     advance(log, 1)

@@ -41,7 +41,10 @@ CALL_FAULTS: Final = {
 }
 """What a port call may meet, by operation."""
 
-LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot", "roll back live", "forge")
+LOSING: Final = (
+    *("wipe", "lose tables", "lose producers", "empty", "rot", "forge"),
+    *("roll back", "roll back live"),
+)
 EVENTS: Final = {
     # event: how often of 1,000 steps, at most
     "offline": 12,
@@ -99,6 +102,24 @@ class Compacting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expiring:
+    """How producer ids and groups' offsets expire.
+
+    Attributes:
+        producers_ms: producer.id.expiration.ms.
+        offsets_ms: offsets.retention.minutes, which count milliseconds here.
+        groups: How many there are.
+        comes_late: A client that died comes back late. No other process of it may live meanwhile: one
+            that goes on with a later sequence brings the id back for all.
+    """
+
+    producers_ms: int
+    offsets_ms: int
+    groups: int = 2
+    comes_late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One seed's cluster and dangers.
 
@@ -129,6 +150,7 @@ class Plan:
         merge_fan_in: So many files become one; None: nothing is merged.
         merge_lag: merge.min.lag.batches.
         compaction: How the topic is compacted; None: it is not.
+        expiring: What expires, and when; None: nothing does.
         orphan_bytes: orphan.bytes.max.
         is_restamped: message.timestamp.type changes now and then.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
@@ -162,6 +184,7 @@ class Plan:
     merge_fan_in: int | None = None
     merge_lag: int = 10
     compaction: Compacting | None = None
+    expiring: Expiring | None = None
     orphan_bytes: int = NO_BOUND
     is_restamped: bool = False
 

@@ -38,9 +38,11 @@ from tests.simulation.programs.clients import (
     Tidier,
     Values,
 )
+from tests.simulation.programs.groups import Member
 from tests.simulation.programs.tables import CutReader, TableReader
 from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import Disks
+from tests.simulation.world.expiring import short_minutes
 from tests.simulation.world.processes import TIMEOUT_MS, Driver, Workers
 from tests.simulation.world.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
 
@@ -105,6 +107,9 @@ class Simulation:
         self.world.deletes = plan.retention_ms is not None
         self.world.is_restamped = plan.is_restamped
         is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
+        if plan.expiring is not None:
+            self.world.silent_ms = min(3000, 3 * plan.expiring.producers_ms)
+            self.world.comes_late = plan.expiring.comes_late
         self.world.works = ("merge",) * is_merged + ("compact",) * is_compacted
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
@@ -151,6 +156,9 @@ class Simulation:
         }
         if plan.compaction is not None:
             settings |= plan.compaction.settings
+        if plan.expiring is not None:
+            settings["producer.id.expiration.ms"] = plan.expiring.producers_ms
+            settings["offsets.retention.minutes"] = plan.expiring.offsets_ms
         if plan.retention_ms is not None:
             settings["log.retention.check.interval.ms"] = 20
             settings["retention.ms"] = plan.retention_ms
@@ -212,6 +220,11 @@ class Simulation:
         if self.plan.compaction is not None:
             self._programs["follower"] = (self._maker(TableReader), 0)
             self._programs["cutter"] = (self._maker(CutReader), 0)
+        for number in range(0 if self.plan.expiring is None else self.plan.expiring.groups):
+            self._programs[f"member{number}"] = (
+                lambda driver, group=f"g{number}": Member(driver, self.checker, self._stop, group),
+                0,
+            )
         self._programs["reader"] = (self._maker(Reader), 0)
         self._programs["admin"] = (self._maker(Admin), 0)
         for name in self._programs:
@@ -415,6 +428,7 @@ def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
         _snapshots_every(plan.snapshot_records),
         _merges_of(plan.merge_fan_in),
         small_groups(plan.compaction),
+        short_minutes(plan.expiring is not None),
     ):
         simulation = Simulation(plan)
         violation, message = None, ""

@@ -8,11 +8,16 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
+from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log.batch import WRITER_PREFIX
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.metadata.records import OffsetCommitRecord, Record, RemoveProducerRecord
+
+MINUTE_MS: Final = 60_000
+"""The unit of offsets.retention.minutes."""
 
 _UNSAVED: Final = " (offsets.retention.minutes)"
 
@@ -30,7 +35,7 @@ def expire(image: MetadataImage, now_ms: int) -> ControllerResult[Expired]:
     settings = image.settings()
     producers = _producers(image, now_ms - settings.integer("producer.id.expiration.ms"))
     minutes = settings.integer("offsets.retention.minutes")
-    offsets = _offsets(image, now_ms - minutes * 60_000, minutes)
+    offsets = _offsets(image, now_ms - offsets_retention_ms(settings), minutes)
     return ControllerResult([*producers, *offsets], Expired(len(producers), len(offsets)))
 
 
@@ -75,6 +80,21 @@ def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
     """Return whether a run should renew its id now: half of the time is over."""
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
     return now_ms - image.producer_times.get(producer_id, now_ms) >= half_ms
+
+
+def offsets_retention_ms(settings: Settings) -> int:
+    """Return how long a group's offset stays that nobody saves again."""
+    return settings.integer("offsets.retention.minutes") * MINUTE_MS
+
+
+def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
+    """Return whether half of the time is over after which a saved offset expires.
+
+    By the clock of the process that saves, or by the newest commit, if its clock is behind: where
+    nothing is committed for long, the first to commit may be the controller that lets it expire.
+    """
+    half_ms = offsets_retention_ms(image.settings()) // 2
+    return known is not None and max(image.time_ms, now_ms) - known.saved_at_ms >= half_ms
 
 
 def registered_producers(image: MetadataImage) -> RegisteredProducers | None:

@@ -39,12 +39,6 @@ def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset
     )
 
 
-def needs_saving_again(image: MetadataImage, known: GroupOffset | None) -> bool:
-    """Return whether half of the time is over after which a saved offset expires."""
-    half_ms = image.settings().integer("offsets.retention.minutes") * 30_000
-    return known is not None and image.time_ms - known.saved_at_ms >= half_ms
-
-
 def saved_offset(
     group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
 ) -> OffsetCommitRecord:

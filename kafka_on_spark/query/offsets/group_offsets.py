@@ -7,7 +7,8 @@ the last batch. So a group's offsets never run ahead of what was processed.
 
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.commands.groups import is_saved, needs_saving_again, saved_offset
+from kafka_on_spark.controller.commands.expiry import needs_saving_again
+from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -54,10 +55,14 @@ def group_generations(
     }
 
 
-def save_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
+def save_group(
+    image: MetadataImage, group: str, position: StreamOffset, now_ms: int
+) -> ControllerResult[int]:
     """Return the records that bring a group to `position`, and how many partitions they move.
 
-    Partitions that are gone, or belong to another topic of that name now, get no record.
+    Partitions that are gone, or belong to another topic of that name now, get no record. One in
+    which the group stands there already gets one before its offset expires, by `now_ms`, the clock
+    of the process that saves.
     """
     records = []
     for name, partitions in sorted(position.positions.items()):
@@ -70,7 +75,7 @@ def save_group(image: MetadataImage, group: str, position: StreamOffset) -> Cont
             known = image.groups.get((group, key))
             if partition is None:
                 continue
-            if is_saved(known, partition, offset) and not needs_saving_again(image, known):
+            if is_saved(known, partition, offset) and not needs_saving_again(image, known, now_ms):
                 continue
             cause = f"group {group!r} has processed {name}-{number} up to {offset}"
             records.append(saved_offset(group, key, partition, offset, cause))

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kafka_on_spark.controller.commands.expiry import Expired, expire
+from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_retention_ms
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.retain.leader_looks import earlier
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class Expiry:
             root_now_ms = self._roots_now_ms(image)
             if root_now_ms is None:
                 return  # the next pass looks again
-            now_ms = min(now_ms, root_now_ms)
+            now_ms = earlier(now_ms, root_now_ms)
             expired = submit(lambda newest: expire(newest, now_ms))
             log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
         self._checked_at_ms = self._clock.monotonic_ms()
@@ -48,7 +49,7 @@ class Expiry:
         settings = image.settings()
         shortest_ms = min(
             settings.integer("producer.id.expiration.ms"),
-            settings.integer("offsets.retention.minutes") * 60_000,
+            offsets_retention_ms(settings),
         )
         waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
         return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)

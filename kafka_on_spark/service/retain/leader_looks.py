@@ -73,7 +73,7 @@ def plan_look(
 
 
 def earlier(now_ms: int, root_ms: int) -> int:
-    """Return the time that batches are too old by, of a process's clock and a root's."""
+    """Return the time by which something is too old, of a process's clock and a root's."""
     return min(now_ms, root_ms)
 
 

@@ -45,6 +45,7 @@ from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
@@ -55,6 +56,9 @@ GROUP_COMMIT_TIMEOUT_MS = 5_000
 
 GROUP_RETRY_MS = 5_000
 """Pause after a failed commit of a group's offsets: Spark asks for data every few milliseconds."""
+
+GROUP_CHECK_MS = 10_000
+"""How often an idle query looks whether its group's offsets must be saved again, to live on."""
 
 _LOOK_UP_THREADS = 8
 
@@ -249,6 +253,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
         self._last_trigger_ms: int | None = None
         self._group_retry_at_ms: int | None = None
+        self._group_check_at_ms = 0
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get a copy: they open what they need.
@@ -329,7 +334,11 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         """Return whether the last call saw the same image and start, and nothing is left to do."""
         if self._idle is None or self._idle[0] is not image or self._idle[1] != start:
             return False
-        return self._group_retry_at_ms is None or _monotonic_ms() < self._group_retry_at_ms
+        if self._options.group is None:
+            return True
+        retry_at_ms = self._group_retry_at_ms
+        due_at_ms = self._group_check_at_ms if retry_at_ms is None else retry_at_ms
+        return _monotonic_ms() < due_at_ms
 
     def _save_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
         """Save the group's offsets: Spark asks for what comes after `processed`."""
@@ -339,7 +348,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         try:
             kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
             moved = metadata.submit(
-                lambda image: save_group(image, group, kept),
+                lambda image: save_group(image, group, kept, SystemClock().now_ms()),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
             )
             if moved:
@@ -350,6 +359,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
         else:
             self._group_retry_at_ms = None
+            self._group_check_at_ms = _monotonic_ms() + GROUP_CHECK_MS
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the committed ends, before limits, for the query's progress."""

@@ -1,6 +1,7 @@
 """The source's readers on a real cluster, called as Spark calls them: no Spark here."""
 
 import pickle
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format import source
 from kafka_on_spark.spark.format.source import BatchReader, StreamReader
+from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import new_disks, records
 
 
@@ -172,6 +174,25 @@ def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_
         assert reader.latestOffset(end, ReadAllAvailable()) == end
 
     assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [1]
+
+
+def test_an_idle_query_saves_its_groups_offsets_again_before_they_expire(disks, monkeypatch):
+    disks.cluster.alter_cluster_configs({"offsets.retention.minutes": 1})
+    reader, idle_ms = stream(disks, kafka__group__id="g"), count(10**12, 20_000)
+    start = reader.initialOffset()
+    reader.latestOffset(start, ReadAllAvailable())
+    saved = disks.cluster.image.offset
+    monkeypatch.setattr(source, "_monotonic_ms", lambda: next(idle_ms))
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert disks.cluster.image.offset == saved
+
+    later_ms = SystemClock().now_ms() + 31_000
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: later_ms)
+
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert disks.cluster.image.offset == saved + 1
+    [position] = disks.cluster.image.groups.values()
+    assert position.saved_at_ms == later_ms
 
 
 def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_trigger(

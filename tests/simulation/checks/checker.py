@@ -22,9 +22,10 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
-from tests.simulation.checks import compaction, invariants, merging, registers
+from tests.simulation.checks import compaction, invariants, merging, producers, registers
 from tests.simulation.checks.compaction import compacted_to, left_of
 from tests.simulation.checks.controllers import check_controllers
+from tests.simulation.checks.expiry import expired_is_silent
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import (
     NOBODY_HAS,
@@ -42,7 +43,7 @@ from tests.simulation.checks.verdicts import (
     taken_back_is_whole,
 )
 from tests.simulation.world.cleaning import removed_is_unassigned, replica_at
-from tests.simulation.world.disks import Disks, Root, Table
+from tests.simulation.world.disks import Disks, Root, Table, rows_of
 
 if TYPE_CHECKING:
     from tests.simulation.checks.passes import Passes
@@ -71,6 +72,8 @@ class Checker(History):
             return
         invariants.added_once(key, table, before, change)
         merging.replaced_is_the_same(self.ledger, key, before, change)
+        producers.carried_on(key, before, after, change)
+        producers.kept(self.ledger, key, before, change)
         invariants.dense_offsets(key, before, after)
         invariants.fenced_commits(key, before, change)
         invariants.epochs_never_fall(self.ledger, key, after, change)
@@ -92,6 +95,11 @@ class Checker(History):
         for each in change.adds:
             if isinstance(each, Batch):
                 log.batches.setdefault(each.chain_digest, each)
+                if each.producer is not None and change.operation == "append":
+                    run = dict.fromkeys(
+                        (at for _, at in rows_of(each)), each.producer.producer_epoch
+                    )
+                    self.ledger.newest_run.update(run)
                 log.chains.setdefault(each.chain_digest, chain_link(digest, each))
             digest = each.chain_digest
 
@@ -141,6 +149,7 @@ class Checker(History):
     ) -> None:
         """Check one commit to the metadata log."""
         check_controllers(before, batch, self._seen)
+        expired_is_silent(self.ledger, before, batch, self.true_now_ms())
         if self.passes is not None:
             self.passes.on_metadata(before, after, batch)
         changes: Counter[PartitionKey] = Counter()
@@ -265,12 +274,17 @@ class Checker(History):
         self, log: Log, key: PartitionKey, offset: int, value: int, log_start: int
     ) -> None:
         known = log.offset_of.setdefault(value, offset)
-        if known < log_start and value not in self.ledger.idempotent:
+        is_unknown = value not in self.ledger.idempotent or self.ledger.is_forgotten(log, value)
+        if known < log_start and is_unknown:
             # Without a producer an append is known by its files, and those were deleted.
             self._seen["appended again after its records were deleted"] += 1
             known = log.offset_of[value] = offset
+        if known == offset and value in self.ledger.newest_run:
+            log.run_of[value] = self.ledger.newest_run[value]
         require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
         home = self.ledger.home_of.setdefault(value, key.partition)
+        if home != key.partition and self._is_gone(PartitionKey(key.topic_id, home), value):
+            home = self.ledger.home_of[value] = key.partition
         require(
             home == key.partition,
             "H3 one offset a value",
@@ -282,6 +296,12 @@ class Checker(History):
             "H4 aborted read",
             f"{value} is committed at {offset} of {key.partition}; its append was refused",
         )
+
+    def _is_gone(self, key: PartitionKey, value: int) -> bool:
+        """Return whether a value is deleted there, and its producer id has expired."""
+        log, partition = self.ledger.log(key), self.ledger.image.partition(key)
+        start = 0 if partition is None else partition.log_start_offset
+        return self.ledger.is_forgotten(log, value) and log.offset_of.get(value, start) < start
 
     def _check_sequences(
         self,
@@ -296,12 +316,16 @@ class Checker(History):
             if stamp is None:
                 continue
             last = log.sequences.get(stamp.producer_id, -1)
+            end, epoch = log.last_ends.get(stamp.producer_id, (0, 0))
+            if end <= new.log_start_offset and self.ledger.has_expired(stamp.producer_id, epoch):
+                last = -1  # its appends are deleted, and its id has expired: nobody knows
             require(
                 stamp.sequence > last,
                 "I11 idempotence" if stamp.sequence == last else "H6 producer order",
                 f"{key.partition}: {stamp.producer_id} has {stamp.sequence} after {last}",
             )
             log.sequences[stamp.producer_id] = stamp.sequence
+            log.last_ends[stamp.producer_id] = (batch.end_offset, stamp.producer_epoch)
 
     def _restart(
         self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
@@ -323,6 +347,9 @@ class Checker(History):
         log.sequences = {}
         if table is not None and not new.begins_empty:
             log.sequences = _sequences(table.state, mark)
+        log.last_ends = {
+            each: (mark, self.ledger.image.producers.get(each, 0)) for each in log.sequences
+        }
         log.restart(found + [NOBODY_HAS] * (mark - len(found)))
         self._seen["records lost by unclean elections"] += mark < old.high_watermark
         # Of deleted records only the producers' counters know, which the new leader may lack.

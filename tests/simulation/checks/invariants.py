@@ -11,6 +11,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.cleaning import files_of
 from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, Log, chain_link, records_of, require
@@ -363,8 +364,9 @@ def nothing_named_is_deleted(root: Root, place: str, name: str) -> None:
     """I26: no cleaner deletes a file that its table names."""
     table = root.tables.get(place)
     if table is not None and not table.is_suspect:
+        named = files_of(table.state) | {producers_file_name(table.number)}
         require(
-            name not in files_of(table.state),
+            name not in named,
             "I26 nothing named is deleted",
             f"{place} on {root.url}: {name}",
         )

@@ -67,6 +67,8 @@ class Log:
         decided: Every decision of compaction.
         cleaned_at: When each K of a decision of compaction was decided, by the true time.
         kept: Offsets that remain below decisions of compaction, as they were asked for.
+        run_of: The producer epoch under which each committed value was appended, if it has one.
+        last_ends: Where the last committed append of each producer ends, and under which epoch.
     """
 
     committed: list[tuple[int, int]] = field(default_factory=list)
@@ -84,6 +86,8 @@ class Log:
     decided: list[Compaction] = field(default_factory=list)
     cleaned_at: dict[int, float] = field(default_factory=dict)
     kept: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
+    run_of: dict[int, int] = field(default_factory=dict)
+    last_ends: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def learn(self, records: Mapping[int, tuple[int, int]]) -> None:
         """Take what a disk has, by offset, where nobody else had it when it was committed."""
@@ -151,6 +155,10 @@ class Ledger:
         lost_tables: Replicas that were lost and created again, until the new incarnation is in sync.
         seen: The "sometimes" counters.
         are_tombstones_timed: Clocks are right enough to judge when tombstones may go.
+        producer_of: The producer id of each value that came with one.
+        newest_run: The producer epoch under which each of these was appended last.
+        expired_epochs: The epoch with which each producer id has expired last.
+        alive_at_ms: When the last thing began that a producer or a group has done, by true time.
     """
 
     disks: Disks
@@ -162,6 +170,10 @@ class Ledger:
     lost_tables: dict[tuple[PartitionKey, BrokerId], set[ReplicaUuid]] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
     are_tombstones_timed: bool = True
+    producer_of: dict[int, str] = field(default_factory=dict)
+    newest_run: dict[int, int] = field(default_factory=dict)
+    expired_epochs: dict[str, int] = field(default_factory=dict)
+    alive_at_ms: dict[str, float] = field(default_factory=dict)
 
     def log(self, key: PartitionKey) -> Log:
         """Return what is known of a partition."""
@@ -174,6 +186,16 @@ class Ledger:
         """Begin again: another cluster was created. Other topics have other ids."""
         self.home_of.clear()
         self.lost_tables.clear()
+
+    def has_expired(self, producer_id: str, epoch: int) -> bool:
+        """Return whether a producer id has expired since it had that epoch."""
+        return self.expired_epochs.get(producer_id, -1) >= epoch
+
+    def is_forgotten(self, log: Log, value: int) -> bool:
+        """Return whether a value's producer id has expired since it was appended: once its record
+        is deleted, nobody knows of it any more."""
+        epoch = log.run_of.get(value)
+        return epoch is not None and self.has_expired(self.producer_of.get(value, ""), epoch)
 
     def appended(self, key: PartitionKey, parts: Iterable[LogPart]) -> list[Batch]:
         """Return the batches that went into parts of a log, as they were appended."""

@@ -13,6 +13,9 @@ from tests.simulation.world.cleaning import replica_at
 from tests.simulation.world.disks import Root
 from tests.simulation.world.scheduler import Node
 
+CLOCK_JUMPS = ("clock jump", "controller clock jump")
+"""A process's clock is another one: any process's, or one of those that decide."""
+
 Event = tuple[str, ...]
 """The event's name, then what it is about, as text."""
 
@@ -55,8 +58,11 @@ class Drawing:
         if name in ("metadata away", "metadata back"):
             is_away = self._world.disks.is_metadata_away
             return (name,) if is_away == (name == "metadata back") else None
-        if name == "clock jump":
-            nodes = [each.name for each in self._nodes()]
+        if name in CLOCK_JUMPS:
+            kind = "controller" if name == "controller clock jump" else ""
+            nodes = [each.name for each in self._nodes() if each.name.startswith(kind)]
+            if not nodes:
+                return None
             return (name, rng.choice(nodes), str(rng.choice([-60_000, -500, 500, 60_000])))
         return self._to_broker(name, rng)
 
@@ -70,6 +76,8 @@ class Drawing:
             return (name, str(broker), str(rng.choice([-60_000, 0, 500, 60_000])))
         if name == "forge":
             return (name, str(broker), rng.choice(WAYS))
+        if name == "lose producers":
+            return (name, str(broker), rng.choice(("lost", "damaged")))
         if name in ("roll back", "roll back live", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))

@@ -5,8 +5,9 @@ from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.log.producers import producers_file_name, producers_file_number
 from tests.simulation.checks.invariants import no_acked_record_lost
-from tests.simulation.faults.drawing import Drawing, Event
+from tests.simulation.faults.drawing import CLOCK_JUMPS, Drawing, Event
 from tests.simulation.faults.forging import forged_log
 from tests.simulation.plan import LOSING
 from tests.simulation.world.disks import Root, Table
@@ -26,7 +27,7 @@ class Faults(Drawing):
             return self._thaw(about[0])
         if name == "nap":
             return self._nap(*about)
-        if name in ("kill", "freeze", "clock jump", "cut off", "denied", "rejoin"):
+        if name in ("kill", "freeze", "cut off", "denied", "rejoin", *CLOCK_JUMPS):
             return self._to_node(name, *about)
         if name in ("metadata away", "metadata back", "make again"):
             return self._to_cluster(name)
@@ -270,22 +271,27 @@ class Faults(Drawing):
 
     def _mend(self, root: Root) -> bool:
         """Put a file back that this disk had damaged: an operator restores it from a copy."""
-        for place, path in sorted(root.rotten):
-            digest = path.rsplit("-", 1)[-1].removesuffix(".parquet")
-            if place in root.tables and path in root.files.get(place, {}):
-                root.files[place][path] = digest
-                root.rotten.discard((place, path))
-                return True
-        return False
+        return any(_put_right(root, place, path) for place, path in sorted(root.rotten))
 
     def _restore(self, root: Root) -> bool:
         """Put back all files of a replica that was called lost: an operator has found the cause."""
         damaged = [each for each in sorted(root.rotten) if self._is_lost(root, each[0])]
         for place, path in damaged:
-            if place in root.tables and path in root.files.get(place, {}):
-                root.files[place][path] = path.rsplit("-", 1)[-1].removesuffix(".parquet")
-                root.rotten.discard((place, path))
+            _put_right(root, place, path)
         return bool(damaged)
+
+    def _lose_producers(self, root: Root, way: str) -> bool:
+        """Lose the producers file that counts in one table, or damage it."""
+        for place, table in self._tables(root):
+            name, files = producers_file_name(table.number), root.files.get(place, {})
+            if name in files and (place, name) not in root.rotten:
+                files[name] = "?"
+                if way == "lost":
+                    del files[name]
+                root.rotten.add((place, name))
+                root.damaged.add(place)
+                return True
+        return False
 
     def _rot(self, root: Root) -> bool:
         """Flip a bit of one segment."""
@@ -300,3 +306,17 @@ class Faults(Drawing):
                     root.damaged.add(place)
                     return True
         return False
+
+
+def _put_right(root: Root, place: str, path: str) -> bool:
+    """Put back what a file had that this disk has damaged; return whether its table is there."""
+    table, files = root.tables.get(place), root.files.get(place, {})
+    number = producers_file_number(path)
+    if table is None or (number is None and path not in files):
+        return False
+    if number is not None and number not in table.written:
+        return False
+    digest = path.rsplit("-", 1)[-1].removesuffix(".parquet")
+    files[path] = digest if number is None else table.written[number][0]
+    root.rotten.discard((place, path))
+    return True

@@ -10,6 +10,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.query.reads.read_order import plan_reads
 from tests.simulation.checks import invariants
 from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.expiry import nothing_silent_is_left
 from tests.simulation.checks.ledger import records_of, require
 from tests.simulation.programs.clients import TOPIC, read_all
 from tests.simulation.world.cleaning import left_over, nothing_is_left
@@ -42,6 +43,10 @@ def heal_and_read_back(driver: Driver, checker: Checker) -> None:
     read_back(driver, checker)
     if driver.retention is not None:
         _delete_all(driver, checker)
+    if driver.expiry is not None:
+        driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
+        driver.controller_loop().run(None)
+        nothing_silent_is_left(driver.metadata.catch_up())
 
 
 def _delete_all(driver: Driver, checker: Checker) -> None:

@@ -4,8 +4,7 @@ That only a log is merged which has what is registered at the high watermark was
 400 seeds; tests/unit/service/maintain/test_merging_replicas.py sees it missing.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
@@ -18,9 +17,9 @@ from kafka_on_spark.service.maintain import merging
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
 from tests.simulation.checks import merging as checks
+from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
-from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
-from tests.simulation.plan import Plan
+from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _nothing
 from tests.simulation.world import adapters
 
 
@@ -108,31 +107,17 @@ def _own(own: Any, leaders: Any) -> Any:
     return own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergingMutant:
-    """A rule that is switched off, and what sees it.
-
-    Attributes:
-        mutant: The rule.
-        invariant: The one that does not hold then.
-        plan: Makes the plans that show it, from the mutant's seed on.
-    """
-
-    mutant: Mutant
-    invariant: str
-    plan: Callable[[int], Plan] = merged
-
-
 MERGING_MUTANTS = [
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "a merge is committed only under the fence that its file is named by",
             ((merging._Merger, "_commit", _under_any_fence),),
             seed=63,
         ),
         invariant="I26 added under its fence",
+        plan=merged,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "a merge that may stand is put again only if its inputs do",
             ((merging._Merger, "_commit", _again),),
@@ -140,7 +125,7 @@ MERGING_MUTANTS = [
         invariant="I26 added once",
         plan=unanswered,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "an append that may stand is looked for among the borders of merged segments",
             (
@@ -154,46 +139,48 @@ MERGING_MUTANTS = [
         invariant="I26 added once",
         plan=unanswered,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "nothing is merged above the last stable offset",
             ((merging, "rules_of", _up_to_the_end), (replacing, "merge", _unchecked)),
         ),
         invariant=checks.COMMITTED,
+        plan=merged,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "a merged segment is of one leadership",
             ((merge_plan, "_kind_of", _of_any_epoch), (replacing, "merge", _unchecked)),
             seed=2,
         ),
         invariant=checks.ONE_EPOCH,
+        plan=merged,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "a merge keeps all records",
             ((adapters, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
         ),
         invariant=checks.SAME_RECORDS,
+        plan=merged,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "what is known of producers outlives the headers that a merge takes",
             ((replacing, "entries_without", _nothing),),
         ),
-        invariant="H3 one offset a value",
+        invariant=producers.KEPT,
         plan=heirs,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "who takes a merged segment takes what its leader knows of producers",
             ((operations, "united", _own),),
-            seed=145,
         ),
-        invariant="H3 one offset a value",
+        invariant=producers.TAKEN,
         plan=heirs,
     ),
-    MergingMutant(
+    CaughtMutant(
         mutant=Mutant(
             "a follower finds its own digest in its leader's segment before it takes the rest",
             (

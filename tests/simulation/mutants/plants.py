@@ -12,6 +12,7 @@ from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.ledger import Moment
 from tests.simulation.faults import healing
 from tests.simulation.mutants.merge_plants import MERGES_PLANTED
+from tests.simulation.mutants.producer_plants import PRODUCERS_PLANTED
 from tests.simulation.mutants.stage import KEY
 from tests.simulation.mutants.verdict_plants import (
     lost_table_removed_before_it_is_replaced,
@@ -397,4 +398,5 @@ PLANTED = [
     ("I22 verdicts", taken_back_without_files),
     ("I22 verdicts", lost_table_removed_before_it_is_replaced),
     *MERGES_PLANTED,
+    *PRODUCERS_PLANTED,
 ]

@@ -24,6 +24,7 @@ from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
+from tests.simulation.plan import Plan
 from tests.simulation.world import adapters, commits
 
 
@@ -50,6 +51,21 @@ class Mutant:
             for owner, name, instead in self.patches:
                 stack.enter_context(patch.object(owner, name, instead))
             yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtMutant:
+    """A rule that is switched off, and what sees it.
+
+    Attributes:
+        mutant: The rule.
+        invariant: The one that does not hold then.
+        plan: Makes the plans that show it, from the mutant's seed on.
+    """
+
+    mutant: Mutant
+    invariant: str
+    plan: Callable[[int], Plan]
 
 
 def _nothing(*arguments: Any, **named: Any) -> None:

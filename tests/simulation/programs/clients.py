@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
     NotEnoughReplicasError,
     ProducerFencedError,
     RequestTimedOutError,
+    UnknownProducerIdError,
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -24,6 +25,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.service.read.reading import read_pieces
 from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
 from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import rows_in
@@ -284,6 +286,9 @@ class Appending(Program):
         self._sequence = state.done
         self._inputs = {} if state.producer_id is None else state.inputs
         self._tries = 0
+        self._epoch: int | None = (
+            None  # of its own choice, with which it vouches for what it appends
+        )
 
     def once(self) -> None:
         state = self._state
@@ -312,7 +317,25 @@ class Appending(Program):
         self.checker.ledger.invoked.update(_flat(segments))
         if self._state.producer_id is not None:
             self.checker.ledger.idempotent.update(_flat(segments))
+            for value in _flat(segments):
+                self.checker.ledger.producer_of[value] = self._state.producer_id
         return segments
+
+    def run(self) -> None:
+        """Work until told to stop; where ids expire, a process may come long after the one before."""
+        if self.driver.world.comes_late:
+            self.driver.clock.sleep_ms(self._silence_ms(0.5))
+        super().run()
+
+    def pause_ms(self) -> float:
+        return self._silence_ms(0.1) or super().pause_ms()
+
+    def _silence_ms(self, chance: float) -> float:
+        """Return how long to do nothing: with a chance, longer than what is known of it may last."""
+        silent_ms = self.driver.world.silent_ms
+        if silent_ms is None or self.rng.random() >= chance:
+            return 0.0
+        return self.rng.random() * silent_ms
 
     def _append(
         self, image: MetadataImage, segments: list[list[int]], acks: str, is_retry: bool
@@ -323,15 +346,21 @@ class Appending(Program):
         with_producer = self._state.producer_id is not None
         # To know how it is split, all partitions of an expanded topic are asked.
         self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
+        began_ms, expired = self.checker.true_now_ms(), self._expired_epoch()
         plan = self.driver.appends.plan(
             TOPIC,
             acks=acks,
             producer_id=self._state.producer_id,
+            producer_epoch=self._epoch,
             sequence=self._sequence if with_producer else None,
         )
+        if plan.producer is not None:
+            self.checker.ledger.alive_at_ms[plan.producer.producer_id] = began_ms
         parts = split(segments, len(plan.order.targets))
         self.driver.node.waits_for = {(topic_id, number) for number in parts}
         result = self.driver.appends.append_staged(plan, self.driver.stage(plan.order, parts))
+        is_alive = plan.producer is None or plan.producer.producer_epoch > expired
+        require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")
         self.seen[f"append acks={acks}"] += 1
         newest = len(self.driver.metadata.image.topic(TOPIC).partitions)
         self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)
@@ -351,6 +380,10 @@ class Appending(Program):
                     is_duplicate=found.is_duplicate or is_retry,
                 )
 
+    def _expired_epoch(self) -> int:
+        """Return the epoch with which the producer id has expired last; -1: it never has."""
+        return self.checker.ledger.expired_epochs.get(self._state.producer_id or "", -1)
+
     def _refused(self, error: KafkaOnSparkError, segments: list[list[int]]) -> None:
         unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
         self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
@@ -365,6 +398,11 @@ class Appending(Program):
         elif isinstance(error, ProducerFencedError):
             self.seen["producer fenced"] += 1
             raise KilledError  # this run must stop; the other one goes on
+        elif isinstance(error, UnknownProducerIdError) and self.driver.world.silent_ms is not None:
+            self.seen["expired id refused"] += 1
+            if self.rng.random() < 0.5:  # others try the same again
+                self._next()
+                self._epoch = self.driver.metadata.image.expired_epoch + 1
 
     def failed(self) -> None:
         """An acknowledged run of the same producer may be ahead."""

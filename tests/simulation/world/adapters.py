@@ -7,7 +7,7 @@ version older than the one it has seen.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -24,6 +25,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.producers import ProducerEntries
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from tests.merged_files import Borders, rewritten
@@ -59,6 +61,9 @@ class World:
         deletes: Records are deleted for their age and size, which needs timestamps.
         works: What replicas' upkeep does besides cleaning: "merge", "compact".
         is_restamped: The administrator changes message.timestamp.type.
+        silent_ms: Producer ids and groups' offsets expire, and clients fall silent for up to so
+            long; None: nothing expires. Then old producers files are cleaned, too.
+        comes_late: So are clients that are started again.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -75,6 +80,8 @@ class World:
     deletes: bool = False
     works: tuple[str, ...] = ()
     is_restamped: bool = False
+    silent_ms: int | None = None
+    comes_late: bool = False
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
@@ -104,8 +111,18 @@ class SimulatedReplicaLog:
         self._is_checked = is_checked
         self._seen_version = -1
         self._was_stale = False
+        self._is_anew = False
+        self._last: ReplicaState | None = None
+        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
 
     def load(self) -> ReplicaState:
+        try:
+            return self._load()
+        except KafkaOnSparkError:
+            self._is_anew = True
+            raise
+
+    def _load(self) -> ReplicaState:
         root = self._world.disks.roots[self._address.root]
         fault = self._world.scheduler.call("load", root)
         if fault in FAILED:
@@ -126,9 +143,35 @@ class SimulatedReplicaLog:
         self._was_stale = state is not table.state
         if state.version < self._seen_version:
             raise ReplicaLostError("the table is gone or went back")
+        state = self._with_producers(root, table, state)
         self._seen_version = state.version
         check_log(state)
         return state
+
+    def _with_producers(self, root: Root, table: Table, state: ReplicaState) -> ReplicaState:
+        """Return a state with its producers, whose file is read once: files never change.
+
+        A table that is opened anew may be another one by now, at the very version that is known.
+        """
+        last = self._last
+        is_other = last is not None and last.version == state.version and last is not state
+        if self._is_anew or is_other:
+            self._is_anew = False
+            self._forget()
+        if self._last is None or self._last.version != state.version:
+            self._last = None
+            number = table.number_at(state.version)
+            if self._producers[0] != number:
+                files = root.files.get(folder(self._address), {})
+                self._producers = (number, read_producers(files, table, number))
+            self._last = state
+            entries = self._producers[1]
+            return state if entries == state.producers else replace(state, producers=entries)
+        return state
+
+    def _forget(self) -> None:
+        """Open the table anew."""
+        self._last, self._producers = None, (0, {})
 
     def _followed(self, table: Table) -> ReplicaState:
         """Return the newest state: followed from the commit that this handle knows, or opened."""
@@ -136,6 +179,7 @@ class SimulatedReplicaLog:
         if seen < 0 or is_kept(self._world.commits_kept, newest, seen):
             return table.state
         self._world.seen["cleaned log opened anew"] += 1
+        self._is_anew = True
         return opened_anew(table.states, seen)
 
     def _be_mistaken(self) -> None:
@@ -172,11 +216,12 @@ class SimulatedReplicaLog:
         if not (root.can_read and root.can_write) or root.is_full:
             raise CommitOutcomeUnknownError("the store failed while committing")
         version = state.version + 1
+        number = self._write_producers(state, change)
 
         def put() -> bool:
             if not root.can_write or root.directory_id != self._address.directory_id:
                 return False
-            return self._world.disks.commit(self._address, version, change)
+            return self._world.disks.commit(self._address, version, change, number)
 
         if fault == "torn":  # the power went between the file's name and its bytes
             self._world.disks.commit_nothing(self._address, version)
@@ -191,16 +236,56 @@ class SimulatedReplicaLog:
         commit(self._world, self._node, fault, put, place)
         after = state.apply(change)
         self._seen_version = after.version
+        self._note_committed(after, number)
         return after
+
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> int | None:
+        """Write the producers file of a change, if it has one, before the commit that names it;
+        return the number that counts after it. None: there is a newer version, so that this commit
+        will not count."""
+        table = self._world.disks.table(self._address)
+        if table is None or self._last is None or self._last.version != state.version:
+            return None
+        number = self._producers[0]
+        if change.producers is None:
+            return number
+        if table.state.version != state.version:
+            return None
+        return self._world.disks.write_producers(
+            self._address, table, change.producers, above=number
+        )
+
+    def _note_committed(self, after: ReplicaState, number: int | None) -> None:
+        table = self._world.disks.table(self._address)
+        if table is None or number is None or len(table.states) <= after.version:
+            self._last = None
+            return
+        self._last = table.states[after.version]
+        self._producers = (number, after.producers)
 
     def _newest(self, known: int) -> int:
         table = self._world.disks.table(self._address)
         return known if table is None else table.state.version
 
-    producers_number = 0
+    @property
+    def producers_number(self) -> int:
+        """Of the file of the state that was last loaded."""
+        return self._producers[0]
 
     def maintain(self) -> None:
         """Nothing is due in memory."""
+
+
+def read_producers(files: Mapping[str, str], table: Table, number: int) -> ProducerEntries:
+    """Return what is in a producers file; one that is missing or damaged is never an empty one.
+
+    Source: storage/replicas/producer_files.py.
+    """
+    if not number:
+        return {}
+    if not table.has_producers(files, number):
+        raise CorruptLogError("the producer state is missing or damaged")
+    return table.written[number][1]
 
 
 class SimulatedReplicaStore:

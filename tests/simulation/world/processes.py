@@ -70,6 +70,7 @@ from tests.simulation.world.adapters import (
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors
+from tests.simulation.world.expiring import expiry_of
 from tests.simulation.world.keyed import has_keyless
 from tests.simulation.world.retaining import retention_of
 from tests.simulation.world.scheduler import Clock, Lock, Node, Threads
@@ -242,6 +243,7 @@ class Driver:
         self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.compaction = compaction_of(self, timeout_ms=TIMEOUT_MS)
+        self.expiry = expiry_of(self)
         self.appends = AppendService(
             self.metadata,
             self.producers,
@@ -313,6 +315,7 @@ class Driver:
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
             retention=self.retention,
+            expiry=self.expiry,
             compaction=self.compaction,
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.cleaning import FoundFile
+from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
@@ -38,7 +39,9 @@ class SimulatedReplicaFolders:
         return root
 
     def names(self, address: ReplicaAddress) -> list[str]:
-        return sorted(self._root("list", address).files.get(folder(address), {}))
+        names = sorted(self._root("list", address).files.get(folder(address), {}))
+        cleans_producers = self._world.silent_ms is not None
+        return [each for each in names if cleans_producers or producers_file_number(each) is None]
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = self._root("read", address).files.get(folder(address), {})

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.commands.expiry import expire, needs_renewal, registered_producers
+from kafka_on_spark.controller.commands.expiry import (
+    expire,
+    needs_renewal,
+    needs_saving_again,
+    registered_producers,
+)
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage
@@ -105,6 +110,26 @@ def test_an_id_that_comes_back_is_not_expired_any_more():
 
     assert (image.producers, image.expired_producers) == ({"p": 4}, {})
     assert image.expired_epoch == 3
+
+
+# fmt: off
+SAVED = [  # before now by the process's clock, and before the newest commit     is to be saved again
+    pytest.param(0,                0,                False, id="just now"),
+    pytest.param(WEEK_MS // 2 - 1, WEEK_MS // 2 - 1, False, id="not yet half of the time"),
+    pytest.param(WEEK_MS // 2,     0,                True,  id="nothing was committed for long"),
+    pytest.param(0,                WEEK_MS // 2,     True,  id="by a clock that is behind"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("age_ms, age_by_log_ms, is_due", SAVED)
+def test_a_group_saves_again_where_it_is_before_its_offset_expires(age_ms, age_by_log_ms, is_due):
+    image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS)
+    [known] = image.groups.values()
+    image = replace(image, time_ms=NOW_MS + age_by_log_ms)
+
+    assert needs_saving_again(image, known, NOW_MS + age_ms) is is_due
+    assert not needs_saving_again(image, None, NOW_MS + age_ms)
 
 
 def test_settings_say_how_long():

@@ -109,7 +109,7 @@ def committed(image, group, positions):
     offset = StreamOffset.in_image(image, positions)
     return [
         (each.group, each.partition, each.offset, each.leader_epoch)
-        for each in save_group(image, group, offset).records
+        for each in save_group(image, group, offset, now_ms=0).records
     ]
 
 
@@ -130,8 +130,8 @@ def test_a_group_commits_nothing_for_what_is_gone_or_another_topics():
     shrunk = image_of_topics({"a": TWO["a"][:1]})
     another = image_of_topics(TWO, ids={"a": "another"})
 
-    assert save_group(shrunk, "g", before).records == []
-    assert save_group(another, "g", before).records == []
+    assert save_group(shrunk, "g", before, now_ms=0).records == []
+    assert save_group(another, "g", before, now_ms=0).records == []
 
 
 def test_a_groups_lag_is_what_it_has_not_processed_of_what_there_is():

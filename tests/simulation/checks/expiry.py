@@ -1,0 +1,50 @@
+"""What must hold of what expires: the ids of producers, and the offsets of groups (I29).
+
+Judged by the true time, which no process and no disk need have.
+"""
+
+from kafka_on_spark.controller.commands.expiry import is_expiry, offsets_retention_ms
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import MetadataBatch, RemoveProducerRecord
+from tests.simulation.checks.ledger import Ledger, require
+
+SILENT = "I29 only what is silent expires"
+ALL_SILENT = "L8 what is silent expires"
+REFUSED = "H10 an expired run is refused"
+
+ROUNDED_MS = 2
+"""Clocks tell whole ms, and halves of times are rounded."""
+
+
+def expired_is_silent(
+    ledger: Ledger, before: MetadataImage, batch: MetadataBatch, now_ms: float
+) -> None:
+    """I29: what lives does not expire, and what does, goes with its cause and its own epoch.
+
+    A run lives that appends, and a group that says where it is: each once in half of the time at
+    least. The other half is for what lies between a look and a commit.
+    """
+    settings = before.settings()
+    for record in batch.records:
+        if isinstance(record, RemoveProducerRecord):
+            limit_ms = settings.integer("producer.id.expiration.ms")
+            name, what = record.producer_id, "producer id expired"
+            is_known = before.producers.get(name) == record.producer_epoch
+            require(is_known, SILENT, f"{record} of {before.producers}")
+            ledger.expired_epochs[name] = int(record.producer_epoch)
+        elif is_expiry(record):
+            limit_ms = offsets_retention_ms(settings)
+            name, what = record.group, "group's offset expired"
+        else:
+            continue
+        ledger.seen[what] += 1
+        silent_ms = now_ms - ledger.alive_at_ms.get(name, float("-inf"))
+        told = f"{name} was silent for {silent_ms} of {limit_ms} ms: {record}"
+        is_silent = silent_ms >= limit_ms / 2 - ROUNDED_MS
+        require(is_silent and bool(record.cause), SILENT, told)
+
+
+def nothing_silent_is_left(image: MetadataImage) -> None:
+    """L8: in the end, with nobody about for long, no id and no group's offset is left."""
+    left = (dict(image.producers), dict(image.groups))
+    require(left == ({}, {}), ALL_SILENT, f"{left}")

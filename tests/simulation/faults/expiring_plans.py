@@ -1,0 +1,88 @@
+"""Plans in which producers and groups fall silent, for longer than what is known of them is kept."""
+
+import random
+from dataclasses import replace
+
+from tests.simulation.plan import Expiring, Plan
+
+
+def expiring(seed: int) -> Plan:
+    """Return a plan in which producer ids and groups' offsets expire, headers are merged and
+    deleted meanwhile, and what logs know of producers is lost with its file."""
+    rng = random.Random(f"expiring/{seed}")
+    wrong = rng.choice([{}, {"controller clock jump": 0.02}, {"root clock jump": 0.02}])
+    rare = {"kill": 0.004, "freeze": 0.006, "second driver": 0.004, "wipe": 0.001}
+    plan = Plan(
+        seed=seed,
+        partitions=rng.choice([1, 1, 2]),
+        clients=tuple(f"p{number}" for number in range(rng.randint(2, 3))),
+        steps=rng.choice([1500, 2500]),
+        call_faults=rng.choice(
+            [{}, {"slow": 0.02}, {"unsaid": 0.04}, {"delayed": 0.03, "lost": 0.02, "failed": 0.02}]
+        ),
+        events={
+            "offline": rng.choice([0.0, 0.004]),
+            "lose producers": rng.choice([0.0, 0.004]),
+            "mend": 0.01,
+            **wrong,
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.6},
+        },
+        twin_chance=rng.choice([0.0, 0.2]),
+        snapshot_records=rng.choice([15, 1000]),
+        lag_ms=rng.choice([200, 1000]),
+        session_ms=rng.choice([200, 500]),
+        sweep_ms=200,
+        verdict_ms=rng.choice([20, 300]),
+        retention_ms=rng.choice([None, 600, 2000]),
+        tidiers=1,
+        merge_fan_in=2,
+        merge_lag=0,
+        expiring=Expiring(
+            producers_ms=rng.choice([150, 400, 1000]), offsets_ms=rng.choice([300, 1000])
+        ),
+    )
+    if seed % 4 == 1:
+        return replace(
+            plan,
+            min_isr=1,
+            events={"offline": 0.012, "empty": 0.004, "wipe": 0.002, "lose producers": 0.004},
+            verdict_ms=20,
+            is_unclean=True,
+        )
+    if seed % 4 == 2:
+        return replace(plan, events=plan.events | {"roll back": 0.02, "offline": 0.006})
+    return plan
+
+
+def returning(seed: int) -> Plan:
+    """Return a plan of clients that die in the middle of appends and come back late, to logs that
+    have merged what they appended, and delete nothing."""
+    return replace(
+        expiring(seed),
+        partitions=1,
+        min_isr=2,
+        is_unclean=False,
+        steps=2500,
+        call_faults={"unsaid": 0.05, "slow": 0.02},
+        events={"kill": 0.02, "freeze": 0.004},
+        retention_ms=None,
+        tidiers=2,
+        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1, comes_late=True),
+    )
+
+
+def damaged(seed: int) -> Plan:
+    """Return a plan of producers files that are lost and damaged where nothing expires, while
+    processes die, and others open the logs."""
+    return replace(
+        expiring(seed),
+        partitions=1,
+        min_isr=2,
+        is_unclean=False,
+        steps=2500,
+        call_faults={"failed": 0.02},
+        events={"lose producers": 0.03, "kill": 0.02, "offline": 0.004},
+        retention_ms=600,
+        verdict_ms=2000,
+        expiring=Expiring(producers_ms=10**7, offsets_ms=10**7, groups=1),
+    )

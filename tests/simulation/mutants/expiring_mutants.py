@@ -1,0 +1,176 @@
+"""Rules of expiry and of the producers file, switched off one at a time: each is seen by name."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_on_spark.log import cleaning
+from kafka_on_spark.log.cleaning import Fate, Verdict
+from kafka_on_spark.log.producer_state import producer_fenced
+from kafka_on_spark.metadata import clients, image
+from kafka_on_spark.metadata.records import RemoveProducerRecord
+from kafka_on_spark.query.offsets import group_offsets
+from kafka_on_spark.service.append import append_service, placing
+from kafka_on_spark.service.append.produce import producers as producer_runs
+from kafka_on_spark.service.append.produce.producers import ProducerRuns
+from kafka_on_spark.service.control import expiring as expiry
+from tests.simulation.checks import expiry as checks
+from tests.simulation.checks import producers
+from tests.simulation.faults.expiring_plans import damaged, expiring, returning
+from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
+from tests.simulation.plan import Plan
+from tests.simulation.world import adapters
+
+
+def _only_older(known: Mapping[str, int], producer_id: str, producer_epoch: int) -> None:
+    newest = known.get(producer_id, -1)
+    if newest > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, newest)
+
+
+def _own(now_ms: int, root_ms: int) -> int:
+    return now_ms
+
+
+def _root_s(now_ms: int, root_ms: int) -> int:
+    return root_ms
+
+
+def _ahead_of_its_time(seen: Any, now_ms: int) -> Any:
+    return _EXPIRE(seen, now_ms + 10_000)
+
+
+class _AsLookedAt:
+    """The decision on the newest image is the one on the image that was looked at."""
+
+    def __init__(self) -> None:
+        self._looked_at: Any = None
+
+    def __call__(self, seen: Any, now_ms: int) -> Any:
+        decided, self._looked_at = self._looked_at, None
+        if decided is not None:
+            return decided
+        result = _EXPIRE(seen, now_ms)
+        if result.records:
+            self._looked_at = result
+        return result
+
+
+_EXPIRE = expiry.expire
+
+
+def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
+    before = draft.expired_epoch
+    _REMOVE(draft, record)
+    draft.expired_epoch = before
+
+
+_REMOVE = clients.remove_producer
+
+
+def _as_ever(self: Any, producer_id: str, *about: Any) -> Any:
+    mine = self._mine.get(producer_id)
+    return _OWN_EPOCH(self, producer_id, *about) if mine is None else mine.producer_epoch
+
+
+_OWN_EPOCH = ProducerRuns._own_epoch
+
+
+def _as_a_new_one(self: Any, producer_id: str, sequence: int, *about: Any) -> Any:
+    mine, producers_now = self._mine.get(producer_id), self._metadata.image.producers
+    if mine is not None and producer_id in producers_now:
+        return mine.producer_epoch
+    epoch = self._take_epoch(producer_id)
+    self._mine[producer_id] = producer_runs._Run(epoch, sequence)
+    return epoch
+
+
+def _empty_if_damaged(files: Any, table: Any, number: int) -> Any:
+    return table.written[number][1] if number and table.has_producers(files, number) else {}
+
+
+def _but_the_state(self: Any) -> None:
+    self._producers = (0, {})
+
+
+def _at_or_below(number: int, table: Any, times: Any) -> Verdict:
+    is_old = table.producers is not None and number <= table.producers[0]
+    return Verdict(Fate.GOES, due_at_ms=0) if is_old else Verdict(Fate.STAYS)
+
+
+def _caught(
+    invariant: str,
+    rule: str,
+    *patches: tuple[Any, str, Any],
+    plan: Callable[[int], Plan] = expiring,
+    seed: int = 0,
+) -> CaughtMutant:
+    return CaughtMutant(mutant=Mutant(rule, patches, seed), invariant=invariant, plan=plan)
+
+
+EXPIRING_MUTANTS = [
+    _caught(
+        checks.REFUSED,
+        "a run whose id has expired appends nothing",
+        (ProducerRuns, "_own_epoch", _as_ever),
+        (producer_runs, "check_not_fenced", _only_older),
+        (append_service, "check_not_fenced", _only_older),
+        (placing, "check_not_fenced", _only_older),
+    ),
+    _caught(
+        checks.REFUSED,
+        "an id that comes back begins above all that have expired",
+        (image, "_REPLAY", {**image._REPLAY, RemoveProducerRecord: _lower_epochs}),
+    ),
+    _caught(
+        "H3 one offset a value",
+        "what may be a retry under an id that has expired is refused",
+        (ProducerRuns, "_own_epoch", _as_a_new_one),
+        plan=returning,
+    ),
+    _caught(
+        checks.SILENT,
+        "a run renews its id before it expires",
+        (producer_runs, "needs_renewal", _no),
+    ),
+    _caught(
+        checks.SILENT,
+        "a group that stands still saves again where it is",
+        (group_offsets, "needs_saving_again", _no),
+    ),
+    _caught(
+        checks.SILENT,
+        "nothing expires before its time",
+        (expiry, "expire", _ahead_of_its_time),
+    ),
+    _caught(
+        checks.SILENT,
+        "a controller's clock that is ahead has nothing expire",
+        (expiry, "earlier", _own),
+    ),
+    _caught(
+        checks.SILENT,
+        "a disk's clock that is ahead has nothing expire",
+        (expiry, "earlier", _root_s),
+    ),
+    _caught(
+        checks.SILENT,
+        "what was renewed since the look does not expire",
+        (expiry, "expire", _AsLookedAt()),
+    ),
+    _caught(
+        producers.KEPT,
+        "a damaged or lost producers file is no empty one",
+        (adapters, "read_producers", _empty_if_damaged),
+        plan=damaged,
+    ),
+    _caught(
+        producers.CARRIED_ON,
+        "a log that is opened anew reads its producers file again",
+        (adapters.SimulatedReplicaLog, "_forget", _but_the_state),
+    ),
+    _caught(
+        "I26 nothing named is deleted",
+        "the producers file that counts is not cleaned",
+        (cleaning, "_judge_producers", _at_or_below),
+    ),
+]

@@ -1,0 +1,82 @@
+"""Producers and groups that fall silent, and come back: what expires is silent, and what has expired
+is refused; what a log knows of producers is lost with no file of it, and doubled by nobody."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.simulation.faults.expiring_plans import expiring
+from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
+from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.test_simulation import failure_text
+
+SEEDS = 12
+SEEDS_MORE = 300
+CHUNK = 6
+MUTANT_SEEDS_MAX = 30
+
+SOMETIMES = (
+    "producer id expired",
+    "group's offset expired",
+    "group saved where it is",
+    "expired id refused",
+    "dedup hit",
+    "commit: merge",
+    "commit: advance_log_start",
+    "deleted by retention",
+    "fault: controller clock jump",
+    "fault: root clock jump",
+    "fault: lose producers",
+    "replica lost",
+    "election",
+    "unclean generation",
+)
+
+
+@cache
+def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
+    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(expiring(seed))
+        met.update(outcome.seen)
+        if outcome.violation is not None:
+            return outcome, met
+    return None, met
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_only_what_is_silent_expires_and_nothing_comes_back_twice(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
+def test_it_is_so_with_more_seeds(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+def test_every_event_that_a_plan_allows_happened():
+    met: Counter[str] = Counter()
+    for first in range(0, SEEDS, CHUNK):
+        met.update(outcomes(first)[1])
+
+    assert [name for name in SOMETIMES if not met[name]] == []
+
+
+@pytest.mark.parametrize("case", EXPIRING_MUTANTS, ids=lambda case: case.mutant.rule)
+def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(case):
+    """With all rules the same plan is clean."""
+    first = case.mutant.seed
+    for seed in range(first, first + MUTANT_SEEDS_MAX):
+        with case.mutant.alive():
+            violation = simulate(case.plan(seed)).violation
+        if violation is not None:
+            break
+
+    assert (violation, simulate(case.plan(seed)).violation) == (case.invariant, None)
