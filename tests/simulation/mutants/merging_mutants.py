@@ -188,7 +188,7 @@ MERGING_MUTANTS = [
                 (fetch_reports, "fetch_start", _at_its_end),
                 (truncation, "fetch_start", _at_its_end),
             ),
-            seed=55,
+            seed=64,
         ),
         invariant="I23 chain",
         plan=parted,
