@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation.faults.merged_plans import heirs
 from tests.simulation.mutants.protocol_mutants import MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.plan import Plan, plan_of
@@ -121,6 +122,7 @@ def plans() -> list[Plan]:
 
 
 RARE = {
+    "a round counts no inspection that is newer than its image": heirs(88),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
     "a replica is taken back only with all of its files": damaged(10),
 }

@@ -169,9 +169,8 @@ class ReplicationRound:
         self._metadata.submit(
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )
+        sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
-        settings = image.settings().over(self._overrides)
-        sweep_round = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
         tally = _Tally()
         due = sweep_round.next_keys()
         keys = due if is_sweep else _with_work(image, scope)
@@ -189,6 +188,21 @@ class ReplicationRound:
         )
         self._sweep.keep(image, scope, sweep_round)
         return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
+
+    def _begin_sweep(self, scope: Scope, *, as_of_ms: int, is_all: bool) -> SweepRound:
+        """Return the round's slice, by an image that is as new as the inspections that it counts.
+
+        An inspection leaves out what is offline by its own image. By an older one, which this
+        process had when it fell asleep, that is in sync, and nobody has read it.
+        """
+        while True:
+            image = self._metadata.image
+            settings = image.settings().over(self._overrides)
+            begun = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_all)
+            if not begun.is_ahead_of(as_of_ms):
+                return begun
+            as_of_ms = self._clock.monotonic_ms()
+            self._metadata.catch_up()
 
     def _fetch_work(
         self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally

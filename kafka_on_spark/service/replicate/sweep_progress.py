@@ -219,6 +219,10 @@ class SweepRound:
         if is_all:
             self.position = replace(self.position, owed=ring.count)
 
+    def is_ahead_of(self, as_of_ms: int) -> bool:
+        """Return whether what is known of inspections is newer than an image of `as_of_ms`."""
+        return self.position.at_ms > as_of_ms
+
     def next_keys(self) -> list[PartitionKey]:
         """Return the partitions to inspect next; none: the round's slice is complete."""
         self.position = replace(self.position, again=()) if self._is_first else self.position

@@ -24,6 +24,7 @@ from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
+from kafka_on_spark.service.replicate.sweep_progress import SweepRound
 from tests.simulation.plan import Plan
 from tests.simulation.world import adapters, commits
 
@@ -200,6 +201,11 @@ MUTANTS = [
     Mutant(
         "a fetch is an inspection only where it has read the tables of all replicas",
         ((replication_round, "covers_all", _yes),),
+        invariant="I24 inspected in time",
+    ),
+    Mutant(
+        "a round counts no inspection that is newer than its image",
+        ((SweepRound, "is_ahead_of", _no),),
         invariant="I24 inspected in time",
     ),
     Mutant(
