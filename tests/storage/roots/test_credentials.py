@@ -1,6 +1,7 @@
 """Credentials by name: from a profile or the environment, by bucket, and errors for wrong names."""
 
 import pickle
+import sys
 
 import pytest
 
@@ -234,6 +235,8 @@ def test_store_whose_package_is_not_installed_is_one_sentence(monkeypatch, url, 
         raise ImportError(f"Please install {package}")
 
     monkeypatch.setattr("fsspec.filesystem", missing)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "kafka_on_spark.storage.access.s3_files", raising=False)
 
     with pytest.raises(
         InvalidRootError, match=f"the root {url} needs the package {package}"
