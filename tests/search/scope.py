@@ -84,7 +84,7 @@ class Scope:
 
     @property
     def in_sync(self) -> tuple[BrokerId, ...]:
-        """Who is in sync at the beginning."""
+        """The brokers that are in sync at the beginning."""
         return brokers(self.replicas if self.isr is None else self.isr)
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
 from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.log import merge_plan
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service.metadata import metadata_service

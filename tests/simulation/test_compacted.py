@@ -2,14 +2,13 @@
 decisions say, and no reader goes back to an older value."""
 
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.compacted_plan import compacted
 from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 20
@@ -43,21 +42,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(compacted(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_what_is_kept_is_a_function_of_the_log_and_the_decisions(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(compacted, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -65,7 +52,7 @@ def test_what_is_kept_is_a_function_of_the_log_and_the_decisions(first):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
 def test_it_is_so_with_more_seeds(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(compacted, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -73,7 +60,7 @@ def test_it_is_so_with_more_seeds(first):
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(compacted, first, CHUNK)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

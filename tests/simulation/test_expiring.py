@@ -2,13 +2,13 @@
 is refused; what a log knows of producers is lost with no file of it, and doubled by nobody."""
 
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.faults.expiring_plans import expiring
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 12
@@ -34,21 +34,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(expiring(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_only_what_is_silent_expires_and_nothing_comes_back_twice(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(expiring, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -56,7 +44,7 @@ def test_only_what_is_silent_expires_and_nothing_comes_back_twice(first):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
 def test_it_is_so_with_more_seeds(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(expiring, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -64,7 +52,7 @@ def test_it_is_so_with_more_seeds(first):
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(expiring, first, CHUNK)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

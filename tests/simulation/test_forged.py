@@ -1,14 +1,14 @@
 """Tables that are rolled back while they serve, or changed by hand: none of it is served or copied."""
 
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.plan import forged
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 45
@@ -25,21 +25,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(forged(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_a_log_that_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(forged, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -61,7 +49,7 @@ def test_a_replica_that_was_lost_for_another_log_than_its_leaders_is_created_aga
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(forged, first, CHUNK)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

@@ -1,13 +1,13 @@
 """Each replica merges its files, whatever goes wrong meanwhile: nothing follows for anybody."""
 
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 20
@@ -32,21 +32,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(merged(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_a_merge_changes_nothing_that_anybody_sees(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(merged, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -54,7 +42,7 @@ def test_a_merge_changes_nothing_that_anybody_sees(first):
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
 def test_a_merge_changes_nothing_with_more_seeds_either(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(merged, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -71,7 +59,7 @@ def test_every_event_that_a_plan_allows_happened():
     """In these seeds, or in those that follow: some events are rare."""
     met: Counter[str] = Counter()
     for first in range(0, SEEDS_TO_MEET_ALL, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(merged, first, CHUNK)[1])
         if all(met[name] for name in SOMETIMES):
             break
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -11,11 +10,11 @@ from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.log.retention import retained as kept_of
 from kafka_on_spark.metadata.records import ConfigRecord
+from tests.simulation.chunks import outcomes
 from tests.simulation.mutants.retention_mutants import OTHER_LEADER, RETENTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.stage import KEY, Stage
 from tests.simulation.plan import retained
-from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.scheduler import Violation
 
@@ -37,21 +36,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(retained(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_only_what_is_too_old_or_too_much_is_deleted_whatever_clocks_say(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(retained, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -59,7 +46,7 @@ def test_only_what_is_too_old_or_too_much_is_deleted_whatever_clocks_say(first):
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(retained, first, CHUNK)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

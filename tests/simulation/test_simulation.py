@@ -6,12 +6,12 @@ test. ``pytest tests/simulation --seeds 20000 -n 2 --dist load`` is the long run
 
 import json
 from collections import Counter
-from functools import cache
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.conftest import CHUNK, SEEDS_IN_CI
 from tests.simulation.plan import plan_of
 from tests.simulation.shrinking import as_text, shrink
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.simulation import Outcome
 
 SOMETIMES = (
     "ISR expand",
@@ -103,20 +103,6 @@ SOMETIMES = (
 """What must have occurred: a simulation in which it does not shows nothing about it."""
 
 
-@cache
-def outcomes(first: int, count: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of these seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + count):
-        outcome = simulate(plan_of(seed))
-        met.update(outcome.seen)
-        met.update({"seeds": 1, "port calls": outcome.calls})
-        met["simulated seconds"] += int(outcome.simulated_ms / 1000)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 def failure_text(outcome: Outcome) -> str:
     """Return what to know of a seed that fails."""
     script = shrink(outcome)
@@ -128,7 +114,7 @@ def failure_text(outcome: Outcome) -> str:
 
 
 def test_every_invariant_holds_after_every_effect(chunk, record_property):
-    failed, met = outcomes(*chunk)
+    failed, met = outcomes(plan_of, *chunk)
 
     record_property("simulation", json.dumps(met))
     assert failed is None, failure_text(failed)
@@ -139,7 +125,7 @@ def test_everything_that_can_happen_happened(pytestconfig):
     first = pytestconfig.getoption("--first-seed", 0)
     met: Counter[str] = Counter()
     for start in range(first, first + SEEDS_IN_CI, CHUNK):
-        met.update(outcomes(start, CHUNK)[1])
+        met.update(outcomes(plan_of, start, CHUNK)[1])
 
     never = [name for name in SOMETIMES if not met[name]]
 

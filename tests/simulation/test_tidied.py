@@ -1,14 +1,14 @@
 """Replicas' folders are cleaned by processes that freeze, die and come late; nothing named goes."""
 
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS, REDUNDANT
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.plan import tidied
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 12
@@ -29,21 +29,9 @@ SOMETIMES = (
 )
 
 
-@cache
-def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(tidied(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_a_cleaner_that_freezes_dies_or_is_late_deletes_nothing_that_is_named(first):
-    failed, _ = outcomes(first)
+    failed, _ = outcomes(tidied, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -51,7 +39,7 @@ def test_a_cleaner_that_freezes_dies_or_is_late_deletes_nothing_that_is_named(fi
 def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
-        met.update(outcomes(first)[1])
+        met.update(outcomes(tidied, first, CHUNK)[1])
 
     assert [name for name in SOMETIMES if not met[name]] == []
 

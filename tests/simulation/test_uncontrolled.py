@@ -1,15 +1,13 @@
 """A cluster that nobody controls: appends decide for what they wait for, and harm nobody else."""
 
 from collections import Counter
-from collections.abc import Callable
-from functools import cache
 
 import pytest
 
+from tests.simulation.chunks import outcomes
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
-from tests.simulation.plan import Plan, sole, uncontrolled
-from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.plan import sole, uncontrolled
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 100
@@ -32,28 +30,16 @@ SOMETIMES = (
 SOLE_SOMETIMES = ("append without a disk", "fault: denied", "fault: nap", "small pass")
 
 
-@cache
-def outcomes(first: int, plan: Callable[[int], Plan]) -> tuple[Outcome | None, Counter[str]]:
-    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
-    met: Counter[str] = Counter()
-    for seed in range(first, first + CHUNK):
-        outcome = simulate(plan(seed))
-        met.update(outcome.seen)
-        if outcome.violation is not None:
-            return outcome, met
-    return None, met
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_small_passes_have_their_reasons_and_let_appends_end(first):
-    failed, _ = outcomes(first, uncontrolled)
+    failed, _ = outcomes(uncontrolled, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
 
 @pytest.mark.parametrize("first", range(0, SOLE_SEEDS, CHUNK))
 def test_a_sole_process_may_sleep_and_lack_permission_and_calls_no_broker_silent_for_it(first):
-    failed, _ = outcomes(first, sole)
+    failed, _ = outcomes(sole, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 
@@ -64,7 +50,7 @@ def test_a_sole_process_may_sleep_and_lack_permission_and_calls_no_broker_silent
 def test_every_event_that_a_plan_allows_happened(plan, seeds, names):
     met: Counter[str] = Counter()
     for first in range(0, seeds, CHUNK):
-        met.update(outcomes(first, plan)[1])
+        met.update(outcomes(plan, first, CHUNK)[1])
 
     assert [name for name in names if not met[name]] == []
 

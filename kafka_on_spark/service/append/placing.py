@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
-from kafka_on_spark.log.open_puts import find_put
+from kafka_on_spark.log.merging.open_puts import find_put
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

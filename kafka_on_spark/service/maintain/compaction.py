@@ -51,8 +51,8 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
     replica = ports.replicas.open(order.address)
     state = replica.load()
     if not _may_compact(state, order):
-        # Who asks for nothing else can't read the replica before: that order comes back, whether
-        # its leadership has not begun yet, its image is old or its log is not what it must be.
+        # An order of compaction alone comes from a reader, which waits for it. It comes back until
+        # the leadership has begun, its image is new enough, and the log is what it must be.
         waits = order.works is not None and not state.compaction.has_finished(decided)
         return replace(NOTHING_DONE, is_left=waits)
     if order.is_dry_run:

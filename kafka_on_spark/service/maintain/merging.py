@@ -14,8 +14,13 @@ from typing import Final
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError
 from kafka_on_spark.log import replacing
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.merge_plan import MERGED_BYTES_MAX, MergeRules, due_since_ms, merges_due
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.merging.merge_plan import (
+    MERGED_BYTES_MAX,
+    MergeRules,
+    due_since_ms,
+    merges_due,
+)
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.ports import ReplicaLog
 from kafka_on_spark.service.maintain.upkeep_work import (

@@ -16,7 +16,7 @@ from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
 from kafka_on_spark.log.compaction.progress import was_cut_below_target
 from kafka_on_spark.log.merged_segment import Border, MergedSegment
-from kafka_on_spark.log.open_puts import find_put, unread_over
+from kafka_on_spark.log.merging.open_puts import find_put, unread_over
 from kafka_on_spark.log.producers import LastAppend, RegisteredProducers, not_above, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -33,12 +33,12 @@ from kafka_on_spark.storage.roots.local_changes import (
     write_temporary,
 )
 from kafka_on_spark.storage.roots.local_files import (
-    check_size,
     local_pieces,
     local_write_refusal,
     read_local,
     size_of,
 )
+from kafka_on_spark.storage.roots.object_files import read_object
 
 T = TypeVar("T")
 
@@ -382,22 +382,3 @@ def _flush(path: str) -> None:
         flush_path(path)
     except OSError as error:
         raise storage_error(error, f"flush {path}") from error
-
-
-def read_object(store: Any, path: str, bytes_max: int) -> bytes:
-    """Return an object's bytes.
-
-    Raises:
-        UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
-    """
-    try:
-        content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)
-    except ABSENT:
-        raise
-    except Exception:
-        # No store returns a range of an empty object.
-        if store.info(path)["size"] != 0:
-            raise
-        return b""
-    check_size(len(content), bytes_max, path)
-    return content

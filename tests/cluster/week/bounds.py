@@ -16,7 +16,7 @@ import pyarrow as pa
 from kafka_on_spark import Cluster
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.merge_plan import FAN_IN, tier_of
+from kafka_on_spark.log.merging.merge_plan import FAN_IN, tier_of
 from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL

@@ -35,7 +35,7 @@ from kafka_on_spark.storage.delta.files import commit_files, log_parsing
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path, hint_path, log_folder
 from kafka_on_spark.storage.roots import parquet_files, roots
 
-LOCAL: Final = "/root/table"
+LOCAL: Final = "/disk/table"
 STORE: Final = "s3://bucket/table"
 
 Stamp = tuple[str, int]

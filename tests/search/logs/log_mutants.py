@@ -355,14 +355,15 @@ REDUNDANT = [
             "False",
         ),
     ),
-    # Who follows finds that the commit which it knows is gone, and opens the table anew.
+    # The next follow finds that the newest known commit is gone, and opens the table anew.
     _mutant(
         "after a put whose predecessor is gone the table is opened anew",
         STRAYS,
         None,
         (DeltaLog, "_stamp_after_put", "self.reopen_next_time()", "pass"),
     ),
-    # Whoever deleted it has deleted the first one, too, which is looked at last.
+    # The cleaner deletes commits in ascending order, so the first one is gone, too; an opener
+    # looks at that one last.
     _mutant(
         "a commit that is gone has the log listed again",
         OPENERS,

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
-from kafka_on_spark.log import merge_plan
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.compact.replica_looks import run_compaction_look
 from kafka_on_spark.service.maintain import compaction

@@ -143,8 +143,8 @@ def _not_above(cleaned_at: dict[int, float], most: int) -> dict[int, float]:
 def joined_has_finished(
     ledger: Ledger, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
 ) -> None:
-    """Who joins the ISR has lost what every member has lost. One that is elected, since it
-    has all that is committed, may not have: then it is not read before it has."""
+    """A replica that joins the ISR has lost what every member has lost. A leader that is elected
+    for its proof of all that is committed may have more: it is not read before it has lost that."""
     for broker_id in sorted(new.isr - old.isr - {new.leader}):
         table = ledger.live_table(key, new, broker_id)
         if table is not None and new.unclean_generation == old.unclean_generation:

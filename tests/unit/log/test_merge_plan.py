@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.log.merge_plan import FAN_IN, MergeRules, due_since_ms, merges_due, tier_of
 from kafka_on_spark.log.merged_segment import OFFSETS_MAX, MergedSegment
+from kafka_on_spark.log.merging.merge_plan import (
+    FAN_IN,
+    MergeRules,
+    due_since_ms,
+    merges_due,
+    tier_of,
+)
 
 KIB = 1024
 RULES = MergeRules(stable_offset=Offset(2**60), size_bytes_max=2**26, span_ms=1000, lag_batches=0)

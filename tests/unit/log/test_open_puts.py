@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.merged_segment import Border
-from kafka_on_spark.log.open_puts import find_put, unread_over
+from kafka_on_spark.log.merging.open_puts import find_put, unread_over
 from kafka_on_spark.log.operations import advance_log_start
 from tests.builders import log, with_merged
 

@@ -34,7 +34,7 @@ def place(request, tmp_path, store):
         yield Place(str(tmp_path / "root" / "table"), StorageOptions(), None)
         return
     place = Place(
-        f"s3://{BUCKET}/root/{next(NUMBERS)}", StorageOptions(store.options(timeout="5s")), store
+        f"s3://{BUCKET}/broker/{next(NUMBERS)}", StorageOptions(store.options(timeout="5s")), store
     )
     yield place
     store.recover()
