@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.chunks import outcomes
 from tests.simulation.faults.expiring_plans import expiring
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
-from tests.simulation.simulation import simulate
+from tests.simulation.mutants.seeing import without_and_with
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 12
@@ -60,11 +60,4 @@ def test_every_event_that_a_plan_allows_happened():
 @pytest.mark.parametrize("case", EXPIRING_MUTANTS, ids=lambda case: case.mutant.rule)
 def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(case):
     """With all rules the same plan is clean."""
-    first = case.mutant.seed
-    for seed in range(first, first + MUTANT_SEEDS_MAX):
-        with case.mutant.alive():
-            violation = simulate(case.plan(seed)).violation
-        if violation is not None:
-            break
-
-    assert (violation, simulate(case.plan(seed)).violation) == (case.invariant, None)
+    assert without_and_with(case, MUTANT_SEEDS_MAX) == (case.invariant, None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tests.simulation.mutants.protocol_mutants import Mutant
+from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant
 from tests.simulation.plan import Plan
 from tests.simulation.simulation import simulate
 
@@ -19,3 +19,15 @@ def seen_without(mutant: Mutant, plans: Iterable[Plan]) -> dict[str, Plan]:
             if violation == mutant.invariant:
                 break
     return seen
+
+
+def without_and_with(case: CaughtMutant, seeds_max: int) -> tuple[str | None, str | None]:
+    """Return what the first of a case's plans that shows anything shows without the rule, and what
+    the same plan shows with it. `seeds_max`: so many are tried, from the mutant's own on."""
+    first = case.mutant.seed
+    for seed in range(first, first + seeds_max):
+        with case.mutant.alive():
+            violation = simulate(case.plan(seed)).violation
+        if violation is not None:
+            return violation, simulate(case.plan(seed)).violation
+    return None, None
