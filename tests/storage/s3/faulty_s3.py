@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -208,7 +210,13 @@ class _Answer:
 
 @contextmanager
 def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
-    """Run a server with one bucket, on a free port, for clients with the key."""
+    """Run a server with one empty bucket, on a free port, for clients with the key.
+
+    Servers of a process share what is stored, so what an earlier one left in the bucket goes
+    first: servers that run at once have a bucket each.
+    """
+    s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets.pop(bucket, None)
+    s3_backends.bucket_accounts.pop(bucket, None)
     store = FaultyS3(bucket=bucket, key_id=key_id)
     server = make_server("127.0.0.1", 0, store, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -311,8 +311,9 @@ def test_a_put_behind_a_commit_that_is_another_one_now_proves_nothing(log, uri, 
         commit(log, 1)
 
 
-def test_server_that_is_gone_is_told_in_one_sentence(uri):
-    with faulty_s3() as gone:
+def test_server_that_is_gone_is_told_in_one_sentence():
+    uri = "s3://kos-gone/broker/0"
+    with faulty_s3("kos-gone") as gone:
         options = StorageOptions(gone.options(max_retries="0"))
         create(uri, options)
         log = opened(uri, options)
