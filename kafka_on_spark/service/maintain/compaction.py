@@ -91,8 +91,9 @@ def _may_compact(state: ReplicaState, order: UpkeepOrder) -> bool:
 class _Cleaner:
     """Compacts one replica.
 
-    Each commit is decided on counters that this task has seen or written. If another task or a
-    fetch has changed them, it stops: the next order goes on from what they say.
+    Each commit is decided on counters that this task has seen or written, and on a log in which no
+    segment reaches above the order's high watermark. If another task, a merge or a fetch has
+    changed that, it stops: the next order goes on from what is there.
 
     Attributes:
         state: The replica's log after the last commit.
@@ -206,6 +207,8 @@ class _Cleaner:
                 self.state = self.replica.commit(self.state, change)
             except CommitConflictError:
                 self.state = self.replica.load()
+                if not proves_complete(self.state, self.order.partition):
+                    return False  # it was merged above this image's high watermark
                 continue
             if parts is not None:
                 self.count += 1

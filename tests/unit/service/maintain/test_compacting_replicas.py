@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, replacing
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
 from kafka_on_spark.log.compaction.progress import CompactionProgress
@@ -18,7 +18,7 @@ from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.service.replica.replica_operations import append
-from tests.builders import NOW_MS, address, staged
+from tests.builders import NOW_MS, address, merged, staged
 from tests.fakes import Fault, MemoryReplicaFolders, folder
 from tests.unit.service.rounds import EPOCH, Rounds
 
@@ -359,6 +359,32 @@ def test_after_a_conflict_it_is_committed_on_what_others_have_committed():
 
     assert cluster.records() == [*cluster.expected(), BATCHES]
     assert cluster.progress().has_finished(cluster.decided)
+
+
+def test_it_stops_where_a_newer_image_has_merged_above_its_high_watermark(monkeypatch):
+    """Such a segment is not known to be stable to this task (found by simulation)."""
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 500)
+    cluster = Compacting()
+    table, order = cluster.table(), cluster.order()
+    state = table.load()
+    old = replace(
+        order.partition,
+        high_watermark=Offset(10),
+        high_watermark_chain=state.chain_at(Offset(10)),
+    )
+
+    def merge_above():
+        cluster.compactor.before_write = lambda: None
+        made = merged(state, 9, 12)
+        cluster.segments.put(address(1, key=cluster.keys[0]), made.segment)
+        parts = state.batches_between(Offset(9), Offset(12))
+        change = replacing.merge(state, parts, made, leader_epoch=EPOCH, stable_offset=Offset(12))
+        table.commit(state, change)
+
+    cluster.compactor.before_write = merge_above
+
+    assert cluster.compact(order=replace(order, partition=old)).is_left
+    assert table.load().compaction == CompactionProgress()
 
 
 def test_it_stops_where_another_task_has_compacted_meanwhile():
