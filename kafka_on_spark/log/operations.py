@@ -84,6 +84,7 @@ def append_fetched(
     leader_epoch: LeaderEpoch,
     leader_compaction: CompactionProgress = NO_PROGRESS,
     leader_producers: ProducerEntries | None = None,
+    is_whole: bool = False,
 ) -> LogChange:
     """Decide a follower's append of whole `batches` taken from its leader.
 
@@ -91,7 +92,8 @@ def append_fetched(
     is computed from the log's own end: batches that do not compute are not taken, and the leader
     is at fault. Their files are added under names of this leadership, whatever the leader's (I26).
     A merged segment has no producers: what the leader knows of them, `leader_producers` as read
-    with its log, is taken in the same commit.
+    with its log, is taken in the same commit. `is_whole`: with these batches the follower has all
+    that its leader had at one version of its table, and nothing else: it is compacted as far.
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -131,7 +133,10 @@ def append_fetched(
         adds=adds,
         producers=None if producers == state.producers else producers,
         compaction=_changed(
-            state, state.compaction.after_fetch(leader_compaction, is_first=not state.batches)
+            state,
+            state.compaction.after_fetch(
+                leader_compaction, is_first=not state.batches, is_whole=is_whole
+            ),
         ),
     )
 

@@ -5,6 +5,8 @@ ISR that has finished the decision before is the ISR of then. Source: LogCleaner
 the clock of a tombstone differs: it runs from when every replica that counts has lost what the
 tombstone deletes. It is read after the decision that says so was seen in the metadata log: a commit
 may take as long as it likes. One wrong clock of two, whichever it is, makes the wait longer only.
+One wait at a time is under way, so that a register has two numbers of it and not a list: what is
+cleaned meanwhile waits for the next, twice delete.retention.ms in all at most.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ heartbeat: it is now minus the append time of the first batch that a follower la
 moves a follower out or in at another time; it loses nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.partitions.min_isr import min_isr
@@ -167,6 +167,20 @@ def may_join(
     has_records = seen.log_end_offset >= max(partition.high_watermark, report.epoch_start_offset)
     is_compacted = seen.compacted_below >= partition.compaction.cleaned_below
     return seen.counts_in(report.leader_epoch) and has_records and is_compacted
+
+
+def awaiting_compaction(image: MetadataImage, report: PartitionReport) -> list[BrokerId]:
+    """Return the followers that may join the ISR once they are compacted as far as every member."""
+    partition = image.partition(report.key)
+    if partition is None or partition.leader_epoch != report.leader_epoch:
+        return []
+    cleaned_below = partition.compaction.cleaned_below
+    return [
+        seen.broker_id
+        for seen in report.followers
+        if seen.compacted_below < cleaned_below
+        and may_join(image, partition, report, replace(seen, compacted_below=cleaned_below))
+    ]
 
 
 def _joined(report: PartitionReport, joining: set[BrokerId]) -> list[str]:

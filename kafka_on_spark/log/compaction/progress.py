@@ -104,13 +104,16 @@ class CompactionProgress:
             finished_below=max(self.finished_below, self.round_below),
         )
 
-    def after_fetch(self, leader: Self, *, is_first: bool) -> Self:
+    def after_fetch(self, leader: Self, *, is_first: bool, is_whole: bool = False) -> Self:
         """Return the progress of a follower that takes segments of its `leader`.
 
         It lacks what its leader lacks: records below the leader's target that later ones below it
         have replaced, and, with its first fetch, tombstones. So both are its own from then on, and
-        it has finished what it had finished.
+        it has finished what it had finished. `is_whole`: it has all that its leader had at one
+        version of its table, and nothing else; then it is as far as its leader.
         """
+        if is_whole:
+            return leader
         tombstones_below = leader.tombstones_below if is_first else Offset(0)
         return self._with_targets(leader.compacted_below, tombstones_below)
 

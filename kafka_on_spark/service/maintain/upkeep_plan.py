@@ -4,7 +4,7 @@ It holds the state of one process: what it has found done, and the debts of byte
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,10 +76,17 @@ def plan_unread_leaders(
         and finished.get(key) != partition.leader_epoch
         and (scope is None or key.topic_id in scope)
     ]
+    return plan_compaction(image, dict.fromkeys(keys, frozenset()))
+
+
+def plan_compaction(
+    image: MetadataImage, followers: Mapping[PartitionKey, Collection[BrokerId]]
+) -> list[UpkeepOrder]:
+    """Return orders to compact the leaders of partitions, and these of their followers."""
     return [
         replace(order, works=("compact",))
-        for order in plan_upkeep(image, keys)
-        if order.is_of_leader
+        for order in plan_upkeep(image, followers)
+        if order.is_of_leader or order.address.broker_id in followers[order.key]
     ]
 
 

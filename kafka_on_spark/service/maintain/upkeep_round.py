@@ -7,19 +7,21 @@ a round does not finish, the next one begins with.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import LeaderEpoch, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
     UpkeepThrottle,
     Visits,
+    plan_compaction,
     plan_unread_leaders,
     plan_upkeep,
     with_time,
@@ -30,7 +32,6 @@ from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, 
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import (
-    Scope,
     SweepPace,
     SweepProgress,
     SweepRound,
@@ -47,7 +48,8 @@ PARTITIONS_AT_ONCE: Final = 64
 """Partitions that `run_all` gives to tasks together, between two steps of its progress."""
 
 FINISH_MS: Final = 1000.0
-"""For how long a round compacts a leader that can't be read before that is done."""
+"""For how long a round compacts a leader that can't be read before that is done, or a follower that
+can't join the ISR."""
 
 VISITS_MAX: Final = 10_000
 """How often `run_all` comes back to a partition in which more is due."""
@@ -98,7 +100,9 @@ class ReplicaUpkeep:
 
     def _run_share(self, image: MetadataImage, topics: str | Iterable[str] | None) -> UpkeepReport:
         scope = scope_of(image, topics)
-        report = self._finish_leaders(image, scope, self._finished, FINISH_MS)
+        unread = plan_unread_leaders(image, scope, self._finished)[:PARTITIONS_AT_ONCE]
+        bounded = [replace(order, work_ms_max=FINISH_MS) for order in unread]
+        report = self._finish_leaders(image, bounded)
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
@@ -111,28 +115,39 @@ class ReplicaUpkeep:
             return report
         return report.plus(UpkeepReport(rows=self._roots.run_if_due(sweep_round.since_last_ms)))
 
-    def finish_compaction(self, topics: str | Iterable[str]) -> UpkeepReport:
-        """Compact leaders of topics that can't be read before, however long that takes.
-
-        Raises:
-            UnknownTopicOrPartitionError: A topic does not exist.
-        """
+    def finish_compaction(self, keys: Iterable[PartitionKey]) -> UpkeepReport:
+        """Compact leaders that can't be read before, however long that takes."""
         image = self._metadata.catch_up()
         with self._lock:
-            return self._finish_leaders(image, scope_of(image, topics), {}, None)
+            orders = plan_compaction(image, dict.fromkeys(keys, frozenset()))
+            return self._finish_leaders(image, orders)
 
-    def _finish_leaders(
-        self,
-        image: MetadataImage,
-        scope: Scope,
-        finished: Mapping[PartitionKey, LeaderEpoch],
-        work_ms_max: float | None,
-    ) -> UpkeepReport:
-        orders = plan_unread_leaders(image, scope, finished)[:PARTITIONS_AT_ONCE]
-        orders = [replace(order, work_ms_max=work_ms_max) for order in orders]
+    def compact_followers(self, followers: Mapping[PartitionKey, Collection[BrokerId]]) -> bool:
+        """Compact followers that may not join the ISR before, and leaders, which may not be read
+        before, for a bounded time; return whether any is done. It never fails its caller."""
+        if not self._lock.acquire(blocking=False):
+            return False  # another thread does upkeep
+        try:
+            image = self._metadata.image
+            some = dict(islice(followers.items(), PARTITIONS_AT_ONCE))
+            orders = [
+                replace(order, work_ms_max=FINISH_MS) for order in plan_compaction(image, some)
+            ]
+            results = self._run(image, orders, self._clock.monotonic_ms())
+            return any(
+                not (order.is_of_leader or _is_unfinished(result))
+                for order, result in zip(orders, results, strict=True)
+            )
+        except KafkaOnSparkError as error:
+            log.warning("followers are left to be compacted by the next round: %s", error)
+            return False
+        finally:
+            self._lock.release()
+
+    def _finish_leaders(self, image: MetadataImage, orders: list[UpkeepOrder]) -> UpkeepReport:
         results = self._run(image, orders, self._clock.monotonic_ms())
         for order, result in zip(orders, results, strict=True):
-            if not result.is_left and not any(work.error for _, work in result.done):
+            if not _is_unfinished(result):
                 self._finished[order.key] = order.partition.leader_epoch
         return report_of(image, results, sum(each.took_ms for each in results))
 
@@ -247,6 +262,10 @@ class ReplicaUpkeep:
             if not keys or is_dry_run:
                 break
         return report
+
+
+def _is_unfinished(result: UpkeepResult) -> bool:
+    return result.is_left or any(work.error for _, work in result.done)
 
 
 def _has_progressed(result: UpkeepResult) -> bool:

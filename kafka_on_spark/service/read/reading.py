@@ -38,7 +38,7 @@ was planned: no replica has the records between them any more. It raises, or the
 
 FinishCompaction = Callable[[ReadOrder], None]
 """Called where replicas have the records of a range, and can't be read before they are compacted:
-it has them compacted, if it can."""
+it has the leader compacted, if it can."""
 
 
 def refuse_deleted(order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:

@@ -16,7 +16,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.moments import given_micros
 from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.service.read.reading import Piece, read_pieces
+from kafka_on_spark.service.read.reading import FinishCompaction, Piece, read_pieces
 
 FindSize = Callable[[ReplicaAddress, str], int | None]
 """Returns the size of a file of a replica, or None if there is none."""
@@ -87,11 +87,16 @@ def _micros(name: str, given: object) -> int | None:
 
 
 def files_of(
-    order: ReadOrder, replicas: ReplicaStore, find_size: FindSize, times: TimeRange
+    order: ReadOrder,
+    replicas: ReplicaStore,
+    find_size: FindSize,
+    times: TimeRange,
+    finish_compaction: FinishCompaction | None = None,
 ) -> list[ViewFile]:
     """Return the files that hold an order's range and may have records of `times`, in order.
 
     A file that is missing, or not as long as the log says, is taken from another replica.
+    `finish_compaction`: as in `read_pieces`.
 
     Raises:
         KafkaStorageError: No replica has the rest of the range; it names each one's error.
@@ -121,7 +126,7 @@ def files_of(
             common_timestamp_us=piece.batch.common_timestamp_us,
         )
 
-    return list(read_pieces(order, replicas, file_of))
+    return list(read_pieces(order, replicas, file_of, finish_compaction=finish_compaction))
 
 
 @dataclass(frozen=True, slots=True, order=True)

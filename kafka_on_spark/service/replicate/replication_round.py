@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
 
+from kafka_on_spark.controller.partitions.isr import awaiting_compaction
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
@@ -48,6 +49,9 @@ from kafka_on_spark.service.replicate.sweep_progress import (
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
+
+CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
+"""Compacts followers, for a bounded time; returns whether any of them is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,7 @@ class _Tally:
     Attributes:
         failures: In words, by partition and broker.
         left_out: Fetches that were left out although there was work.
+        uncompacted: Followers that may join the ISR once they are compacted.
         waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
     """
 
@@ -107,6 +112,7 @@ class _Tally:
     isr_changes: int = 0
     failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
     left_out: int = 0
+    uncompacted: dict[PartitionKey, list[BrokerId]] = field(default_factory=dict)
     waits_ms: list[float | None] = field(default_factory=list)
 
 
@@ -117,6 +123,7 @@ class ReplicationRound:
     that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
     lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
     everything. `overrides`: settings that win over those of the topics and of the cluster.
+    `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
     """
 
     def __init__(
@@ -134,6 +141,7 @@ class ReplicationRound:
         lost_inspector: LostReplicaInspector | None = None,
         pace: FetchPace | None = None,
         overrides: Mapping[str, str] | None = None,
+        compact_followers: CompactFollowers | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -147,6 +155,7 @@ class ReplicationRound:
         self._lost_inspector = lost_inspector
         self._pace = pace
         self._overrides = overrides or {}
+        self._compact_followers = compact_followers
 
     def run(
         self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
@@ -183,6 +192,7 @@ class ReplicationRound:
             tally.left_out = paced.left_out
             tally.waits_ms.append(paced.resume_after_ms)
             inspected = self._inspect_slice(sweep_round, due, seen, tally)
+        self._have_compacted(tally)
         tally.isr_changes += self._second_inspections.finish(
             self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
         )
@@ -216,6 +226,15 @@ class ReplicationRound:
             plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
         failed, paced = self._fetch(plans, tally)
         return whole - failed, paced
+
+    def _have_compacted(self, tally: _Tally) -> None:
+        """Have followers compacted that wait for nothing else, and fetch again, so that they join
+        (I27)."""
+        waiting = tally.uncompacted
+        if not waiting or self._compact_followers is None or not self._compact_followers(waiting):
+            return
+        image = self._metadata.image
+        self._fetch({key: plan_fetches(image, key) for key in waiting}, tally)
 
     def _inspect_slice(
         self,
@@ -270,6 +289,9 @@ class ReplicationRound:
         results = self._run(paced.orders, is_inspection=is_inspection)
         reports = merge_reports([each.report for each in results])
         self._second_inspections.record(reports)
+        for report in reports:
+            if waiting := awaiting_compaction(image, report):
+                tally.uncompacted[report.key] = waiting
         tally.isr_changes += self.conclude(reports)
         image = self._metadata.image
         if self._pace is not None:

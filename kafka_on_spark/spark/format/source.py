@@ -183,9 +183,18 @@ class Reading:
                 has_headers=self.options.has_headers,
                 note=findings.note,
                 on_deleted=self.pass_deleted,
+                # Who reads the past changes nothing.
+                finish_compaction=None if self.options.as_of else self.finish_compaction,
             )
         finally:
             findings.report()
+
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Compact a leader that can't be read before: after an unclean election, say."""
+        from kafka_on_spark.spark.wiring.compacting_leaders import compact_leader
+
+        log.info("%s is compacted before it is read", order.name)
+        compact_leader(self.options.cluster, self.storage, order.key)
 
     def pass_deleted(self, order: ReadOrder, first: Offset, log_start_offset: Offset) -> None:
         """Fail a task whose records were deleted since it was planned, or say what it misses.

@@ -9,6 +9,7 @@ plan, and a list of Parquet files has no batch headers.
 import atexit
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -79,9 +80,14 @@ def open_view(
     spark = check_view_session(services.spark, name)
     times = time_range(start, end)
     find_size = size_finder(services.options)
+    compacting = threading.Lock()
+
+    def finish_compaction(order: ReadOrder) -> None:
+        with compacting:
+            services.finish_compaction(order)
 
     def plan(order: ReadOrder) -> list[ViewFile]:
-        return files_of(order, services.replicas, find_size, times)
+        return files_of(order, services.replicas, find_size, times, finish_compaction)
 
     with DaemonThreads(THREADS, "view") as threads:
         files = [each for part in threads.map(plan, orders) for each in part]

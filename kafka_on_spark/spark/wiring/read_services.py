@@ -55,7 +55,7 @@ class ReadServices(Protocol):
         ...
 
     def finish_compaction(self, order: ReadOrder) -> None:
-        """Have replicas compacted that can't be read before."""
+        """Have a leader compacted that can't be read before."""
         ...
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:

@@ -289,6 +289,7 @@ class Services:
             second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
+            compact_followers=self.upkeep.compact_followers,
             overrides=check_settings(configs or {}, topic_only=False),
         )
 
@@ -380,9 +381,9 @@ class Services:
         self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
 
     def finish_compaction(self, order: ReadOrder) -> None:
-        """Have replicas compacted that can't be read before: a leader must lead first."""
+        """Have a leader compacted that can't be read before: it must lead first."""
         self.replication_round().run([order.name.topic])
-        self.upkeep.finish_compaction([order.name.topic])
+        self.upkeep.finish_compaction([order.key])
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Record what a first inspection found bad; the second one follows after the answer."""

@@ -240,7 +240,11 @@ def test_a_moment_before_the_last_compaction_is_not_read_any_more(disks):
 
 @pytest.fixture
 def unclean(disks):
-    """A leader that was elected uncleanly, and has not compacted what all others had."""
+    return elected_uncleanly(disks)
+
+
+def elected_uncleanly(disks):
+    """Return a cluster whose leader was elected uncleanly, and has not compacted what all had."""
     cluster = disks.cluster
     append(cluster, "a1 b1", "a2")
     disks.take_away(3)
@@ -291,7 +295,8 @@ def test_a_damaged_file_that_only_compaction_reads_has_its_replica_made_anew(dis
     end = time.monotonic() + 60
     while not is_whole(cluster):
         assert time.monotonic() < end, "the replica is not made anew"
-        cluster.replicate()  # the second inspection comes some seconds after the first
+        # The second inspection comes some seconds after the first; then followers adopt another.
+        cluster.replicate(is_sweep=True)
         cluster.maintain()
 
     assert [row.broker_id for row in report.rows if row.error] == [broker_id]

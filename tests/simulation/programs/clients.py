@@ -229,7 +229,9 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
         return [row for row in rows if position <= row[0] < order.end_offset]
 
     note = driver.second_inspections.record_unread
-    records = list(read_pieces(order, driver.worker.replicas, read, note))
+    finish = driver.finish_compaction
+    replicas = driver.worker.replicas
+    records = list(read_pieces(order, replicas, read, note, finish_compaction=finish))
     driver.world.seen["another replica served a reader"] += len(set(asked)) > 1
     return records
 

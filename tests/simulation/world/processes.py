@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
@@ -292,7 +293,14 @@ class Driver:
             second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
+            compact_followers=self.upkeep.compact_followers,
         )
+
+    def finish_compaction(self, order: ReadOrder) -> None:
+        """Have a leader compacted that can't be read before, as a reader does."""
+        self.world.seen["compacted by a reader"] += 1
+        self.replication_round().run([order.name.topic])
+        self.upkeep.finish_compaction([order.key])
 
     def _here(self, task: Callable[[Worker, Any], Any], orders: Sequence[Any]) -> list[Any]:
         """Do tasks in this process."""

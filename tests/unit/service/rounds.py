@@ -52,6 +52,7 @@ class Rounds:
             self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
         )
         self.hints = MemorySweepHints()
+        self.compact_followers = lambda followers: False
         self.sweep = SweepProgress(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
@@ -94,6 +95,7 @@ class Rounds:
         """Do one round; `call`: settings, dots as underlines."""
         settings = {name.replace("_", "."): str(value) for name, value in call.items()}
         self.orders = []
+        self.waited = []
         return ReplicationRound(
             self.metadata,
             self.clock,
@@ -106,7 +108,12 @@ class Rounds:
             second_inspections=self.second_inspections,
             pace=self.pace,
             overrides=settings,
+            compact_followers=self._compact_followers,
         ).run(is_sweep=is_sweep)
+
+    def _compact_followers(self, followers):
+        self.waited.append({key.partition: list(each) for key, each in followers.items()})
+        return self.compact_followers(followers)
 
     def _run_fetches(self, orders):
         self.orders.extend(orders)

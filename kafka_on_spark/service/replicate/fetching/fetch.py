@@ -1,9 +1,8 @@
 """One follower's fetch from its leader: adopt its leadership, copy, commit, report.
 
-It runs in a task, on an executor or in a thread, and may run twice at the same time: every step is
-a conditional commit. Each step returns an outcome (`fetch_outcomes.py`), so that a fetch never
-raises for what a root or a table does: one partition's failure stops no other. Source: Kafka's
-AbstractFetcherThread.
+It runs in a task and may run twice at the same time: every step is a conditional commit. Each
+step returns an outcome (`fetch_outcomes.py`), so that a fetch never raises for what a root or a
+table does: one partition's failure stops no other. Source: Kafka's AbstractFetcherThread.
 """
 
 from collections.abc import Callable, Sequence
@@ -149,6 +148,7 @@ class _Fetcher:
         self._leader_log = opened(order.leader)
         self._follower_log = None if order.follower is None else opened(order.follower)
         self._compared: ReplicaState | None = None  # the leader's, with what was read to compare
+        self._begins_empty = False
         self.copied_bytes = 0
         self.copied_records = 0
         self.truncated_records = 0
@@ -302,6 +302,7 @@ class _Fetcher:
         missing = self._missing(follower, leader)
         if not isinstance(missing, tuple):
             return missing
+        self._begins_empty = not follower.batches  # each commit is decided on the one before
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
             after = self._copy_and_commit(follower, taken, leader)
@@ -361,6 +362,7 @@ class _Fetcher:
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
                 leader_producers=leader.producers,
+                is_whole=self._begins_empty and batches[-1] is leader.batches[-1],
             )
         except CorruptLogError as error:  # batches whose chain does not compute are the leader's
             return LeaderRefused(error)
@@ -378,11 +380,10 @@ class _Fetcher:
     def _diverged(self, follower: ReplicaState) -> FollowerRefused | Diverged:
         """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
 
-        A follower takes all it has from its leaders, so one of both lost or changed commits. The
-        chains of both logs compute, or they would not have been read, and the leader has proved
-        to have what is committed. A follower that lacks some of that is bad. So is one outside
-        ISR and ELR, on which nothing rests: it is fetched again from the log start. Of two logs
-        that have all that is committed it is not known which is right: the fetch does not guess.
+        One of both lost or changed commits. The chains of both compute, and the leader has proved
+        to have what is committed. A follower that lacks some of that is bad. So is one outside ISR
+        and ELR, on which nothing rests: it is fetched again. Of two logs that have all of it nobody
+        knows which is right: the fetch does not guess.
         """
         broker_id = self._follower_side()[0].broker_id
         loss = loss_of(self._partition, broker_id, follower)

@@ -42,6 +42,24 @@ def test_a_fetch_writes_the_targets_of_the_leader():
     assert log("0:aa").apply(later).compaction == later.compaction
 
 
+@pytest.mark.parametrize(
+    "fields", [{"finished_below": 3}, {"finished_below": 1, "round_below": 3, "compacted_to": 2}]
+)
+def test_a_follower_that_has_taken_all_of_its_leader_is_as_far_as_its_leader(fields):
+    leader = compacted("0:aab", 3, tombstones=2)
+    leader = replace(leader, compaction=replace(leader.compaction, **fields))
+
+    change = operations.append_fetched(
+        log("", fence=0),
+        leader.batches,
+        leader_epoch=0,
+        leader_compaction=leader.compaction,
+        is_whole=True,
+    )
+
+    assert change.compaction == leader.compaction
+
+
 def test_a_fetch_from_a_log_that_is_not_compacted_writes_no_counters():
     leader = log("0:aab")
 

@@ -17,7 +17,6 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     WorkDone,
 )
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from tests.builders import TOPIC
 from tests.fakes import MemoryReplicaFolders, MemorySweepHints
 from tests.unit.service.rounds import Rounds
 
@@ -287,9 +286,38 @@ def test_who_waits_for_it_has_it_done_to_its_end_and_asks_again():
     assert finished(worked) == []
     worked.done = []
 
-    worked.upkeep.finish_compaction([TOPIC])
+    worked.upkeep.finish_compaction(worked.keys)
 
     assert [(each.works, each.work_ms_max) for each in worked.done] == [(("compact",), None)] * 2
+
+
+def test_followers_that_wait_for_it_are_compacted_with_their_leader_for_a_while():
+    worked = alone()
+    waiting = {worked.keys[1]: [3]}
+    worked.work = lambda order: WorkDone(count=1, is_left=order.is_of_leader)
+
+    assert worked.upkeep.compact_followers(waiting)
+
+    assert [(each.key.partition, each.address.broker_id) for each in worked.done] == [
+        (1, 1),
+        (1, 3),
+    ]
+    assert all(each.work_ms_max and each.works == ("compact",) for each in worked.done)
+    worked.work = lambda order: WorkDone(count=1, is_left=not order.is_of_leader)
+    assert not worked.upkeep.compact_followers(waiting)
+    worked.work = lambda order: WorkDone().failed(KafkaStorageError("not now"))
+    assert not worked.upkeep.compact_followers(waiting)
+
+
+def test_a_runner_that_fails_leaves_followers_to_the_next_round():
+    worked = alone()
+
+    def fail(orders):
+        raise KafkaStorageError("the executors did not do it")
+
+    worked.upkeep._run_upkeep = fail
+
+    assert not worked.upkeep.compact_followers({worked.keys[0]: [3]})
 
 
 # fmt: off

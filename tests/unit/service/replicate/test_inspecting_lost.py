@@ -21,6 +21,7 @@ from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.replacing import set_compaction
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import (
@@ -111,6 +112,32 @@ def append_beside_its_leader(lives, broker_id):
         lives.segments.put(place, segment)
     state = replica.load()
     replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
+
+
+def test_one_that_has_not_finished_k_is_taken_back_and_joins_once_a_round_has_had_it_compacted(
+    lives,
+):
+    mark = lives.now.high_watermark
+    finished = CompactionProgress(compacted_below=mark, finished_below=mark)
+
+    def finish(broker_id):
+        replica = lives.replicas.open(address(broker_id, key=lives.keys[0]))
+        replica.commit(replica.load(), set_compaction(replica.load(), finished, leader_epoch=EPOCH))
+        return True
+
+    decided = Compaction(compacted_below=mark, cleaned_below=mark)
+    lives.decide(PartitionChange(compaction=decided), "a decision that all others have finished")
+    finish(1)
+    finish(2)
+    lives.lose(3)
+
+    assert lives.restore() == lives.keys
+
+    lives.run(is_sweep=True)
+    assert (sorted(lives.now.isr), lives.waited) == ([1, 2], [{0: [3]}])
+    lives.compact_followers = lambda followers: finish(3)
+    lives.run(is_sweep=True)
+    assert sorted(lives.now.isr) == [1, 2, 3]
 
 
 def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_back(lives, caplog):

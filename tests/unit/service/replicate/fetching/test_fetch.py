@@ -18,7 +18,8 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
@@ -60,14 +61,14 @@ class Two:
             ),
         )
 
-    def fetch(self, registration, *, leader_state=None) -> PartitionReport:
+    def fetch(self, registration, *, leader_state=None, **fields) -> PartitionReport:
         """Fetch once; return the report."""
         order = FetchOrder(
             key=KEY,
             partition=registration,
             leader=LEADER,
             follower=FOLLOWER,
-            fetch_bytes_max=10**6,
+            **{"fetch_bytes_max": 10**6, **fields},
         )
         result = fetch(order, self.replicas, self.segments, FakeClock(), leader_state)
         return result.report
@@ -80,6 +81,34 @@ def test_a_follower_takes_what_it_lacks():
 
     assert report.followers[0].log_end_offset == 3
     assert report.followers[0].counts_in(5)
+
+
+# fmt: off
+TAKEN = [  # what the follower has, bytes that each of two fetches may bring, and how far it is then
+    pytest.param("",    None, 2, id="all-in-several-commits"),
+    pytest.param("",    200,  0, id="a-part-and-later-the-rest"),
+    pytest.param("5:a", None, 0, id="more-than-it-had"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, copied, finished", TAKEN)
+def test_a_follower_is_compacted_as_far_as_the_leader_of_which_it_has_all_at_one_version(
+    follower, copied, finished
+):
+    two = Two("5:abc", follower)
+    progress = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
+    replica = two.replicas.open(LEADER)
+    replica.commit(
+        replica.load(), replacing.set_compaction(replica.load(), progress, leader_epoch=5)
+    )
+
+    for _ in range(2):
+        two.fetch(partition("1 2", isr="1"), fetch_bytes_max=100, copy_bytes_max=copied)
+
+    taken = two.replicas.open(FOLLOWER).load()
+    assert taken.log_end_offset == 3
+    assert (taken.compaction.compacted_below, taken.compaction.finished_below) == (2, finished)
 
 
 @pytest.mark.parametrize("epoch", [4, 5])

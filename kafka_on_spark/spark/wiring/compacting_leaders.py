@@ -1,0 +1,44 @@
+"""Has a leader compacted by the task that reads it, where it can't be read before.
+
+Apart from `services`, which does the same in a process that has a cluster open: a task on an
+executor has only what it was sent.
+"""
+
+import logging
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.service.maintain.upkeep_plan import UpkeepThrottle, plan_compaction
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
+from kafka_on_spark.spark.run.opening import open_metadata
+from kafka_on_spark.spark.run.tasks import fetch_task, upkeep_task
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+
+log = logging.getLogger(__name__)
+
+
+def compact_leader(cluster: str, storage: StorageOptions, key: PartitionKey) -> None:
+    """Compact the leader of a partition as far as is decided; what fails is said in the log, and by
+    the read that finds it as it was."""
+    try:
+        metadata = open_metadata(normalize(cluster), storage)
+    except KafkaOnSparkError as error:
+        log.warning("a leader is not compacted by the task that reads it: %s", error)
+        return
+    image = metadata.image
+    orders = plan_compaction(image, {key: ()})
+    now_ms = SystemClock().monotonic_ms()
+    for order in UpkeepThrottle().dealt(orders, image.settings(), now_ms):
+        # It must lead first: what is compacted is fenced.
+        begun = FetchOrder(
+            key=key,
+            partition=order.partition,
+            leader=order.address,
+            follower=None,
+            fetch_bytes_max=0,
+        )
+        fetch_task(begun, storage)
+        for kind, work in upkeep_task(order, storage).done:
+            if work.error:
+                log.warning("%s of %s failed: %s", kind, image.name_of(key), work.error)
