@@ -1,7 +1,11 @@
 """I27: faults planted in a compacted log of one replica, or in how far it says it is compacted."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.storage.replicas import audited_files
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import PRICES, counters_of, rewritten
@@ -117,6 +121,30 @@ def test_counters_that_say_what_can_not_be(upkept, plant, counters, sentence):
 
     assert sentence in {each.sentence for each in report.findings}
     assert faults(report, plant) == {"I27"}
+
+
+@pytest.mark.parametrize("generation, is_flaw", [(0, True), (1, False)])
+def test_a_log_that_came_back_by_an_unclean_election_may_be_ahead_of_what_is_decided(
+    generation, is_flaw
+):
+    trace = SimpleNamespace(
+        compaction=CompactionProgress(compacted_below=8, finished_below=8),
+        fence=3,
+        broker_id=1,
+        replica_uuid="uuid",
+    )
+    register = SimpleNamespace(
+        leader_epoch=3,
+        unclean_generation=generation,
+        leader=1,
+        compacted_below=0,
+        cleaned_below=0,
+        tombstones_below=0,
+        isr=(1,),
+        members=lambda broker_ids: {(1, "uuid")},
+    )
+
+    assert bool(list(register_flaws(trace, register, register))) == is_flaw
 
 
 def test_i25_a_segment_that_covers_less_than_went_into_it(upkept, plant):

@@ -76,7 +76,8 @@ def register_flaws(
     The table was read after `before` and before `after`.
     """
     progress = trace.compaction
-    if trace.fence == after.leader_epoch:
+    # A log that comes back by an unclean election may be compacted as was decided before it.
+    if trace.fence == after.leader_epoch and not after.unclean_generation:
         for field in ("compacted_below", "tombstones_below"):
             own, decided = getattr(progress, field), getattr(after, field)
             if own > decided:

@@ -121,7 +121,7 @@ class History:
         if partition is not None:
             now = partition.compaction
             below = (now.compacted_below, now.tombstones_below)
-        kept = [at for at in range(start, end) if log.is_kept(at, *below)]
+        kept = [at for at in range(start, end) if log.is_asked(at, *below)]
         told = f"{key.partition}: {end}, not {start}"
         require(start <= end and not kept, "H5 no skip, no step back", told)
 

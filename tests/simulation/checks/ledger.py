@@ -117,6 +117,12 @@ class Log:
             self.kept[place] = frozenset(each.offset for each in kept)
         return offset in self.kept[place]
 
+    def is_asked(self, offset: int, compacted_below: int, tombstones_below: int) -> bool:
+        """Return whether a reader must get the record at `offset`: it is kept, and an unclean
+        election has not left the log without it."""
+        is_known = offset >= len(self.committed) or self.committed[offset] != NOBODY_HAS
+        return is_known and self.is_kept(offset, compacted_below, tombstones_below)
+
     def flaw_of(
         self,
         records: Mapping[int, tuple[int, int]],
