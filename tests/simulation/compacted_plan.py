@@ -61,7 +61,25 @@ def compacted(seed: int) -> Plan:
         )
     if seed % 4 == 2:
         return replace(plan, events=plan.events | {"roll back": 0.02})
-    return plan
+    return lagging(plan) if seed % 8 == 3 else plan
+
+
+def lagging(plan: Plan) -> Plan:
+    """Return a plan of replicas and readers that are away for longer than tombstones stay, and of
+    groups so small that those who come back find a border where they were."""
+    compacting = plan.compaction
+    assert compacting is not None
+    soon = {"delete.retention.ms": 100, "min.cleanable.dirty.ratio": 0, "min.compaction.lag.ms": 0}
+    return replace(
+        plan,
+        brokers=3,
+        min_isr=1,
+        events={"offline": 0.02, "freeze": 0.02},
+        lag_ms=100,
+        session_ms=100,
+        merge_fan_in=None,
+        compaction=replace(compacting, settings=compacting.settings | soon, group_bytes=100),
+    )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 20
+SEEDS = 30
 SEEDS_MORE = 340
 CHUNK = 10
 MUTANT_SEEDS_MAX = 100

@@ -15,6 +15,7 @@ CONTENT = "I27 what is kept is a function of log, C and T"
 DECIDED = "I27 compacted as decided"
 FINISHED = "I27 finished before the next"
 JOINED = "I27 a member has finished K"
+LOWERED = "I27 a leader's target is not above its log"
 RISES = "I27 decisions rise"
 TOMBSTONES = "I27 tombstones outlive what they delete"
 READ = "I27 a reader has the last values"
@@ -32,6 +33,8 @@ def what_is_gone_may_be(ledger: Ledger, key: PartitionKey, table: Table, change:
     told = f"{key.partition} on {table.identity.broker_id}: {done}, {decided}"
     if not done.compacted_below:
         return
+    is_led = table.identity.broker_id == partition.leader
+    require(not is_led or done.compacted_below <= state.log_end_offset, LOWERED, told)
     log, start = ledger.log(key), state.log_start_offset
     # A log that comes back after an unclean election may be compacted as decided before.
     known = (decided,) if partition.unclean_generation == 0 else (decided, *log.decided)

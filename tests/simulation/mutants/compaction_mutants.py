@@ -1,4 +1,9 @@
-"""Rules of compaction, switched off one at a time: the simulation must see each."""
+"""Rules of compaction, switched off one at a time: the simulation must see each.
+
+Those that it would see seldom have short lives in tests/unit/log/compaction/test_model.py: a follower or
+a reader that has missed a tombstone or a value, a reader of what is not finished, an unclean leader that
+keeps its target.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,15 +11,21 @@ from typing import Any
 from kafka_on_spark.controller.partitions import compaction, isr
 from kafka_on_spark.log import replacing
 from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.metadata import partition as registrations
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.service.append import appender
 from kafka_on_spark.service.compact import replica_looks
 from kafka_on_spark.service.maintain import compaction as compacting_replicas
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes
 from tests.simulation.world import compacting
+
+L3 = "L3 the ISR returns to all replicas"
 
 _DECIDED = compaction._decided
 _MAY_JOIN = isr.may_join
@@ -59,6 +70,10 @@ def _one_key(value: int) -> bytes:
 
 def _itself(self: Any, *arguments: Any, **named: Any) -> Any:
     return self
+
+
+def _as_its_leader(self: Any, leader: Any, **named: Any) -> Any:
+    return leader
 
 
 def _targets_at_the_end(self: Any, parts: Any, merged: Any, progress: Any) -> Any:
@@ -123,6 +138,45 @@ COMPACTION_MUTANTS = [
         ((CompactionProgress, "after_fetch", _itself),),
         seed=98,
         invariant="I1 committed prefix",
+    ),
+    Mutant(
+        "an unclean election below C lowers what is decided",
+        ((Compaction, "lowered_to", _itself),),
+        seed=9,
+        invariant="crash: ImpossibleValueError",
+    ),
+    Mutant(
+        "a replica is not cut below its target, but made again",
+        ((truncation, "_check_whole", _nothing),),
+        seed=477,
+        invariant=CONTENT,
+    ),
+    Mutant(
+        "a lost replica that lacks what was replaced is not taken back",
+        (
+            (inspecting_lost, "lacks_replaced_records", _nothing),
+            (replica_operations, "lacks_replaced_records", _nothing),
+        ),
+        seed=113,
+        invariant=L3,
+    ),
+    Mutant(
+        "a decision is applied by a log that proves to be the one that it is of",
+        ((compacting_replicas, "proves_complete", _yes),),
+        seed=330,
+        invariant="crash: ImpossibleValueError",
+    ),
+    Mutant(
+        "a follower is as far as its leader only if it has taken all of it at one version",
+        ((CompactionProgress, "after_fetch", _as_its_leader),),
+        seed=28,
+        invariant=CONTENT,
+    ),
+    Mutant(
+        "a follower that lacks nothing but compaction is compacted by a round",
+        ((replication_round, "awaiting_compaction", _nothing),),
+        seed=1,
+        invariant=L3,
     ),
     Mutant(
         "a replica has finished once all its segments are as they must be",

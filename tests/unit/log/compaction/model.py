@@ -21,6 +21,12 @@ from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgre
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
+from tests.unit.log.compaction.cut_reader import (
+    BrokenError,
+    CutReader,
+    ImpossibleError,
+    table_of,
+)
 
 RETENTION_MS = 100
 CONFIGS = {
@@ -28,14 +34,6 @@ CONFIGS = {
     "delete.retention.ms": str(RETENTION_MS),
     "min.cleanable.dirty.ratio": "0",
 }
-
-
-class BrokenError(AssertionError):
-    """An invariant does not hold; the message begins with its name."""
-
-
-class ImpossibleError(AssertionError):
-    """A script's step can't be taken."""
 
 
 @dataclass(slots=True)
@@ -67,12 +65,6 @@ class Reader:
     began_ms: int = 0
 
 
-def table_of(records, below):
-    """Return each key's last value's offset below an offset; tombstones delete."""
-    last = {each.key: each for each in records if each.offset < below}
-    return {key: each.offset for key, each in last.items() if not each.is_tombstone}
-
-
 class Log:
     """A partition with three replicas; each method is a step, and False if it can't be taken."""
 
@@ -85,6 +77,7 @@ class Log:
         self.now_ms = 1_000_000
         self.makings = 0
         self.reader = Reader(began_ms=self.now_ms)
+        self.cuts = CutReader(self)
         self.seen: set[str] = set()
 
     @property
@@ -144,6 +137,19 @@ class Log:
         follower.records += [
             each for each in leader.records if taken.base_offset <= each.offset < taken.end_offset
         ]
+        return True
+
+    def fetch_whole(self, number: int) -> bool:
+        """Fetch all that the leader has, at one version of it, to a follower that has nothing."""
+        if number == self.partition.leader or self.replicas[number].extents:
+            return False
+        follower = self.replicas[number]
+        while follower.end < self.leader.end:
+            if not self.fetch(number) or self.replicas[number] is not follower:
+                return True  # it was made again
+        if follower.extents:
+            follower.progress = self.leader.progress
+            self.seen.add("fetched as a whole")
         return True
 
     def _adopt(self, number: int) -> bool:
@@ -231,6 +237,7 @@ class Log:
         )
         leader.epoch = self.partition.leader_epoch
         self.reader = Reader(began_ms=self.now_ms)
+        self.cuts = CutReader(self)
         self.seen.add("unclean")
         if is_lacking:
             self.seen.add("an unclean leader lacks records")
@@ -334,7 +341,7 @@ class Log:
         replica, reader, mark = self.replicas[number], self.reader, self.partition.high_watermark
         if reader.position > mark or self.now_ms - reader.began_ms >= RETENTION_MS:
             self.reader = reader = Reader(began_ms=self.now_ms)
-        if not self._may_read(number):
+        if not self.may_read(number):
             return False
         if reader.position == 0:
             reader.began_ms = self.now_ms
@@ -357,7 +364,7 @@ class Log:
         self.reader = Reader(began_ms=self.now_ms)
         self.seen.add("a reader came to the end")
 
-    def _may_read(self, number: int) -> bool:
+    def may_read(self, number: int) -> bool:
         replica = self.replicas[number]
         return (
             number in self.partition.isr
@@ -370,11 +377,18 @@ class Log:
 
         `+a` appends a value of the key a, `-a` a tombstone, and `+a-b` both as one batch. A letter
         and a broker: `f` fetch, `l` leave, `j` join, `e` elect, `u` elect uncleanly, `c` rewrite a
-        group, `C` all groups, `r` read. `h` raises the high watermark, `d` decides, `t` waits.
+        group, `C` all groups, `r` read, `v` read the table as of `p`, `x` what has changed since.
+        `h` raises the high watermark, `d` decides, `t` waits.
         """
         steps = {"f": self.fetch, "l": self.leave, "j": self.join, "e": self.elect}
         steps |= {"u": self.elect_uncleanly, "c": self.apply, "C": self._finish, "r": self.read}
-        plain = {"h": self.advance, "d": lambda: self.decide(sees_others=False), "t": self.wait}
+        steps |= {"v": self.cuts.read_table, "x": self.cuts.read_changes}
+        plain = {
+            "p": self.cuts.plan,
+            "h": self.advance,
+            "d": lambda: self.decide(sees_others=False),
+            "t": self.wait,
+        }
         for word in script.split():
             if word[0] in "+-":
                 pairs = zip(word[::2], word[1::2], strict=True)
@@ -398,8 +412,14 @@ class Log:
             raise BrokenError("C is above the last stable offset")
         for number, replica in self.replicas.items():
             self._check_finished(number, replica)
+            self._check_target(number, replica)
             if number in registration.isr:
                 self._check_member(number, replica)
+
+    def _check_target(self, number: int, replica: Replica) -> None:
+        is_led = number == self.partition.leader and replica.epoch == self.partition.leader_epoch
+        if is_led and replica.progress.compacted_below > replica.end:
+            raise BrokenError(f"a leader's target is above its log: {number}")
 
     def _check_member(self, number: int, replica: Replica) -> None:
         registration = self.partition

@@ -13,7 +13,10 @@ from kafka_on_spark.controller.partitions import compaction as decisions
 from kafka_on_spark.log.compaction import dirt
 from kafka_on_spark.log.compaction import progress as progresses
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from tests.unit.log.compaction.model import BrokenError, ImpossibleError, Log
+from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.query.reads import cuts
+from tests.unit.log.compaction.cut_reader import BrokenError, ImpossibleError
+from tests.unit.log.compaction.model import Log
 
 STEPS = 150
 LIVES = 100
@@ -21,6 +24,7 @@ KEYS = tuple(b"abcdef"[i : i + 1] for i in range(6))
 WEIGHTS = {
     "append": 20,
     "fetch": 40,
+    "fetch_whole": 10,
     "advance": 20,
     "decide": 15,
     "apply": 40,
@@ -66,6 +70,7 @@ def test_in_random_lives_every_replica_that_counts_has_the_last_value_of_each_ke
         "a reader came to the end",
         "unclean",
         "made again",
+        "fetched as a whole",
         "inside a compacted segment",
         "past the cut",
     }
@@ -81,6 +86,10 @@ MISSED = (
 PARTIAL = "l2 l3 +a+b f2 +a+c h d C1 f3 u2 +d f3 f3 h j3"
 LACKING_LEADER = "l2 l3 +a+b f2 +a+c h d C1 f3 u3 f2"
 NOT_FINISHED = f"{FIVE} d C1 C3 d"
+BEHIND = "+a +b +c f2 f2 f2 f3 f3 f3 h l3 +a f2 h d C1 C2 f3"
+CHANGES = "+a f2 f3 h p v1 -a +b f2 f2 f3 f3 h d C1 C2 C3 d d t t d C1 x1"
+TABLE = "+a f2 f3 h p +a f2 f3 h d C1 v1"
+BELOW_C = "l2 l3 +a f3 +b f2 f2 h d u3"
 NOT_COMMITTED = "+a f2 f3 h +a d"
 
 
@@ -105,6 +114,14 @@ def _own_counters(real):
     return lambda self, leader, *, is_first: self
 
 
+def _as_its_leader(real):
+    return lambda self, leader, *, is_first: leader
+
+
+def _as_it_was(real):
+    return lambda self, end: self
+
+
 def _whole_log(real):
     return lambda ranges, **given: real(ranges, **{**given, "stable_below": 2**62})
 
@@ -116,6 +133,11 @@ MUTANTS = [  # a life, what is replaced and by what, and what breaks
     pytest.param(PARTIAL, [(progresses, "lacks_replaced_records", _nothing_is_missed)], "missing", id="a-follower-goes-on-that-lacks-what-was-replaced"),
     pytest.param(PARTIAL, [(CompactionProgress, "after_fetch", _own_counters)], "content on 3", id="a-fetch-leaves-its-leaders-counters"),
     pytest.param(LACKING_LEADER, [(progresses, "lacks_replaced_records", _nothing_is_missed)], "missing", id="followers-of-a-leader-that-lacks-records-go-on"),
+    pytest.param(BEHIND, [(CompactionProgress, "after_fetch", _as_its_leader)], "content on 3", id="a-follower-that-has-a-part-is-as-far-as-its-leader"),
+    pytest.param(CHANGES, [(cuts, "_check_deletions", _nothing_is_missed)], "a cut has", id="a-reader-of-changes-missed-a-tombstone"),
+    pytest.param(TABLE, [(cuts, "_check_values", _nothing_is_missed)], "a cut has", id="a-reader-of-a-cut-missed-a-value"),
+    pytest.param(LACKING_LEADER, [(CompactionProgress, "lowered_to", _as_it_was)], "a leader's target", id="an-unclean-leader-keeps-its-target"),
+    pytest.param(BELOW_C, [(Compaction, "lowered_to", _as_it_was)], "", id="an-unclean-election-leaves-c-above-the-log"),
     pytest.param(NOT_FINISHED, [(decisions, "_is_finished", _joins)], "unreadable", id="decided-before-the-isr-has-finished"),
     pytest.param(NOT_COMMITTED, [(dirt, "dirt_of", _whole_log), (decisions, "_cleanable_below", lambda real: lambda partition, dirt: dirt.cleanable_below)], "", id="above-the-last-stable-offset"),
 ]  # fmt: skip
