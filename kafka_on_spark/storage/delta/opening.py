@@ -4,8 +4,8 @@ A checkpoint that can't be read is passed over for an older one: the commits aft
 are kept. A gap in the commits, or a commit that can't be read, is damage.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,9 @@ LISTINGS_MAX: Final = 3
 """How often a log is listed in which a commit is missing before it is called damaged: files come
 and go while a local folder is listed, and are cleaned before they are read."""
 
+READ_AT_ONCE: Final = 64
+"""Commits whose bytes are asked for, and held, at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedTable:
@@ -46,7 +49,7 @@ class OpenedTable:
 
     state: TableState
     checkpoint: int
-    newest: FileStamp
+    newest: FileStamp | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,12 @@ class ReadCommit:
 
     Attributes:
         commit: What it says.
-        stamp: Which file it is.
+        stamp: Which file it is; None: that was not asked.
         is_empty: It has no bytes.
     """
 
     commit: TableCommit
-    stamp: FileStamp
+    stamp: FileStamp | None
     is_empty: bool
 
 
@@ -103,19 +106,48 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
         # Cleaned; or its writer had seen commits that the disk has lost.
         raise _GoneError(commit_path(log.uri, first))
     empty = []
-    for version in range(base + 1, newest + 1):
-        step = read_step(log, version)
-        if step is None:
-            raise _GoneError(commit_path(log.uri, version))
+    for step in _read(log, range(base + 1, newest + 1)):
         state.apply(step.commit)
         stamp = step.stamp
-        empty += [version] if step.is_empty else []
+        empty += [step.commit.version] if step.is_empty else []
     if log.stamp(first) != oldest:
         raise _GoneError(commit_path(log.uri, first))
     void.check(empty)
     if not state.configuration:
         raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
     return OpenedTable(state, base, stamp)
+
+
+def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
+    """Yield commits in order. Which file it is is asked of the newest only: as long as the oldest
+    is there, none of them was cleaned.
+
+    Raises:
+        _GoneError: One is not there.
+        CorruptLogError: One can't be read as a commit.
+    """
+    for first in range(versions.start, versions.stop - 1, READ_AT_ONCE):
+        some = range(first, min(first + READ_AT_ONCE, versions.stop - 1))
+        with _unsafe_is_damage():
+            found = log.contents(some)
+        for version, content in zip(some, found, strict=True):
+            if content is None:
+                raise _GoneError(commit_path(log.uri, version))
+            yield ReadCommit(_commit_of(log, version, content), None, not content)
+    if versions:
+        newest = read_step(log, versions[-1])
+        if newest is None:
+            raise _GoneError(commit_path(log.uri, versions[-1]))
+        yield newest
+
+
+@contextmanager
+def _unsafe_is_damage() -> Iterator[None]:
+    """Raise CorruptLogError for a file that is no regular one, or larger than a commit can be."""
+    try:
+        yield
+    except UnsafeFileError as error:
+        raise CorruptLogError(error.message, **error.context) from error
 
 
 def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
@@ -125,16 +157,19 @@ def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
         CorruptLogError: It can't be read as a commit.
         KafkaStorageError: The root does not answer.
     """
-    try:
+    with _unsafe_is_damage():
         found = log.read(version)
-    except UnsafeFileError as error:
-        raise CorruptLogError(error.message, **error.context) from error
     if found is None:
         return None
-    step = commit_step(found.content, version, commit_path(log.uri, version))
+    commit = _commit_of(log, version, found.content)
+    return ReadCommit(commit, found.stamp, not found.content)
+
+
+def _commit_of(log: CommitFiles, version: int, content: bytes) -> TableCommit:
+    step = commit_step(content, version, commit_path(log.uri, version))
     if not isinstance(step, TableCommit):
         raise CorruptLogError(_sentence_of(step))
-    return ReadCommit(step, found.stamp, not found.content)
+    return step
 
 
 def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:

@@ -6,7 +6,7 @@ fsspec's file systems.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +38,7 @@ from kafka_on_spark.storage.roots.local_files import (
     read_local,
     size_of,
 )
-from kafka_on_spark.storage.roots.object_files import read_object
+from kafka_on_spark.storage.roots.object_files import read_object, read_objects
 
 T = TypeVar("T")
 
@@ -186,6 +186,21 @@ class RootFiles:
             if is_local(path):
                 return read_local(path, bytes_max)
             return read_object(filesystem(path, self.options), path, bytes_max)
+
+    def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
+        """Return the bytes of some objects of a store, None where there is none.
+
+        They are fetched side by side, in one step: a store's answer takes long, and not more so if
+        it is asked for others meanwhile.
+
+        Raises:
+            UnsafeFileError: One has more than `bytes_max`.
+        """
+        return self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
+
+    def _read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
+        with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
+            return read_objects(filesystem(self.url, self.options), paths, bytes_max)
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
         """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.

@@ -187,6 +187,18 @@ class _Store:
         content: bytes = found[0]
         return content
 
+    def cat_ranges(
+        self, paths: Sequence[str], start: int, end: int, *, on_error: str
+    ) -> list[bytes | Exception]:
+        """Read one after the other; a store does so in any order."""
+        return [self._content_or_error(path, start, end) for path in paths]
+
+    def _content_or_error(self, path: str, start: int, end: int) -> bytes | Exception:
+        try:
+            return self.cat_file(path, start, end)
+        except Exception as error:
+            return error
+
     def ls(self, path: str, *, detail: bool) -> list[str]:
         return list(self._ask("list", []))
 

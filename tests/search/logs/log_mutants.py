@@ -229,7 +229,7 @@ LOG_MUTANTS = [
         "all commits after a checkpoint are read",
         OPENERS,
         "opens",
-        (opening, "_open_listed", "range(base + 1, newest + 1):", "range(base + 1, base + 1):"),
+        (opening, "_open_listed", "range(base + 1, newest + 1)", "range(base + 1, base + 1)"),
     ),
     _mutant(
         "a log in whose listing a commit is missing is listed again",
@@ -238,10 +238,10 @@ LOG_MUTANTS = [
         (
             opening,
             "_open_listed",
-            "for version in range(base + 1, newest + 1):",
+            "for step in _read(log, range(base + 1, newest + 1)):",
             "if not {*range(first, newest + 1)} <= commits:\n"
             "        raise CorruptLogError('a commit is missing')\n"
-            "    for version in range(base + 1, newest + 1):",
+            "    for step in _read(log, range(base + 1, newest + 1)):",
         ),
     ),
     _mutant(
@@ -368,7 +368,7 @@ REDUNDANT = [
         "a commit that is gone has the log listed again",
         OPENERS,
         None,
-        (opening, "_open_listed", "raise _GoneError(commit_path(log.uri, version))", "break"),
+        (opening, "_read", "raise _GoneError(commit_path(log.uri, version))", "return"),
     ),
 ]
 """Rules whose absence alone does no harm here, each with what stands behind it."""

@@ -78,6 +78,7 @@ class FaultyS3:
         faults: Orders that are still open.
         struck: The faults that were met, in order.
         requests: Method and path of each request, in order.
+        at_once_max: How many requests it was asked at one time, at most.
         asking: The requests among them that send their body only once they are told to.
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is honoured.
@@ -92,6 +93,7 @@ class FaultyS3:
     faults: list[Fault] = field(default_factory=list)
     struck: list[Kind] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    at_once_max: int = 0
     asking: list[str] = field(default_factory=list)
     before_put: Callable[[], Any] | None = None
     is_conditional: bool = True
@@ -102,6 +104,7 @@ class FaultyS3:
     storm_every: int = 7
     late_until: threading.Event | None = None
     _put: set[str] = field(default_factory=set)
+    _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
 
@@ -152,6 +155,16 @@ class FaultyS3:
         return f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        with self._lock:
+            self._at_once += 1
+            self.at_once_max = max(self.at_once_max, self._at_once)
+        try:
+            return self._answer(environ, start)
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         kind = self._take(environ)
         if self.before_put and environ["REQUEST_METHOD"] == "PUT":
             act, self.before_put = self.before_put, None

@@ -12,6 +12,7 @@ import pytest
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
 )
@@ -20,7 +21,7 @@ from kafka_on_spark.storage.delta.files.delta_files import commit_path, write_id
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
-from tests.storage.tables import commit, create, opened
+from tests.storage.tables import commit, commit_times, create, opened
 
 FOR_EVER = -1
 NUMBERS = count()
@@ -251,6 +252,45 @@ def test_store_that_does_not_answer_is_no_damage_and_no_loss(
     assert told[1] is not None
     store.recover()
     assert log.refresh() == 2
+
+
+def test_the_commits_of_a_table_that_is_opened_are_read_side_by_side(log, uri, options, store):
+    commit_times(log, 12)
+    store.at_once_max = 0
+    store.order(Kind.SLOW, method="GET", count=12)
+
+    assert opened(uri, options).version == 13
+    # A client sends all at once; how soon the server takes them is its own matter.
+    assert store.at_once_max >= 2
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, options, store, kind):
+    commit_times(log, 3)
+    store.order(kind, method="GET", suffix="2.json")
+
+    opens = outcome(lambda: opened(uri, options))
+
+    assert store.struck == [kind]
+    assert opens in (None, KafkaStorageError)
+    store.recover()
+    assert opened(uri, options).version == 4
+
+
+def test_an_empty_commit_of_a_store_is_a_version_without_actions(log, uri, options):
+    commit_times(log, 3)
+    RootFiles(uri, options).write(commit_path(uri, 2), b"")
+
+    again = opened(uri, options)
+
+    assert (again.version, again.counters_of("count")) == (4, [4])
+
+
+def test_a_table_of_a_store_that_misses_a_commit_is_damaged(log, uri, options):
+    commit_times(log, 3)
+    RootFiles(uri, options).delete(commit_path(uri, 2))
+
+    assert outcome(lambda: opened(uri, options)) is CorruptLogError
 
 
 def test_a_hint_that_can_not_be_read_keeps_no_table_closed(log, uri, options, store, monkeypatch):

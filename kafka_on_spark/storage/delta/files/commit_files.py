@@ -5,6 +5,7 @@ name and flushed, linked to its own name, and the other name is unlinked; the ca
 folder. On a store it is a conditional put.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,18 @@ class CommitFiles:
             return None
         except OSError as error:
             raise storage_error(error, f"read {path}") from error
+
+    def contents(self, versions: Sequence[int]) -> list[bytes | None]:
+        """Return the bytes of some commit files, None where there is none; a store is asked for all
+        of them at once.
+
+        Raises: as `read`.
+        """
+        if not is_local(self.uri):
+            paths = [commit_path(self.uri, each) for each in versions]
+            return self.files.read_all(paths, COMMIT_BYTES_MAX)
+        found = [self.read(each) for each in versions]
+        return [None if each is None else each.content for each in found]
 
     def stamp(self, version: int) -> FileStamp | None:
         """Return which file stands at `version`, None if there is none."""
