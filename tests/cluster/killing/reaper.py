@@ -6,6 +6,7 @@ next process sees, and a file that is half written has the same name as one that
 """
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -28,12 +29,21 @@ class Reaper:
     """
 
     def __init__(
-        self, base: Path, at: int | None, *, is_after: bool, last_words: Callable[[str], object]
+        self,
+        base: Path,
+        at: int | None,
+        *,
+        is_after: bool,
+        last_words: Callable[[str], object],
+        counts: str = ".*",
     ) -> None:
-        """`at`: the change to die at, from 1 on, or None; `last_words` is told which it is."""
+        """`at`: the change to die at, from 1 on, or None; `last_words` is told which it is.
+        `counts`: only changes that this pattern matches count towards `at`."""
         self.changes: list[str] = []
         self._base = str(base)
         self._at = at
+        self._pattern = re.compile(counts)
+        self._count = 0
         self._is_after = is_after
         self._last_words = last_words
         self._lock = threading.RLock()
@@ -44,8 +54,11 @@ class Reaper:
         if not path.startswith(f"{self._base}/"):
             return change()
         with self._lock:
-            self.changes.append(f"{kind} {path[len(self._base) + 1 :]}")
-            is_last = len(self.changes) == self._at
+            name = self._name(kind, path)
+            self.changes.append(name)
+            does_count = self._pattern.fullmatch(name) is not None
+            self._count += does_count
+            is_last = does_count and self._count == self._at
             if is_last and not self._is_after:
                 self._die()
             try:
@@ -54,9 +67,15 @@ class Reaper:
                 if is_last:
                     self._die()
 
-    def dies_before_next(self) -> bool:
-        """Return whether the process dies after the change that is made now, before another."""
-        return self._at == len(self.changes) + (0 if self._is_after else 1)
+    def dies_before(self, kind: str, path: str) -> bool:
+        """Return whether the process dies after the change that is made now, before this one."""
+        if self._is_after:
+            return self._count == self._at
+        does_count = self._pattern.fullmatch(self._name(kind, path)) is not None
+        return does_count and self._count + 1 == self._at
+
+    def _name(self, kind: str, path: str) -> str:
+        return f"{kind} {path[len(self._base) + 1 :]}"
 
     def _die(self) -> NoReturn:
         self._last_words(self.changes[-1])
@@ -108,17 +127,18 @@ def _mortal_table(reaper: Reaper) -> type:
 
         def __init__(self, uri: str, **options: Any) -> None:
             self._log = f"{uri.removeprefix('file://')}/_delta_log"
+            self._hint = f"{self._log}/_last_checkpoint"
             self._table = really(uri, **options)
 
         def create_checkpoint(self) -> None:
             reaper.around("checkpoint", f"{self._log}/checkpoint", self._write)
-            reaper.around("hint", f"{self._log}/_last_checkpoint", lambda: None)
+            reaper.around("hint", self._hint, lambda: None)
 
         def _write(self) -> None:
-            hint = Path(self._log, "_last_checkpoint")
+            hint = Path(self._hint)
             before = hint.read_bytes() if hint.exists() else None
             self._table.create_checkpoint()
-            if reaper.dies_before_next():
+            if reaper.dies_before("hint", self._hint):
                 hint.unlink()
                 if before is not None:
                     hint.write_bytes(before)

@@ -164,7 +164,11 @@ STORIES: Final[Mapping[str, Story]] = {
         _build_merge,
         _maintain(1),
         _equal,
-        (r"put broker-\d/.*/0-.*\.parquet", r"put .*/producers-.*", r"put broker-\d/.*\.json"),
+        (
+            r"rename broker-\d/[^/]*/[^/]*/0-[^/]*\.parquet",
+            r"put .*/producers-.*",
+            r"put broker-\d/.*\.json",
+        ),
     ),
     "compaction": Story(
         _build_compaction,

@@ -8,32 +8,10 @@ import pytest
 
 from tests.cluster.disks import new_disks
 from tests.cluster.killing import meanwhile
-from tests.cluster.killing.processes import finish, processes_that_start, replicas_differ, rows_of
+from tests.cluster.killing.processes import Worker, finish, replicas_differ, rows_of
 from tests.cluster.killing.stories import COMPACTED, CONFIGS, TOPIC
 
 RETAINED = {"retention.bytes": "60000"}
-
-
-class Worker:
-    """A process and what it tells."""
-
-    def __init__(self, body, *arguments):
-        processes = processes_that_start()
-        self.ours, theirs = processes.Pipe()
-        self.process = processes.Process(target=body, args=(*arguments, theirs))
-        self.process.start()
-        theirs.close()
-
-    def told(self):
-        """Return all that it has told, once it has ended."""
-        said = []
-        try:
-            while True:
-                said.append(self.ours.recv())
-        except EOFError:
-            self.process.join()
-        self.ours.close()
-        return said
 
 
 # fmt: off
