@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, machine, part_streams, say
+from jobs.benchmarks.compaction import compaction
 from jobs.benchmarks.disk import disk
 from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
@@ -61,6 +62,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "tables": tables,
     "long": long_partition,
     "merged": merged,
+    "compaction": compaction,
     "round": fetch_round,
     "history": history,
     "old-log": old_log,

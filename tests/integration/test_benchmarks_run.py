@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.benchmarks import disk, merged, processes, small_spark, streaming, thousand
+from jobs.benchmarks import compaction, disk, merged, processes, small_spark, streaming, thousand
 from jobs.benchmarks.bench import Bench
 
 pytestmark = pytest.mark.integration
@@ -25,6 +25,7 @@ def small(monkeypatch):
     monkeypatch.setattr(small_spark, "WRITES", 1)
     monkeypatch.setattr(merged, "APPENDS", 40)
     monkeypatch.setattr(merged, "LATER_APPENDS", 10)
+    monkeypatch.setattr(compaction, "KEYS", 1_000)
 
 
 # fmt: off
@@ -49,3 +50,11 @@ def test_a_benchmark_gives_its_rows_with_what_was_measured_of_ours_and_of_the_pe
     assert len(rows) == row_count
     assert all(each.value > 0 and each.peer_value > 0 for each in rows)
     assert any(each.budget is not None and each.met is not None for each in rows)
+
+
+@pytest.mark.long
+def test_the_benchmark_of_compaction_compacts_each_log_and_judges_its_memory(bench):
+    rows = compaction.compaction(bench)
+
+    assert len(rows) == 8
+    assert [each.met for each in rows if each.budget is not None] == [True, True]
