@@ -41,6 +41,7 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
         "request.timeout.ms",
         "server.max.startup.time.ms",
         "socket.*",
+        "unstable.*",
     ),
     _STORAGE_GUARDS: (
         "allow.everyone.if.no.acl.found",
@@ -105,6 +106,7 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
         "log.dir.failure.timeout.ms",
         "log.dirs",
         "node.id",
+        "replica.alter.log.dirs.*",
         "reserved.broker.max.id",
     ),
     "the metadata log is a Delta table on the root that the cluster is opened by, and its rows are"
@@ -118,6 +120,7 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
         "offsets.load.buffer.size",
         "offsets.topic.*",
         "share.coordinator.*",
+        "share.fetch.*",
     ),
     "there are no transactions in this version": (
         "transaction.*",
@@ -153,6 +156,7 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
     "metrics are asked for (`metrics`), and reported to nobody": (
         "auto.include.jmx.reporter",
         "client.metrics.*",
+        "controller.performance.*",
         "kafka.metrics.*",
         "metric.reporters",
         "metrics.*",

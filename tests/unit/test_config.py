@@ -158,7 +158,7 @@ auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker
 client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
 config.providers connection.failed.authentication.delay.ms connections.max.idle.ms
 connections.max.reauth.ms controlled.shutdown.enable controller.listener.names
-controller.quorum.bootstrap.servers controller.quorum.voters controller.quota.window.num
+controller.performance.sample.period.ms controller.quorum.bootstrap.servers controller.quorum.voters controller.quota.window.num
 controller.socket.timeout.ms create.topic.policy.class.name delegation.token.expiry.time.ms
 delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners
 fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.heartbeat.interval.ms
@@ -179,13 +179,14 @@ offsets.retention.check.interval.ms offsets.topic.replication.factor password.en
 principal.builder.class process.roles producer.id.expiration.check.interval.ms
 producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
 remote.log.copy.disable remote.log.delete.on.disable remote.log.storage.system.enable
-remote.storage.enable replica.fetch.min.bytes replica.fetch.response.max.bytes
+remote.storage.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.min.bytes replica.fetch.response.max.bytes
 replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.selector.class
 replica.socket.timeout.ms replication.quota.window.num request.timeout.ms
 sasl.enabled.mechanisms security.inter.broker.protocol share.coordinator.state.topic.num.partitions
+share.fetch.purgatory.purge.interval.requests
 socket.request.max.bytes ssl.keystore.location telemetry.max.bytes
 transaction.state.log.replication.factor transactional.id.expiration.ms
-unclean.leader.election.interval.ms zookeeper.connect
+unclean.leader.election.interval.ms unstable.api.versions.enable zookeeper.connect
 """
 
 
