@@ -44,7 +44,14 @@ from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.expiring import short_minutes
 from tests.simulation.world.processes import TIMEOUT_MS, Driver, Workers
-from tests.simulation.world.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
+from tests.simulation.world.scheduler import (
+    STARTED_AT_MS,
+    Node,
+    Scheduler,
+    Task,
+    Violation,
+    program_of,
+)
 
 Decision = tuple[str, ...]
 """("run", task, fault or ""), or ("event", name, …)."""
@@ -90,11 +97,14 @@ class Simulation:
         self.plan = plan
         self.script: list[Decision] = []
         self._rng = random.Random(f"run/{plan.seed}")
+        healing = ((name, rate * 0.001) for name, rate in HEALING.items())
+        self._rates = (*plan.events.items(), *healing)
         self._stop = Stop()
         self._values = Values()
         self._nodes: dict[str, Node] = {}
         self._programs: dict[str, tuple[Callable[[Driver], Program], int]] = {}
         self._weights: dict[str, float] = {}
+        self._ended_seen = 0
         disks = Disks()
         self.world = World(Scheduler(), disks)
         self.checker = Checker(disks, self.world.seen)
@@ -115,13 +125,16 @@ class Simulation:
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
         self._create()
         disks.observer = self.checker
-        self.passes = Passes(plan, self.world, self.checker.ledger, self._all_nodes)
+        self.passes = Passes(plan, self.world, self.checker.ledger, self._drivers)
         self.checker.passes = self.passes
         self._start_programs()
 
     def _all_nodes(self) -> list[Node]:
         self._nodes = {name: node for name, node in self._nodes.items() if node.is_alive}
         return [*self._nodes.values(), *(each.node for each in self.workers.alive)]
+
+    def _drivers(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.is_alive]
 
     def _create(self) -> None:
         """Make the cluster and its topic, before anything goes wrong."""
@@ -250,12 +263,12 @@ class Simulation:
     def draw(self) -> Decision:
         """Return the next decision of this seed."""
         rng = self._rng
-        for rates, factor in ((self.plan.events, 1.0), (HEALING, 0.001)):
-            for name, rate in rates.items():
-                if rng.random() < rate * factor:
-                    event = self.faults.draw(name, rng)
-                    if event is not None:
-                        return ("event", *event)
+        drawn = rng.random
+        for name, rate in self._rates:
+            if drawn() < rate:
+                event = self.faults.draw(name, rng)
+                if event is not None:
+                    return ("event", *event)
         ready = self.world.scheduler.ready()
         if not ready:
             sleeper = self.world.scheduler.next_sleeper()
@@ -268,7 +281,7 @@ class Simulation:
     def _pick(self, ready: list[Task]) -> Task:
         if len(ready) == 1:
             return ready[0]
-        weights = [self._weights.get(each.node.name.split("-")[0], 1.0) for each in ready]
+        weights = [self._weights.get(each.node.program, 1.0) for each in ready]
         return self._rng.choices(ready, weights)[0]
 
     def _fault_of(self, task: Task) -> str:
@@ -305,7 +318,7 @@ class Simulation:
 
     def _start_again(self, node_name: str) -> None:
         """Start a program a second time, while its first process lives on as a zombie."""
-        program = node_name.split("-")[0]
+        program = program_of(node_name)
         node = self._nodes.get(node_name)
         if node is not None and node.is_alive and program in self._programs:
             self.world.seen["fault: second driver"] += 1
@@ -315,7 +328,10 @@ class Simulation:
     def _restart_ended(self) -> None:
         if self._stop.is_on:
             return
-        running = {name.split("-")[0] for name in self.world.scheduler.tasks if "." not in name}
+        if self._ended_seen == self.world.scheduler.ended:
+            return
+        self._ended_seen = self.world.scheduler.ended
+        running = {each.program for each in self.world.scheduler.tasks.values()}
         for name in self._programs:
             if name not in running:
                 self._start(name)

@@ -45,7 +45,7 @@ class Passes:
         self._ledger = ledger
         self._nodes = nodes
         self._reached: dict[tuple[str, BrokerId], list[list[float]]] = {}
-        self._reaching: set[tuple[str, BrokerId]] = set()
+        self._reaching: dict[tuple[str, BrokerId], list[float]] = {}
         self._lease_at_ms = 0.0
         self._decided_ms = 0.0
         self._raised: list[tuple[float, str, set[BrokerId]]] = []
@@ -60,26 +60,25 @@ class Passes:
         """Note which process reaches which root now."""
         if not self._plan.is_uncontrolled:
             return
+        now_ms = self._now_ms
+        roots = [(each, self._is_well(each)) for each in self._world.disks.roots.values()]
         for node in self._nodes():
             if not node.name.startswith(("client", "survivor")):
                 continue
-            for root in self._world.disks.roots.values():
+            for root, is_well in roots:
                 pair = (node.name, root.broker_id)
-                if not self._reaches(node, root):
-                    self._reaching.discard(pair)
+                if not is_well or not _is_let_in(node, root):
+                    self._reaching.pop(pair, None)
                 elif pair in self._reaching:
-                    self._reached[pair][-1][1] = self._now_ms
+                    self._reaching[pair][1] = now_ms
                 else:
-                    self._reaching.add(pair)
-                    self._reached.setdefault(pair, []).append([self._now_ms, self._now_ms])
+                    self._reaching[pair] = [now_ms, now_ms]
+                    self._reached.setdefault(pair, []).append(self._reaching[pair])
 
-    def _reaches(self, node: Node, root: Any) -> bool:
+    def _is_well(self, root: Any) -> bool:
         broker = self._ledger.image.brokers.get(root.broker_id)
         is_well = root.can_read and root.can_write and not root.is_full and not root.failing_calls
-        is_same = broker is not None and broker.directory_id == root.directory_id
-        # A process that is refused reaches the root: the root is well, and the process is told so.
-        cut = node.cut_off.get(root.url)
-        return bool(is_well and is_same and cut in (None, RootAccessDeniedError))
+        return bool(is_well and broker is not None and broker.directory_id == root.directory_id)
 
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
@@ -208,6 +207,11 @@ class Passes:
         require(
             not is_disputed, "S8 no pass takes out again what another readmitted", f"{broker_id}"
         )
+
+
+def _is_let_in(node: Node, root: Any) -> bool:
+    # A process that is refused reaches the root: the root is well, and the process is told so.
+    return node.cut_off.get(root.url) in (None, RootAccessDeniedError)
 
 
 def append_without_a_disk(

@@ -92,6 +92,8 @@ class World:
 
     def land(self, *, is_all: bool = False) -> None:
         """Let the puts land that are due."""
+        if not self.pending:
+            return
         due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]
         if due:
             self.pending = [each for each in self.pending if each not in due]

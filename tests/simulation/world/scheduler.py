@@ -40,11 +40,17 @@ class Violation(BaseException):
         self.invariant = invariant
 
 
+def program_of(name: str) -> str:
+    """Return the program that a node of this name runs."""
+    return name.split("-")[0]
+
+
 class Node:
     """A process. What it keeps in memory goes with it.
 
     Attributes:
         name: Unique for ever: a process that is started again has another.
+        program: What it runs.
         rng: Its own randomness, so that other nodes' steps do not shift it.
         skew_ms: Its wall clock is wrong by this.
         is_frozen: Stopped (SIGSTOP, a long pause of the collector); others go on.
@@ -56,6 +62,7 @@ class Node:
 
     def __init__(self, name: str, seed: int, skew_ms: int = 0) -> None:
         self.name = name
+        self.program = program_of(name)
         self.rng = random.Random(f"{seed}/{name}")
         self.skew_ms = skew_ms
         self.is_alive = True
@@ -82,6 +89,7 @@ class Task:
     """One greenlet of a node.
 
     Attributes:
+        program: What it runs if it is the first of its node, or None.
         wake_ms: It sleeps until then; None: it does not sleep.
         waits_for: Tasks it waits for; it runs when all are done.
         operation: The port call that it stands before.
@@ -96,6 +104,7 @@ class Task:
     ) -> None:
         self.name = name
         self.node = node
+        self.program = None if "." in name else program_of(name)
         self.wake_ms: float | None = None
         self.waits_for: Sequence[Task] = ()
         self.operation = "start"
@@ -117,13 +126,25 @@ class Task:
     @property
     def is_blocked(self) -> bool:
         """Whether it waits for others."""
-        return any(not each.is_done for each in self.waits_for)
+        if not self.waits_for:
+            return False
+        return not all([each.is_done for each in self.waits_for])
 
 
 class Scheduler:
-    """All tasks and the clock. It decides nothing: the simulation says which task is resumed."""
+    """All tasks and the clock. It decides nothing: the simulation says which task is resumed.
+
+    Attributes:
+        now_ms: The clock.
+        tasks: Those that have not ended, by name.
+        ended: How many have.
+        current: The one that runs.
+        calls: Port calls so far.
+        operations: The same, by operation.
+    """
 
     def __init__(self) -> None:
+        self.ended = 0
         self.now_ms = 0.0
         self.tasks: dict[str, Task] = {}
         self.current: Task | None = None
@@ -140,12 +161,13 @@ class Scheduler:
 
     def ready(self) -> list[Task]:
         """Return the tasks that may be resumed now."""
+        now_ms = self.now_ms
         return [
             task
             for task in self.tasks.values()
-            if not task.node.is_frozen
-            and (task.wake_ms is None or task.wake_ms <= self.now_ms)
-            and not task.is_blocked
+            if (task.wake_ms is None or task.wake_ms <= now_ms)
+            and not task.node.is_frozen
+            and not (task.waits_for and task.is_blocked)
         ]
 
     def next_sleeper(self) -> Task | None:
@@ -163,16 +185,17 @@ class Scheduler:
             self.now_ms = max(self.now_ms, task.wake_ms)
             task.wake_ms = None
         self.now_ms += STEP_MS
-        self._switch(task, lambda: task.greenlet.switch(fault))
+        self._switch(task, task.greenlet.switch, fault)
 
-    def _switch(self, task: Task, switch: Callable[[], Any]) -> None:
+    def _switch(self, task: Task, switch: Callable[[Any], Any], given: Any) -> None:
         before, self.current = self.current, task
         try:
-            switch()
+            switch(given)
         finally:
             self.current = before
         if task.is_done:
             self.tasks.pop(task.name, None)
+            self.ended += 1
             if task.error is not None and not isinstance(task.error, _FOR_WAITERS):
                 raise task.error
 
@@ -183,8 +206,9 @@ class Scheduler:
             if task.greenlet.gr_frame is None and not task.greenlet:
                 task.is_done, task.error = True, KilledError()
                 self.tasks.pop(task.name)
+                self.ended += 1
             else:
-                self._switch(task, lambda task=task: task.greenlet.throw(KilledError()))
+                self._switch(task, task.greenlet.throw, KilledError())
 
     def end(self) -> None:
         """Let go of every task that is left, without another effect."""
