@@ -24,7 +24,8 @@ from tests.conformance.switching import production_functions, replaced, switched
 RULES = read_rules()
 ROOT = Path(__file__).parents[2]
 # Of one kind no vector is here; the schema says that there is one.
-SEEN = [kind for kind in ADAPTERS if any(each.kind == kind for each in load_vectors(OURS))]
+VECTORS = load_vectors(OURS)
+SEEN = [kind for kind in ADAPTERS if any(each.kind == kind for each in VECTORS)]
 SCHEMAS = [OURS / "schema" / name for name in ("ops.json", "ops.oracle.json")]
 
 
@@ -54,7 +55,7 @@ def with_wrong(vector, place, name):
 
 
 def of_kind(kind):
-    return [vector for vector in load_vectors(OURS) if vector.kind == kind]
+    return [vector for vector in VECTORS if vector.kind == kind]
 
 
 @pytest.mark.parametrize("kind", SEEN)
@@ -69,7 +70,7 @@ def test_every_expectation_that_is_compared_fails_when_it_is_wrong(kind):
 
 
 FUNCTIONS = production_functions("tests.conformance.")
-RUN = [vector for vector in load_vectors(OURS) if vector.kind in ADAPTERS]
+RUN = [vector for vector in VECTORS if vector.kind in ADAPTERS]
 
 
 def holds(vector):
@@ -248,7 +249,7 @@ def test_everything_that_the_schema_lists_is_known_to_an_adapter_or_left_out_wit
 def test_what_is_left_out_is_counted():
     """A reason that leaves out more than it did is seen here, and one that leaves out less, too."""
     found = Counter()
-    for vector in load_vectors(OURS):
+    for vector in VECTORS:
         reason = RULES.reason_for_vector(vector.id, vector.kind)
         found.update([reason.id] if reason else run(vector, ADAPTERS[vector.kind], RULES).left_out)
 
