@@ -10,12 +10,17 @@ from kafka_on_spark.spark.run.worker_process import FREEZES_MAX, freeze_gc
 
 @pytest.fixture
 def freezes(monkeypatch):
-    """Count what is frozen, in a process that behaves as a new worker of Spark's daemon."""
+    """Count what is frozen, in a process that behaves as a new worker of Spark's daemon.
+
+    What the tests' own process has imported is frozen meanwhile: a collection takes long there.
+    """
+    gc.freeze()
     freezes = []
     monkeypatch.setattr(worker_process, "_freezes", worker_process._Freezes())
     monkeypatch.setattr(worker_process, "_is_of_daemon", lambda: True)
     monkeypatch.setattr(gc, "freeze", lambda: freezes.append(1))
-    return freezes
+    yield freezes
+    gc.unfreeze()
 
 
 def run_task():
