@@ -63,6 +63,8 @@ STEPS_TO_END_MAX = 20_000
 DECISIONS_A_CALL_MAX = 10
 """Decisions for each port call that is planned: some only wake a sleeper."""
 
+_HEALING_RATES = tuple((name, rate * 0.001) for name, rate in HEALING.items())
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -93,18 +95,18 @@ class Outcome:
 class Simulation:
     """One run of one plan."""
 
+    _ended_seen = 0
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.script: list[Decision] = []
         self._rng = random.Random(f"run/{plan.seed}")
-        healing = ((name, rate * 0.001) for name, rate in HEALING.items())
-        self._rates = (*plan.events.items(), *healing)
+        self._rates = (*plan.events.items(), *_HEALING_RATES)
         self._stop = Stop()
         self._values = Values()
         self._nodes: dict[str, Node] = {}
         self._programs: dict[str, tuple[Callable[[Driver], Program], int]] = {}
         self._weights: dict[str, float] = {}
-        self._ended_seen = 0
         disks = Disks()
         self.world = World(Scheduler(), disks)
         self.checker = Checker(disks, self.world.seen)

@@ -125,6 +125,14 @@ RARE = {
     "a round counts no inspection that is newer than its image": heirs(88),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
     "a replica is taken back only with all of its files": damaged(10),
+    "a follower whose newest commit is cleaned opens the table anew": sleepy(2),
+    "a commit that was left behind may land: it is never called not written": hanging(2),
+    "a retry is searched in the very log that is committed to": hasty(2),
+    "what is seen at a version counts only if the commit before it is there": sleepy(1),
+    "a lost replica's table stays until its new incarnation is in sync": plan_of(1),
+    "what was not inspected is never reported as caught up": eager(1),
+    "a replica is lost only when a second inspection finds it bad again": sleepy(0),
+    "below the minimum of replicas in sync nothing is committed": hanging(0),
 }
 """Plans that show a rule which the others show late; they are tried first."""
 
@@ -137,5 +145,5 @@ def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(mutant):
 
 
 def test_with_all_rules_the_same_plans_are_clean():
-    tried = [*RARE.values(), *plans()[:30]]
+    tried = [*RARE.values(), *plans()[:18]]
     assert [simulate(plan).violation for plan in tried] == [None] * len(tried)

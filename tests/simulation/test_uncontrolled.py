@@ -10,7 +10,8 @@ from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLL
 from tests.simulation.plan import sole, uncontrolled
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 100
+SEEDS = 60
+SEEDS_MORE = 100
 SOLE_SEEDS = 40
 CHUNK = 20
 MUTANT_SEEDS_MAX = 100
@@ -32,6 +33,14 @@ SOLE_SOMETIMES = ("append without a disk", "fault: denied", "fault: nap", "small
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_small_passes_have_their_reasons_and_let_appends_end(first):
+    failed, _ = outcomes(uncontrolled, first, CHUNK)
+
+    assert failed is None, failure_text(failed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
+def test_small_passes_have_their_reasons_with_more_seeds_too(first):
     failed, _ = outcomes(uncontrolled, first, CHUNK)
 
     assert failed is None, failure_text(failed)
