@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import pkgutil
-import time
 from importlib import import_module
 
 import kafka_on_spark
@@ -30,17 +29,15 @@ def _say(line: str) -> None:
 
 def _live(given: argparse.Namespace, number: int) -> None:
     """Append, and say so."""
-    said = {"number": number, "pid": os.getpid(), "appended": 0, "error": None, "seconds": 0.0}
+    said = {"number": number, "pid": os.getpid(), "appended": 0, "error": None}
     try:
         with Cluster.open(given.root) as cluster:
             _say("open")
-            began = time.monotonic()
             for turn in range(given.times):
                 if given.control:
                     cluster.run_controller()
                 cluster.append(given.topic, [(b"key", f"{number}-{turn}".encode())], acks="all")
                 said["appended"] += 1
-            said["seconds"] = time.monotonic() - began
     except KafkaOnSparkError as error:
         said["error"] = f"{type(error).__name__}: {error}"
     _say(json.dumps(said))

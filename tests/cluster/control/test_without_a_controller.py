@@ -23,7 +23,10 @@ from tests.cluster.disks import isr_of, new_disks, partition_of, records, values
 
 REPOSITORY = Path(__file__).parents[3]
 NOBODY = 65534
-SESSION_S = 2.0
+SESSION_S = 4.0
+BEGUN_S = 0.5
+"""What a process has begun by then, it ends only after a session: also where it hardly runs."""
+
 SESSION = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}
 
 
@@ -276,7 +279,7 @@ def test_a_process_that_is_killed_while_it_waits_leaves_nothing_behind(slow_disk
     disks.take_away(1)
     process = Process(disks, "orders")
     process.wait_open()
-    time.sleep(SESSION_S / 2)
+    time.sleep(BEGUN_S)
     process.signal(signal.SIGKILL)
     process.answers()
     # That a leader's log has grown may be told by then; decided is nothing.
@@ -293,10 +296,10 @@ def test_a_process_that_was_stopped_while_it_probed_harms_nobody(slow_disks):
     disks.take_away(1)
     process = Process(disks, "orders")
     process.wait_open()
-    time.sleep(SESSION_S / 2)
+    time.sleep(BEGUN_S)
     process.signal(signal.SIGSTOP)
     disks.give_back(1)
-    time.sleep(2 * SESSION_S)
+    time.sleep(SESSION_S + 1)
     process.signal(signal.SIGCONT)
 
     [answer] = process.answers()
@@ -328,7 +331,9 @@ def test_many_processes_at_once_make_one_decision(slow_disks, count):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("does", [(), ("--control",)], ids=["append", "controller"])
 def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does):
+    """It does not wait for a session to pass either: that is longer than the test waits for it."""
     disks, cluster = slow_disks, slow_disks.cluster
+    cluster.alter_cluster_configs({"broker.session.timeout.ms": 600_000})
     os.chmod(disks.base, 0o755)
     for folder, _, files in os.walk(disks.base):
         is_metadata = folder.startswith(str(disks.metadata_root))
@@ -339,7 +344,6 @@ def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does):
     [answer] = Process(disks, "orders", 1, 1, "--uid", str(NOBODY), *does).answers()
 
     assert answer["error"].startswith("RootAccessDeniedError: ")
-    assert answer["seconds"] < SESSION_S
     assert states(cluster) == {BrokerState.ACTIVE}
     leaders = {number: partition_of(cluster, "orders", number).leader for number in (0, 1)}
     assert leaders == {0: 1, 1: 2}

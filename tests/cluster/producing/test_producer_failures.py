@@ -18,6 +18,9 @@ from tests.cluster.disks import values_of
 
 ANSWER = AppendService.answer_staged_topics
 
+PATIENT_MS = 4000
+"""A delivery timeout that is waited for, and that a busy machine does not miss where nothing is broken."""
+
 
 @pytest.fixture
 def answers(monkeypatch):
@@ -83,7 +86,7 @@ def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_
     left = answers(*[RequestTimedOutError("?")] * 100, is_after=True)
     with (
         caplog.at_level(logging.WARNING),
-        cluster.producer(linger_ms=0, delivery_timeout_ms=2000) as producer,
+        cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer,
     ):
         [first] = send(producer, topic, b"first", partition=0)
         with pytest.raises(RequestTimedOutError, match="read the topic before you send it again"):
@@ -99,7 +102,7 @@ def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_
 
 def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
     disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
-    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=800) as producer:
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
         send(producer, "orders", b"before")
         producer.flush()
         errors = []
@@ -120,7 +123,7 @@ def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
 
 def test_records_that_wait_behind_a_stuck_append_expire_too(disks):
     disks.cluster.create_topic("orders", replication_factor=3)
-    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=1500) as producer:
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
         producer.send("orders", None, b"before").result(30)
         disks.take_away(1, 2, 3)
         first = producer.send("orders", None, b"under way")
@@ -198,7 +201,7 @@ def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):
         replica_assignment={0: [1, 2], 1: [2, 3]},
         configs={"min.insync.replicas": 2},
     )
-    with cluster.producer(linger_ms=500, delivery_timeout_ms=3000) as producer:
+    with cluster.producer(linger_ms=500, delivery_timeout_ms=PATIENT_MS) as producer:
         for number in (0, 1):
             producer.send("orders", None, b"before", partition=number).result(30)
         disks.take_away(3)
@@ -271,7 +274,7 @@ def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replication_factor=3)
     away = disks.base / "meta-away"
-    with cluster.producer(linger_ms=0, delivery_timeout_ms=3000) as producer:
+    with cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
         producer.send("orders", None, b"before").result(30)
         disks.metadata_root.rename(away)
         lost = producer.send("orders", None, b"lost")
