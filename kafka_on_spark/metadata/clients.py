@@ -29,15 +29,18 @@ def producer(draft: Any, record: ProducerRecord) -> None:
     if record.producer_id in draft.map("expired_producers"):
         del draft.map("expired_producers")[record.producer_id]
     draft.map("producers")[record.producer_id] = record.producer_epoch
+    if record.first_sequence is not None:
+        draft.map("first_sequences")[record.producer_id] = record.first_sequence
     at_ms = draft.time_ms if record.renewed_at_ms is None else record.renewed_at_ms
     draft.map("producer_times")[record.producer_id] = at_ms
 
 
 def remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
-    """An id has expired. One that comes back begins above every epoch that has, and only if
-    somebody vouches for it: so it is remembered."""
+    """An id has expired. One that comes back begins above every epoch that has, and nobody knows
+    what stands of it, until somebody vouches: so it is remembered."""
     draft.map("producers").pop(record.producer_id, None)
     draft.map("producer_times").pop(record.producer_id, None)
+    draft.map("first_sequences").pop(record.producer_id, None)
     if record.producer_id and may_come_back(record.producer_id):
         draft.map("expired_producers")[record.producer_id] = record.producer_epoch
     draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)

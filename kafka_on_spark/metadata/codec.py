@@ -84,6 +84,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "config_value": "string",
     "producer_id": "string",
     "producer_epoch": "long",
+    "first_sequence": "long",
     "renewed_at_ms": "long",
     "group": "string",
     "offset": "long",

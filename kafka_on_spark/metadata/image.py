@@ -109,6 +109,8 @@ class MetadataImage:
         configs: The cluster's settings, as text.
         producers: Epoch of the newest run, by producer id.
         producer_times: When each producer id was renewed last, ms since 1970 UTC.
+        first_sequences: Of ids that came back after they had expired: of lower sequences nobody
+            knows whether they stand, since logs have forgotten them.
         expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
         groups: Saved positions, by group and partition.
@@ -126,6 +128,7 @@ class MetadataImage:
     configs: Mapping[str, str] = field(default_factory=dict)
     producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     producer_times: Mapping[str, int] = field(default_factory=dict, compare=False)
+    first_sequences: Mapping[str, int] = field(default_factory=dict)
     expired_producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     expired_epoch: int = -1
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)

@@ -214,10 +214,12 @@ class ConfigRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
     """A run of a producer takes the producer's next epoch, and fences the run before; or, with a
-    time (ms since 1970 UTC), the run of this epoch goes on: its id does not expire."""
+    time (ms since 1970 UTC), the run of this epoch goes on: its id does not expire. With a first
+    sequence its id had expired: of lower ones nobody knows whether they stand; None: unchanged."""
 
     producer_id: str
     producer_epoch: ProducerEpoch
+    first_sequence: int | None = None
     renewed_at_ms: int | None = None
     cause: str | None = None
 

@@ -75,6 +75,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         ProducerRecord(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
+            first_sequence=image.first_sequences.get(producer_id),
             renewed_at_ms=image.producer_times.get(producer_id),
         )
         for producer_id, producer_epoch in image.producers.items()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks, leaves_auto_controller
+from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import WriterFence
@@ -29,7 +30,6 @@ from kafka_on_spark.service.append.plan.stage_plan import (
 )
 from kafka_on_spark.service.append.produce.producers import (
     ProducerRuns,
-    check_not_fenced,
     check_producer,
     check_writer_not_fenced,
     producer_of,

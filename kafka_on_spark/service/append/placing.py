@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
+from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
     CorruptLogError,
@@ -26,7 +27,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.produce.producers import (
-    check_not_fenced,
     check_writer_not_fenced,
 )
 from kafka_on_spark.service.append.stages import PlacedPart, StagedPart

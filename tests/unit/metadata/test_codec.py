@@ -121,7 +121,7 @@ STRATEGIES = {
         "high_watermark_epoch": maybe_number, "log_end_offset": numbers, "log_start_offset": maybe_number,
     },
     kinds.ConfigRecord: {"topic_id": maybe_text, "config_name": texts, "config_value": maybe_text},
-    kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers, "renewed_at_ms": maybe_number},
+    kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers, "first_sequence": maybe_number, "renewed_at_ms": maybe_number},
     kinds.RemoveProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
     kinds.OffsetCommitRecord: {**place, "group": texts, "offset": maybe_number, "leader_epoch": maybe_number, "unclean_generation": maybe_number, "renewed_at_ms": maybe_number},
     kinds.AdminRequestRecord: {"request": texts},

@@ -1,39 +1,29 @@
 """Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs.
 
-What logs knew of an id that has expired, they forget. So an append under it is refused before
-anything is looked up, since a retry would stand twice: unless it is certain that no try of this
-very append was made, or the caller says, with an epoch, that he knows what stands.
+What a process remembers of its own runs is here; controller/commands/producer_runs.py decides.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
 
 from kafka_on_spark.controller.commands.expiry import needs_renewal
+from kafka_on_spark.controller.commands.producer_runs import (
+    NextAppend,
+    OwnRun,
+    begin_append,
+    check_not_fenced,
+)
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError, UnknownProducerIdError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ProducerEpoch, check_whole_number
 from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
-from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
+from kafka_on_spark.log.producer_state import writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of this process.
-
-    Attributes:
-        producer_epoch: Its epoch.
-        last: The highest sequence that it has begun to append; -1: none.
-        first: Lower ones may stand in logs that have forgotten them: the id had expired.
-    """
-
-    producer_epoch: ProducerEpoch
-    last: int = -1
-    first: int = 0
 
 
 class ProducerRuns:
@@ -43,7 +33,8 @@ class ProducerRuns:
         self._metadata = metadata
         self._clock = clock
         self._timeout_ms = timeout_ms
-        self._mine: dict[str, _Run] = {}
+        self._mine: dict[str, OwnRun] = {}
+        self._lock = threading.Lock()
 
     def begin(
         self,
@@ -61,9 +52,10 @@ class ProducerRuns:
         partition, and not only on those that it has appended to.
 
         A run renews its id when half of the time is over after which it would expire. If it has
-        expired, another run goes on with a sequence above those that this one has begun to append,
-        with an append that `is_untried`, as the caller knows, and with any if the caller vouches
-        for it: by `expired_below`, which must be above all epochs that have expired.
+        expired, what may be a retry is refused, here and in every other process. This run goes on
+        with a sequence above those that it has begun to append, if no other run had the id; with an
+        append that `is_untried`, as the caller knows; and with any if the caller vouches for it and
+        for all later ones: by an epoch, or by `expired_below`, above all that the id has had.
 
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
@@ -73,49 +65,43 @@ class ProducerRuns:
         check_producer(producer_id, producer_epoch, sequence)
         if producer_id is None or sequence is None:
             return None
-        if producer_epoch is not None:
-            self._take_epoch(producer_id, ProducerEpoch(producer_epoch))
-        else:
-            producer_epoch = self._own_epoch(producer_id, sequence, is_untried, expired_below)
-        run = ProducerRun(
+        append = NextAppend(
             producer_id=producer_id,
-            producer_epoch=ProducerEpoch(producer_epoch),
             sequence=sequence,
+            producer_epoch=None if producer_epoch is None else ProducerEpoch(producer_epoch),
+            is_untried=is_untried,
+            expired_below=expired_below,
+        )
+        run = ProducerRun(
+            producer_id=producer_id, producer_epoch=self._epoch_of(append), sequence=sequence
         )
         image = self._metadata.image
-        check_not_fenced(image.producers, producer_id, producer_epoch)
+        check_not_fenced(image.producers, producer_id, run.producer_epoch)
         if needs_renewal(image, producer_id, self._clock.now_ms()):
             self._renew(producer_id)
         return run
 
-    def _own_epoch(
-        self, producer_id: str, sequence: int, is_untried: bool, expired_below: int | None
-    ) -> ProducerEpoch:
-        """Return the epoch of this process's run, which may begin with this append."""
-        mine, known = self._mine.get(producer_id), self._metadata.image
-        if mine is not None and producer_id in known.producers:
-            if sequence < mine.first and not is_untried:
-                raise _unknown(producer_id, known.expired_epoch)
-            self._mine[producer_id] = replace(mine, last=max(mine.last, sequence))
-            return mine.producer_epoch
+    def _epoch_of(self, append: NextAppend) -> ProducerEpoch:
+        is_own, producer_id = append.producer_epoch is None, append.producer_id
+        mine = self._mine.get(producer_id) if is_own else None
+        decided = begin_append(self._metadata.image, append, mine)
+        run = decided.response
+        if decided.records:
+            run = self._metadata.submit(
+                lambda image: begin_append(image, append, mine), timeout_ms=self._timeout_ms
+            )
+        if is_own:
+            self._remember(producer_id, run)
+        return run.producer_epoch
 
-        def check(image: MetadataImage) -> None:
-            if producer_id in image.producers:
-                if mine is not None:  # it expired, and another process has begun a run since
-                    check_not_fenced(image.producers, producer_id, mine.producer_epoch)
-                return
-            expired = image.expired_producers.get(producer_id)
-            if mine is not None and expired in (None, mine.producer_epoch):
-                may_stand = sequence <= mine.last  # no other run has begun since
-            else:
-                may_stand = expired is not None
-            is_vouched_for = expired_below is not None and expired_below > image.expired_epoch
-            if may_stand and not is_untried and not is_vouched_for:
-                raise _unknown(producer_id, image.expired_epoch)
-
-        epoch = self._take_epoch(producer_id, check=check)
-        self._mine[producer_id] = _Run(epoch, sequence, 0 if mine is None else sequence)
-        return epoch
+    def _remember(self, producer_id: str, run: OwnRun) -> None:
+        """Take what a thread has begun; another one may have begun a later append, or run."""
+        with self._lock:
+            newest = self._mine.get(producer_id, run)
+            if newest.producer_epoch == run.producer_epoch:
+                run = replace(run, last=max(run.last, newest.last))
+            if newest.producer_epoch <= run.producer_epoch:
+                self._mine[producer_id] = run
 
     def take_over(self, transactional_id: str | None) -> WriterFence | None:
         """Return the writer to append as; None without a transactional id.
@@ -130,37 +116,13 @@ class ProducerRuns:
             return None
         check_transactional_id(transactional_id)
         key = WriterFence(transactional_id=transactional_id, epoch=ProducerEpoch(0)).key
-        if key not in self._mine:
-            self._mine[key] = _Run(self._take_epoch(key))
-        epoch = self._mine[key].producer_epoch
+        mine = self._mine.get(key)
+        # Writers have no sequences, and their ids do not expire.
+        begins = NextAppend(producer_id=key, sequence=0)
+        epoch = self._epoch_of(begins) if mine is None else mine.producer_epoch
         writer = WriterFence(transactional_id=transactional_id, epoch=epoch)
         check_writer_not_fenced(self._metadata.image.producers, writer)
         return writer
-
-    def _take_epoch(
-        self,
-        producer_id: str,
-        given: ProducerEpoch | None = None,
-        *,
-        check: Callable[[MetadataImage], None] = lambda image: None,
-    ) -> ProducerEpoch:
-        """Begin a run under the next epoch, or under a `given` one, if `check` lets it."""
-
-        def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
-            check(image)
-            # An id that has expired may have older runs: it goes on above all that have.
-            newest = image.producers.get(producer_id, image.expired_epoch)
-            taken = ProducerEpoch(newest + 1) if given is None else given
-            if taken <= newest:
-                if producer_id not in image.producers:
-                    raise _unknown(producer_id, image.expired_epoch)
-                return ControllerResult([], taken)
-            record = ProducerRecord(
-                producer_id=producer_id, producer_epoch=taken, cause="a run begins"
-            )
-            return ControllerResult([record], taken)
-
-        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
     def _renew(self, producer_id: str) -> None:
         now_ms = self._clock.now_ms()
@@ -237,34 +199,6 @@ def check_transactional_id(transactional_id: object) -> None:
             f"transactional_id can't be {transactional_id!r}: give a text that only this writer"
             " and those that replace it have"
         )
-
-
-def check_not_fenced(
-    producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
-) -> None:
-    """Check that a producer is known and no newer run has begun, by the metadata's `producers`.
-
-    Raises:
-        ProducerFencedError: One has.
-        UnknownProducerIdError: The id has expired.
-    """
-    newest = producers.get(producer_id)
-    if newest is None:
-        raise _unknown(producer_id)
-    if newest > producer_epoch:
-        raise producer_fenced(producer_id, producer_epoch, newest)
-
-
-def _unknown(producer_id: str, expired_epoch: int | None = None) -> UnknownProducerIdError:
-    """Return the error of an append under an id that has expired; `expired_epoch`: the highest that
-    has, None: it is not at hand."""
-    number = "above those that have expired" if expired_epoch is None else expired_epoch + 1
-    return UnknownProducerIdError(
-        f"producer {producer_id!r} has expired (nothing was appended under it for"
-        " producer.id.expiration.ms), so whether an earlier try of this append stands is not known:"
-        f" read the topic, then give producer_epoch {number} and append what is missing; if it"
-        " pauses for so long as a rule, raise the setting"
-    )
 
 
 def check_writer_not_fenced(
