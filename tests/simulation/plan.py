@@ -109,14 +109,11 @@ class Expiring:
         producers_ms: producer.id.expiration.ms.
         offsets_ms: offsets.retention.minutes, which count milliseconds here.
         groups: How many there are.
-        comes_late: A client that died comes back late. No other process of it may live meanwhile: one
-            that goes on with a later sequence brings the id back for all.
     """
 
     producers_ms: int
     offsets_ms: int
     groups: int = 2
-    comes_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

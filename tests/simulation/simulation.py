@@ -121,7 +121,6 @@ class Simulation:
         is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
         if plan.expiring is not None:
             self.world.silent_ms = min(3000, 3 * plan.expiring.producers_ms)
-            self.world.comes_late = plan.expiring.comes_late
         self.world.works = ("merge",) * is_merged + ("compact",) * is_compacted
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right

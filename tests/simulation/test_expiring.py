@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.simulation.chunks import outcomes
-from tests.simulation.faults.expiring_plans import expiring
+from tests.simulation.faults.expiring_plans import expiring, late
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.seeing import without_and_with
 from tests.simulation.test_simulation import failure_text
@@ -21,6 +21,7 @@ SOMETIMES = (
     "group's offset expired",
     "group saved where it is",
     "expired id refused",
+    "expired id came back",
     "dedup hit",
     "commit: merge",
     "commit: advance_log_start",
@@ -42,9 +43,10 @@ def test_only_what_is_silent_expires_and_nothing_comes_back_twice(first):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("plan", [expiring, late], ids=lambda plan: plan.__name__)
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
-def test_it_is_so_with_more_seeds(first):
-    failed, _ = outcomes(expiring, first, CHUNK)
+def test_it_is_so_with_more_seeds(first, plan):
+    failed, _ = outcomes(plan, first, CHUNK)
 
     assert failed is None, failure_text(failed)
 

@@ -25,7 +25,7 @@ from kafka_on_spark.metadata.records import (
 from tests.simulation.checks import compaction, invariants, merging, producers, registers
 from tests.simulation.checks.compaction import compacted_to, left_of
 from tests.simulation.checks.controllers import check_controllers
-from tests.simulation.checks.expiry import expired_is_silent
+from tests.simulation.checks.expiry import comes_back_above_what_stands, expired_is_silent
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import (
     NOBODY_HAS,
@@ -149,6 +149,7 @@ class Checker(History):
     ) -> None:
         """Check one commit to the metadata log."""
         check_controllers(before, batch, self._seen)
+        comes_back_above_what_stands(self.ledger, before, batch)
         expired_is_silent(self.ledger, before, batch, self.true_now_ms())
         if self.passes is not None:
             self.passes.on_metadata(before, after, batch)

@@ -5,12 +5,13 @@ Judged by the true time, which no process and no disk need have.
 
 from kafka_on_spark.controller.commands.expiry import is_expiry, offsets_retention_ms
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch, RemoveProducerRecord
+from kafka_on_spark.metadata.records import MetadataBatch, ProducerRecord, RemoveProducerRecord
 from tests.simulation.checks.ledger import Ledger, require
 
 SILENT = "I29 only what is silent expires"
 ALL_SILENT = "L8 what is silent expires"
 REFUSED = "H10 an expired run is refused"
+ABOVE = "I29 an id comes back above what stands"
 
 ROUNDED_MS = 2
 """Clocks tell whole ms, and halves of times are rounded."""
@@ -42,6 +43,22 @@ def expired_is_silent(
         told = f"{name} was silent for {silent_ms} of {limit_ms} ms: {record}"
         is_silent = silent_ms >= limit_ms / 2 - ROUNDED_MS
         require(is_silent and bool(record.cause), SILENT, told)
+
+
+def comes_back_above_what_stands(
+    ledger: Ledger, before: MetadataImage, batch: MetadataBatch
+) -> None:
+    """I29: an id that had expired says with which sequence it begins again, and that is above all
+    that were committed under it: logs may have forgotten each of these."""
+    for record in batch.records:
+        if not isinstance(record, ProducerRecord) or record.producer_id in before.producers:
+            continue
+        if record.producer_id in ledger.expired_epochs:
+            ledger.seen["expired id came back"] += 1
+            logs = ledger.logs.values()
+            last = max((log.sequences.get(record.producer_id, -1) for log in logs), default=-1)
+            is_above = record.first_sequence is not None and record.first_sequence > last
+            require(is_above, ABOVE, f"{record} after {last}")
 
 
 def nothing_silent_is_left(image: MetadataImage) -> None:

@@ -67,7 +67,24 @@ def returning(seed: int) -> Plan:
         events={"kill": 0.02, "freeze": 0.004},
         retention_ms=None,
         tidiers=2,
-        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1, comes_late=True),
+        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1),
+    )
+
+
+def late(seed: int) -> Plan:
+    """Return a plan of clients of which several processes live, and some begin late and far behind:
+    at other partitions' logs, which have merged what the others appended, and delete nothing."""
+    return replace(
+        expiring(seed),
+        partitions=3,
+        min_isr=2,
+        is_unclean=False,
+        steps=2500,
+        call_faults={"unsaid": 0.03, "slow": 0.02},
+        events={"kill": 0.01, "freeze": 0.01, "second driver": 0.02},
+        retention_ms=None,
+        tidiers=2,
+        expiring=Expiring(producers_ms=150, offsets_ms=300, groups=1),
     )
 
 

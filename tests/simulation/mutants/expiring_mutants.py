@@ -1,8 +1,11 @@
 """Rules of expiry and of the producers file, switched off one at a time: each is seen by name."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from kafka_on_spark.controller.commands import producer_runs
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log import cleaning
 from kafka_on_spark.log.cleaning import Fate, Verdict
 from kafka_on_spark.log.producer_state import producer_fenced
@@ -10,12 +13,11 @@ from kafka_on_spark.metadata import clients, image
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.query.offsets import group_offsets
 from kafka_on_spark.service.append import append_service, placing
-from kafka_on_spark.service.append.produce import producers as producer_runs
-from kafka_on_spark.service.append.produce.producers import ProducerRuns
+from kafka_on_spark.service.append.produce import producers as producers_of_a_process
 from kafka_on_spark.service.control import expiring as expiry
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
-from tests.simulation.faults.expiring_plans import damaged, expiring, returning
+from tests.simulation.faults.expiring_plans import damaged, expiring, late, returning
 from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
 from tests.simulation.plan import Plan
 from tests.simulation.world import adapters
@@ -67,21 +69,38 @@ def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
 _REMOVE = clients.remove_producer
 
 
-def _as_ever(self: Any, producer_id: str, *about: Any) -> Any:
-    mine = self._mine.get(producer_id)
-    return _OWN_EPOCH(self, producer_id, *about) if mine is None else mine.producer_epoch
+def _as_ever(seen: Any, append: Any, mine: Any) -> Any:
+    return _BEGIN(seen, append, mine) if mine is None else ControllerResult([], mine)
 
 
-_OWN_EPOCH = ProducerRuns._own_epoch
+def _without_first_sequence(seen: Any, append: Any, mine: Any) -> Any:
+    result = _BEGIN(seen, append, mine)
+    return replace(result, records=[replace(each, first_sequence=None) for each in result.records])
 
 
-def _as_a_new_one(self: Any, producer_id: str, sequence: int, *about: Any) -> Any:
-    mine, producers_now = self._mine.get(producer_id), self._metadata.image.producers
-    if mine is not None and producer_id in producers_now:
-        return mine.producer_epoch
-    epoch = self._take_epoch(producer_id)
-    self._mine[producer_id] = producer_runs._Run(epoch, sequence)
-    return epoch
+_BEGIN = producer_runs.begin_append
+
+
+def _not_once_it_came_back(seen: Any, append: Any, mine: Any) -> bool:
+    return append.producer_id not in seen.producers and _MAY_STAND(seen, append, mine)
+
+
+def _but_for_older_runs(seen: Any, append: Any, mine: Any) -> bool:
+    return _MAY_STAND(seen, append, mine and replace(mine, is_only=True))
+
+
+def _but_for_newer_runs(seen: Any, append: Any, mine: Any) -> bool:
+    expired = seen.expired_producers.get(append.producer_id)
+    if mine is not None and expired is not None:
+        mine = replace(mine, producer_epoch=expired)
+    return _MAY_STAND(seen, append, mine)
+
+
+def _but_for_its_own(seen: Any, append: Any, mine: Any) -> bool:
+    return _MAY_STAND(seen, append, mine and replace(mine, last=-1))
+
+
+_MAY_STAND = producer_runs._may_stand_forgotten
 
 
 def _empty_if_damaged(files: Any, table: Any, number: int) -> Any:
@@ -111,8 +130,8 @@ EXPIRING_MUTANTS = [
     _caught(
         checks.REFUSED,
         "a run whose id has expired appends nothing",
-        (ProducerRuns, "_own_epoch", _as_ever),
-        (producer_runs, "check_not_fenced", _only_older),
+        (producers_of_a_process, "begin_append", _as_ever),
+        (producers_of_a_process, "check_not_fenced", _only_older),
         (append_service, "check_not_fenced", _only_older),
         (placing, "check_not_fenced", _only_older),
     ),
@@ -122,15 +141,48 @@ EXPIRING_MUTANTS = [
         (image, "_REPLAY", {**image._REPLAY, RemoveProducerRecord: _lower_epochs}),
     ),
     _caught(
-        "H3 one offset a value",
+        checks.ABOVE,
         "what may be a retry under an id that has expired is refused",
-        (ProducerRuns, "_own_epoch", _as_a_new_one),
+        (producer_runs, "_may_stand_forgotten", _no),
         plan=returning,
+    ),
+    _caught(
+        "H3 one offset a value",
+        "what may be a retry from before an id came back is refused",
+        (producer_runs, "_may_stand_forgotten", _not_once_it_came_back),
+        plan=late,
+        seed=21,
+    ),
+    _caught(
+        checks.ABOVE,
+        "an id that comes back says its first sequence",
+        (producers_of_a_process, "begin_append", _without_first_sequence),
+    ),
+    _caught(
+        checks.ABOVE,
+        "a run goes on above what it has tried itself",
+        (producer_runs, "_may_stand_forgotten", _but_for_its_own),
+        seed=2,
+    ),
+    _caught(
+        checks.ABOVE,
+        "a run does not go on where a newer one has had its id before it expired",
+        (producer_runs, "_may_stand_forgotten", _but_for_newer_runs),
+        plan=late,
+        seed=53,
+    ),
+    _caught(
+        checks.ABOVE,
+        "a run does not go on where an older one may be ahead of it",
+        (producer_runs, "_may_stand_forgotten", _but_for_older_runs),
+        plan=late,
+        seed=11,
     ),
     _caught(
         checks.SILENT,
         "a run renews its id before it expires",
-        (producer_runs, "needs_renewal", _no),
+        (producers_of_a_process, "needs_renewal", _no),
+        seed=9,
     ),
     _caught(
         checks.SILENT,
@@ -162,6 +214,7 @@ EXPIRING_MUTANTS = [
         "a damaged or lost producers file is no empty one",
         (adapters, "read_producers", _empty_if_damaged),
         plan=damaged,
+        seed=4,
     ),
     _caught(
         producers.CARRIED_ON,

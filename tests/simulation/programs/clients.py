@@ -325,7 +325,7 @@ class Appending(Program):
 
     def run(self) -> None:
         """Work until told to stop; where ids expire, a process may come long after the one before."""
-        if self.driver.world.comes_late:
+        if self.driver.world.silent_ms is not None:
             self.driver.clock.sleep_ms(self._silence_ms(0.5))
         super().run()
 
@@ -403,8 +403,13 @@ class Appending(Program):
         elif isinstance(error, UnknownProducerIdError) and self.driver.world.silent_ms is not None:
             self.seen["expired id refused"] += 1
             if self.rng.random() < 0.5:  # others try the same again
-                self._next()
-                self._epoch = self.driver.metadata.image.expired_epoch + 1
+                self._vouch()
+
+    def _vouch(self) -> None:
+        """Go on with an append that no process has tried, under an epoch of one's own choice."""
+        producer_id, image = self._state.producer_id or "", self.driver.metadata.image
+        self._sequence = max(self._state.inputs) + 1
+        self._epoch = image.producers.get(producer_id, image.expired_epoch) + 1
 
     def failed(self) -> None:
         """An acknowledged run of the same producer may be ahead."""

@@ -62,8 +62,8 @@ class World:
         works: What replicas' upkeep does besides cleaning: "merge", "compact".
         is_restamped: The administrator changes message.timestamp.type.
         silent_ms: Producer ids and groups' offsets expire, and clients fall silent for up to so
-            long; None: nothing expires. Then old producers files are cleaned, too.
-        comes_late: So are clients that are started again.
+            long, also when they are started; None: nothing expires. Then old producers files are
+            cleaned, too.
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
@@ -81,7 +81,6 @@ class World:
     works: tuple[str, ...] = ()
     is_restamped: bool = False
     silent_ms: int | None = None
-    comes_late: bool = False
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
