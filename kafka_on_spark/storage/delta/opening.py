@@ -34,7 +34,7 @@ LISTINGS_MAX: Final = 3
 and go while a local folder is listed, and are cleaned before they are read."""
 
 READ_AT_ONCE: Final = 64
-"""Commits whose bytes are asked for, and held, at once."""
+"""Commits whose bytes a store is asked for at once: its answer takes long, a disk's doesn't."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,9 @@ def _read(log: CommitFiles, versions: range) -> Iterator[ReadCommit]:
         _GoneError: One is not there.
         CorruptLogError: One can't be read as a commit.
     """
-    for first in range(versions.start, versions.stop - 1, READ_AT_ONCE):
-        some = range(first, min(first + READ_AT_ONCE, versions.stop - 1))
+    count = 1 if is_local(log.uri) else READ_AT_ONCE
+    for first in range(versions.start, versions.stop - 1, count):
+        some = range(first, min(first + count, versions.stop - 1))
         with _unsafe_is_damage():
             found = log.contents(some)
         for version, content in zip(some, found, strict=True):
