@@ -23,7 +23,7 @@ class Counts:
 
     def __init__(self, monkeypatch):
         self.files = self.snapshots = self.rows = 0
-        read, batch = RootFiles.read, metadata_files._batch
+        read, decoded = RootFiles.read, metadata_files._decoded
 
         def note_read(files, path, *limits):
             is_rows = path.endswith(".parquet") and "/_delta_log/" not in path
@@ -31,12 +31,12 @@ class Counts:
             self.files += is_rows and "/snapshots/" not in path
             return read(files, path, *limits)
 
-        def note_batch(table):
-            self.rows += table.num_rows
-            return batch(table)
+        def note_rows(table, batches):
+            self.rows += sum(map(len, batches))
+            return decoded(table, batches)
 
         monkeypatch.setattr(RootFiles, "read", note_read)
-        monkeypatch.setattr(metadata_files, "_batch", note_batch)
+        monkeypatch.setattr(metadata_files, "_decoded", note_rows)
 
 
 @pytest.fixture

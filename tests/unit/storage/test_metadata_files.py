@@ -14,10 +14,12 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
+from kafka_on_spark.storage.metadata import metadata_files
 from kafka_on_spark.storage.metadata.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
     decode_file,
+    decode_rows,
     encode_file,
     merge_files,
 )
@@ -95,6 +97,35 @@ def test_merged_files_can_be_merged_again():
 
     assert count == 16
     assert decode_file(again.to_pybytes(), "path") == BATCHES
+
+
+def test_batches_of_a_file_are_converted_together(monkeypatch):
+    """A merged file has tens of thousands, and each on its own takes most of a millisecond."""
+    many = [batch(each, *settings(1), time_ms=each + 1) for each in range(300)]
+    merged = merge_files([(content(each), "path") for each in many])[0].to_pybytes()
+    convert, converted = metadata_files._columns_of, []
+
+    def counted(table):
+        converted.append(table.num_rows)
+        return convert(table)
+
+    monkeypatch.setattr(metadata_files, "_columns_of", counted)
+
+    assert decode_file(merged, "path") == many
+    assert len(decode_rows(merged, "path")) == 300
+    assert converted == [300, 300, 300]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12, 13, 16])
+def test_batches_come_back_as_they_were_wherever_the_rows_converted_at_once_end(monkeypatch, rows):
+    merged, _ = merge_files([(content(each), "path") for each in BATCHES])
+    expected = decode_rows(merged.to_pybytes(), "path")
+    monkeypatch.setattr(metadata_files, "SLICE_ROWS", rows)
+
+    assert decode_file(merged.to_pybytes(), "path") == BATCHES
+    assert decode_file(merged.to_pybytes(), "path", from_offset=8) == BATCHES[1:]
+    assert decode_rows(merged.to_pybytes(), "path") == expected
+    assert [len(rows_of_batch) for rows_of_batch in expected] == [1, 12, 3]
 
 
 WHOLE = content(BATCHES[1])
