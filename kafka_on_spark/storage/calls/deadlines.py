@@ -28,6 +28,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.forks import check_not_forked
+from kafka_on_spark.storage.calls.slow_calls import SlowCall
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
@@ -116,8 +117,11 @@ class _Call(Generic[T]):
         is_abandoned: No caller waits for it any more.
     """
 
-    def __init__(self, root: str, work: Callable[[], T]) -> None:
+    def __init__(
+        self, root: str, work: Callable[[], T], named: Callable[..., object] | None = None
+    ) -> None:
         self.root = root
+        self._slow = SlowCall(named or work)
         self.until: float | None = None
         self.last: float | None = None
         self.is_abandoned = False
@@ -162,6 +166,7 @@ class _Call(Generic[T]):
             left = _SLICE_SECONDS if until is None else min(until - begun, _SLICE_SECONDS)
             if self._done.acquire(timeout=max(left, 0.0)):
                 break
+            self._slow.tell(self.root)
             now = time.monotonic()
             if now - begun > _SLICE_SECONDS + _FREEZE_SECONDS and freezes < _FREEZES_MAX:
                 freezes += 1
@@ -233,15 +238,16 @@ def no_thread_error() -> KafkaStorageError:
     )
 
 
-def begin(root: str, work: Callable[[], T]) -> _Call[T]:
+def begin(root: str, work: Callable[[], T], named: Callable[..., object] | None = None) -> _Call[T]:
     """Begin an operation on `root` in a thread of its own; the caller waits for its `result`.
+    `named`: the function that a warning names if that takes long; None: `work`.
 
     Raises:
         KafkaStorageError: Too many calls to the root hang, or the process can't start a thread.
         ClusterClosedError: This process was forked from one that had used a cluster.
     """
     check_not_forked()
-    call = _Call(root, work)
+    call = _Call(root, work, named)
     with _calls.lock:
         stuck = _calls.stuck[root]
         if stuck >= STUCK_MAX:
@@ -274,7 +280,7 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
         return _run_step(call, root, work, seconds)
     if seconds is None:
         return begin(root, work).result()
-    return begin(root, lambda: within(root, work, seconds)).result()
+    return begin(root, lambda: within(root, work, seconds), work).result()
 
 
 def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
@@ -290,7 +296,7 @@ def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
         call.last = time.monotonic() + seconds
         return _run_step(call, root, work, seconds)
 
-    return begin(root, limited).result()
+    return begin(root, limited, work).result()
 
 
 def _run_step(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | None) -> T:

@@ -1,16 +1,18 @@
 """A call that hangs is left behind, and nothing waits for it longer than its root is given."""
 
+import logging
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls import deadlines, slow_calls
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
 
@@ -85,6 +87,52 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.Monkey
     assert within("/a", lambda: read(comes_on=True), SHORT) == 8
     with pytest.raises(KafkaStorageError, match="a call to it hangs"):
         within("/a", lambda: read(comes_on=False), SHORT)
+
+
+class _UntilTold(logging.Handler):
+    """Lets a call end once a warning tells of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Event()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+        self.told.set()
+
+    def clean_the_log(self, seconds: float) -> bool:
+        return self.told.wait(seconds)
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0], ids=["operation", "step"])
+def test_a_call_that_takes_long_is_told_by_its_root_and_the_function_that_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    monkeypatch.setattr(slow_calls, "SLOW_SECONDS", 0.0)
+    handler = _UntilTold()
+    slow_calls.log.addHandler(handler)
+    try:
+        assert within("/slow", partial(handler.clean_the_log, 60.0), seconds)
+    finally:
+        slow_calls.log.removeHandler(handler)
+
+    assert handler.text.startswith("a call to /slow takes long, 0 s so far: ")
+    assert handler.text.endswith("_UntilTold.clean_the_log")
+
+
+def test_a_call_that_takes_long_is_told_again_when_it_has_taken_twice_as_long(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = HeldClock()
+    monkeypatch.setattr(slow_calls, "time", clock)
+    slow = slow_calls.SlowCall(os.stat)
+    for _ in range(100):
+        clock.now += 1.0
+        slow.tell("/a")
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"a call to /a takes long, {s} s so far: stat" for s in (10, 20, 40, 80)]
 
 
 def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -> None:
