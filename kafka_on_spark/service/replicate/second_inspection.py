@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
@@ -108,22 +109,27 @@ class SecondInspections:
         with self._lock:
             self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))
 
-    def wait_ms(self) -> float | None:
-        """Return how long until a second inspection is due; None: there is no finding."""
+    def wait_ms(self, found_by_ms: float = inf) -> float | None:
+        """Return how long until a second inspection is due; None: there is no finding, or none that
+        was found by then."""
         with self._lock:
-            if not self._found:
-                return None
-            first_ms = min(each.at_ms for each in self._found.values())
+            first_ms = min((each.at_ms for each in self._found.values()), default=inf)
+        if first_ms == inf or first_ms > found_by_ms:
+            return None
         return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
 
     def finish(self, run: RunFetches | None = None, *, deadline_ms: float | None = None) -> int:
         """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all),
         and run their fetches by `run`, or in this process; return how many ISRs changed.
 
+        With a deadline, only those of what was found by now: inspections that each find something
+        anew would hold a round up until then.
+
         Raises: as `MetadataDecider.conclude`. The findings stay.
         """
         changes = 0
-        while (wait_ms := self._due_in_ms()) is not None:
+        found_by_ms = inf if deadline_ms is None else self._clock.monotonic_ms()
+        while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
             due_ms = self._clock.monotonic_ms() + wait_ms
             if deadline_ms is not None and due_ms > deadline_ms:
                 break
@@ -132,9 +138,9 @@ class SecondInspections:
             changes += self.inspect_due(run)
         return changes + self._set_aside_unreadable()
 
-    def _due_in_ms(self) -> float | None:
+    def _due_in_ms(self, found_by_ms: float) -> float | None:
         """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
-        wait_ms = self.wait_ms()
+        wait_ms = self.wait_ms(found_by_ms)
         with self._lock:
             return POLL_MS if wait_ms is None and self._under_way else wait_ms
 

@@ -87,6 +87,25 @@ def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_n
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
+def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds):
+    found = {each: Finding(rounds.keys[0], each, uuid_on(each)) for each in (FIRST, THIRD)}
+    inspected = []
+
+    def find_the_other(orders):
+        is_of_third = any(each.follower and each.follower.broker_id == THIRD for each in orders)
+        inspected.append(THIRD if is_of_third and len(orders) == 1 else FIRST)
+        rounds.second_inspections.record_finding(found[{FIRST: THIRD, THIRD: FIRST}[inspected[-1]]])
+        return rounds._run_fetches(orders)
+
+    rounds.second_inspections.record_finding(found[THIRD])
+    for expected in ([THIRD], [THIRD, FIRST], [THIRD, FIRST, THIRD]):
+        deadline_ms = rounds.clock.monotonic_ms() + 120_000
+        rounds.second_inspections.finish(find_the_other, deadline_ms=deadline_ms)
+        assert inspected == expected
+
+    assert rounds.second_inspections.wait_ms() is not None
+
+
 def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
     rounds.append(0, "b")
     restore = lose(rounds, THIRD)
