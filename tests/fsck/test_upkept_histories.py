@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
-from tests.cluster.disks import isr_of, new_disks
+from tests.cluster.disks import isr_of, new_disks, records
 from tests.fsck.lives import TOPIC
 from tests.fsck.upkept import PRICES, append_prices, live_with_upkeep
 
@@ -65,3 +65,19 @@ def test_a_replica_that_is_made_again_holds_what_the_others_hold(disks):
 
     check_clean(disks)
     assert isr_of(cluster, PRICES) == isr_of(cluster, TOPIC) == [1, 2, 3]
+
+
+def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks):
+    """As retention does on a follower that has merged other batches together than its leader."""
+    cluster, appends = disks.cluster, 32
+    cluster.create_topic("merged-twice", replica_assignment={0: [1, 2, 3]})
+    for _ in range(2 * appends + 11):
+        cluster.append("merged-twice", records(b"1", b"2"))
+    cluster.maintain()
+
+    for log_start in (3 * appends, 4 * appends):
+        cluster.delete_records({("merged-twice", 0): log_start})
+        cluster.replicate(is_sweep=True)
+        [logs] = cluster.describe_logs("merged-twice")
+        assert {each.log_start_offset for each in logs.replicas} == {log_start}
+        check_clean(disks)

@@ -128,10 +128,14 @@ class LogContent:
             self.entries[entry.path] = entry
 
     def check_dropped(self, before: int, after: int, version: int) -> None:
-        """Check that what a log start has passed is gone with the commit that moved it (I16)."""
-        first = next(iter(self.active.values()), None)
-        if before < after and first is not None and first.end_offset <= after:
-            base, end = first.base_offset, first.end_offset
+        """Check that what a log start has passed is gone with the commit that moved it (I16): a
+        file with all its batches. One that has a batch above the log start stays whole."""
+        number = next(iter(self.active), None)
+        if number is None or before >= after or self.active[number].end_offset > after:
+            return
+        inside = next((each for each in self._holders.values() if number in each), [number])
+        if all(self.active[each].end_offset <= after for each in inside):
+            base, end = self.active[number].base_offset, self.active[number].end_offset
             sentence = f"the batch [{base}, {end}) is kept, and lies below the log start {after}"
             self._findings.add("I16", sentence, version=version, offset=base)
 
