@@ -118,7 +118,8 @@ def test_upkeep_that_is_killed_at_a_change_is_finished_by_the_next(
         for kind in STORIES[name].kinds:
             assert any(re.fullmatch(kind, each) for each in stage.changes), (kind, stage.changes)
         failures, kills = [], 0
-        for number in range(1, count + 1) if is_each else [count // 2]:
+        # A run that cleans less of the metadata log than the first one has fewer changes.
+        for number in range(1, count + 1) if is_each else range(count // 2, 0, -1):
             change, wrong, rows = kill_at(processes, stage, number, is_after=moment == "after")
             if change is None:
                 continue  # the metadata log's replaced files go in this run or in the next
@@ -126,6 +127,8 @@ def test_upkeep_that_is_killed_at_a_change_is_finished_by_the_next(
             if not wrong and rows != [last]:
                 wrong = [f"at last {rows} are read, and not {last}"]
             failures += [f"at {number}, {change}: {each}" for each in wrong]
+            if not is_each:
+                break
 
     record_property("killed", f"{name}: {kills} kills {moment} a change, of {count}")
     assert failures == []
