@@ -31,9 +31,8 @@ SIZED_RUN_MINUTES = 20.0
 once: a tenth must have two of these for its median to say something of sizes."""
 
 LONG_RUN_MINUTES = 60.0
-"""A table has all the commits that it keeps after about a thousand appends. A long run begins with
-so many; in a shorter one these files still become more, so that bytes and files are judged without
-them."""
+"""A table has all the commits that it keeps after about a thousand appends: in a shorter run these
+files still become more, so that bytes and files are judged without them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobs.soaking.checking import check, read_records
-from jobs.soaking.filling import fill
 from jobs.soaking.folder import (
     COPIES,
     EVENTS,
@@ -22,7 +21,7 @@ from jobs.soaking.folder import (
     SoakFolder,
 )
 from jobs.soaking.notes import read_notes
-from jobs.soaking.report import LONG_RUN_MINUTES, SoakReport
+from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, tenths_of
 from jobs.soaking.watching import look, running
 from kafka_on_spark import Cluster
@@ -137,9 +136,6 @@ def run(
 ) -> SoakReport:
     """Run for `minutes` after a warm-up; return what was seen and found."""
     folder.make_cluster()
-    if minutes >= LONG_RUN_MINUTES:
-        say("each table gets as many commits as it keeps")
-        fill(folder)
     run_s = 60 * minutes
     findings: list[str] = []
     with _clients(folder) as clients:

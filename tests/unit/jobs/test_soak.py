@@ -9,13 +9,11 @@ from jobs.soaking.checking import (
     bounded,
     copy_findings,
     findings_of,
-    read_records,
     seen_by_stream,
     sent_to,
     stream_findings,
 )
-from jobs.soaking.filling import fill
-from jobs.soaking.folder import PARTITIONS, TOPICS, SoakError, SoakFolder
+from jobs.soaking.folder import SoakError, SoakFolder
 from jobs.soaking.notes import (
     TABLE_KEYS,
     NoteWriter,
@@ -32,7 +30,6 @@ from jobs.soaking.notes import (
 from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
 from jobs.soaking.verdict import growths
-from kafka_on_spark import Cluster
 
 
 def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
@@ -263,22 +260,6 @@ def test_copy_has_each_record_once_and_all_of_them_where_nothing_was_deleted():
     older = {0: [*WHOLE[0], (7, "a", 3)]}
     assert list(copy_findings(WHOLE, older, is_whole=False)) == []
     assert list(copy_findings(WHOLE, {**half, 1: WHOLE[0]}, is_whole=False))
-
-
-def test_what_fills_the_tables_is_held_against_its_notes_as_everything_else(tmp_path):
-    folder = SoakFolder.begin(tmp_path / "run")
-    folder.make_cluster()
-
-    fill(folder, appends=3)
-
-    notes = list(read_notes(folder.notes))
-    with Cluster.open(folder.metadata_root) as cluster:
-        for topic in TOPICS:
-            records = read_records(cluster, topic)
-            assert {number: len(each) for number, each in records.items()} == dict.fromkeys(
-                range(PARTITIONS), 3
-            )
-            assert list(findings_of(sent_to(topic, notes), records, {})) == []
 
 
 def test_many_findings_are_told_shortly():
