@@ -32,12 +32,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="only with --long: a minute or more"))
     _move(items, "torture", before="simulation")
-    _move(items, "test_other_engines.py", before="unit")
+    _move(items, "test_other_engines.py", before="unit", after="tests/storage/delta/")
 
 
-def _move(items: list[pytest.Item], moved: str, *, before: str) -> None:
-    """Put the tests of a folder or file before those of another, or at the end."""
+def _move(items: list[pytest.Item], moved: str, *, before: str, after: str | None = None) -> None:
+    """Put the tests of a folder or file before those of another, or at the end; never before those
+    whose path has `after` in it, whatever order was asked for."""
     mine = [item for item in items if moved in item.path.parts]
     others = [item for item in items if moved not in item.path.parts]
     at = next((at for at, each in enumerate(others) if before in each.path.parts), len(others))
+    if after is not None:
+        numbers = [at for at, each in enumerate(others, 1) if after in each.path.as_posix()]
+        at = max([at, *numbers])
     items[:] = [*others[:at], *mine, *others[at:]]

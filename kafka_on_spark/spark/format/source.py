@@ -183,7 +183,7 @@ class Reading:
                 has_headers=self.options.has_headers,
                 note=findings.note,
                 on_deleted=self.pass_deleted,
-                # Who reads the past changes nothing.
+                # A reader of the past changes nothing.
                 finish_compaction=None if self.options.as_of else self.finish_compaction,
             )
         finally:

@@ -56,6 +56,17 @@ def seen_by(view):
     return [bytes_of(row.value) for row in view.orderBy("offset").select("value").collect()]
 
 
+def streamed(spark, disks, checkpoint):
+    """Append to a topic while a stream reads it; return what the stream has seen."""
+    batches = Batches()
+    query = batches.start(stream(spark, disks, "orders", startingOffsets="earliest"), checkpoint)
+    for number in range(APPENDS):
+        append(disks.cluster, "orders", number)
+    query.processAllAvailable()
+    query.stop()
+    return batches
+
+
 def test_a_stream_and_views_read_everything_once_while_files_are_merged_and_deleted(
     spark, tmp_path
 ):
@@ -98,14 +109,7 @@ def test_a_stream_over_a_retained_topic_skips_nothing_that_is_still_there(spark,
             "orders", replica_assignment={0: [1, 2, 3]}, configs={"retention.bytes": 200_000}
         )
         with at_work(disks):
-            batches = Batches()
-            query = batches.start(
-                stream(spark, disks, "orders", startingOffsets="earliest"), tmp_path / "checkpoint"
-            )
-            for number in range(APPENDS):
-                append(cluster, "orders", number)
-            query.processAllAvailable()
-            query.stop()
+            batches = streamed(spark, disks, tmp_path / "checkpoint")
         cluster.alter_topic_configs("orders", {"retention.bytes": 2_000})
         cluster.maintain()
 
@@ -122,14 +126,7 @@ def test_a_stream_over_a_compacted_topic_ends_with_the_last_value_of_each_key(sp
         cluster = disks.cluster
         cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]}, configs=COMPACTED)
         with at_work(disks):
-            batches = Batches()
-            query = batches.start(
-                stream(spark, disks, "orders", startingOffsets="earliest"), tmp_path / "checkpoint"
-            )
-            for number in range(APPENDS):
-                append(cluster, "orders", number)
-            query.processAllAvailable()
-            query.stop()
+            batches = streamed(spark, disks, tmp_path / "checkpoint")
 
         numbers = [int(value) for value in batches.seen]
         assert numbers == sorted(set(numbers)), "in order, and none twice"
