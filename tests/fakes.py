@@ -34,7 +34,7 @@ from kafka_on_spark.log.producers import (
 )
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import Order, Result
+from kafka_on_spark.ports.process import Order, Result
 from tests.merged_files import Borders, rewritten
 
 

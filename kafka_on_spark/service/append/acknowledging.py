@@ -21,7 +21,8 @@ from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.stages import AcknowledgedPart, AppendedPart, StagedPart
 from kafka_on_spark.service.replica.replica_operations import (
     ReadBorders,

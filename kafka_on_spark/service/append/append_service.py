@@ -14,7 +14,7 @@ from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionErr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics

@@ -30,7 +30,8 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.acknowledging import (
     acknowledge,
     fetch_to_isr,

@@ -25,7 +25,8 @@ from kafka_on_spark.log.merging.open_puts import find_put
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.produce.producers import (
     check_writer_not_fenced,
 )

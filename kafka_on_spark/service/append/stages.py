@@ -15,7 +15,7 @@ from kafka_on_spark.log.batch import Batch, StagedBatch
 from kafka_on_spark.log.producers import LastAppend
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaLog
+from kafka_on_spark.ports.replicas import ReplicaLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

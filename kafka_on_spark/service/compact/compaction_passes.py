@@ -13,7 +13,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.replica_looks import (
     CompactionLook,
     CompactionLookOrder,

@@ -17,7 +17,7 @@ from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.replica_operations import check_complete
 

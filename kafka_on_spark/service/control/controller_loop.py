@@ -25,7 +25,7 @@ from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands

@@ -7,7 +7,7 @@ from typing import Final
 from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_retention_ms
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.retain.leader_looks import earlier
 
 log = logging.getLogger(__name__)

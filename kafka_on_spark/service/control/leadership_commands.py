@@ -17,7 +17,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 

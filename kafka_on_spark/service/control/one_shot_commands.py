@@ -30,7 +30,7 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
     Record,
 )
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 

@@ -25,7 +25,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader
 
 log = logging.getLogger(__name__)

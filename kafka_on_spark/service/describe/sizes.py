@@ -8,7 +8,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 
 RunSizes = Callable[[Sequence[ReplicaAddress]], list[int | None]]
 

@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
     TopicRecord,
 )
-from kafka_on_spark.ports import ReplicaArchive
+from kafka_on_spark.ports.archives import ReplicaArchive
 from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.service.describe.partition_history import HistoryEntry, partition_history
 

@@ -30,7 +30,7 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
-from kafka_on_spark.ports import ClusterArchive
+from kafka_on_spark.ports.archives import ClusterArchive
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]

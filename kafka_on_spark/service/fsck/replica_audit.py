@@ -16,7 +16,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLos
 from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
-from kafka_on_spark.ports import ReplicaArchive
+from kafka_on_spark.ports.archives import ReplicaArchive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.ports import LastOffsets, ReplicaLog
+from kafka_on_spark.ports.replicas import LastOffsets, ReplicaLog
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
     Allowance,

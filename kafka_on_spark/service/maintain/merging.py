@@ -22,7 +22,7 @@ from kafka_on_spark.log.merging.merge_plan import (
     merges_due,
 )
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.ports import ReplicaLog
+from kafka_on_spark.ports.replicas import ReplicaLog
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
     Allowance,

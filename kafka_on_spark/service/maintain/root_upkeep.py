@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 
 INTERVAL_MS: Final = 3_600_000

@@ -16,7 +16,7 @@ from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epoc
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
     UpkeepThrottle,

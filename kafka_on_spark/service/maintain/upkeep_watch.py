@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.log.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.service.maintain.upkeep_work import UPKEEP, UpkeepResult
 

@@ -18,7 +18,8 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, Compactor, ReplicaFolders, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import Compactor, ReplicaFolders, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 
 

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError, RootAccessDeniedError
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 
 log = logging.getLogger(__name__)
 

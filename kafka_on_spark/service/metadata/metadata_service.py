@@ -31,7 +31,8 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
+from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
 

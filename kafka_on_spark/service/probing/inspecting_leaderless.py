@@ -9,7 +9,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

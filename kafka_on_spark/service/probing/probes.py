@@ -14,7 +14,7 @@ from kafka_on_spark.controller.brokers.silence import (
 from kafka_on_spark.errors import NO_ERROR, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 
 
 @dataclass(frozen=True, slots=True)

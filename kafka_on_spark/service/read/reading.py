@@ -18,7 +18,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.query.reads.cuts import check_left
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.replica.replica_operations import check_readable

@@ -13,7 +13,7 @@ from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.query.moments import given_micros
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import FinishCompaction, Piece, read_pieces

@@ -16,7 +16,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaLog, ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from kafka_on_spark.log.merging.open_puts import find_put, unread_over
 from kafka_on_spark.log.producers import LastAppend, RegisteredProducers, not_above, with_batches
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaLog
+from kafka_on_spark.ports.replicas import ReplicaLog
 
 ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 """Reads the borders in the file of a replica's merged segment."""

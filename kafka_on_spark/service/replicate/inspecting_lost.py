@@ -17,7 +17,8 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.replica_operations import (
     lacks_replaced_records,
     proves_complete,

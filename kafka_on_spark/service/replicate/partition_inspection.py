@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 
 PartitionFetches = tuple[FetchOrder, ...]

@@ -21,7 +21,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports

@@ -28,7 +28,8 @@ from kafka_on_spark.controller.pace.sweep import (
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey, TopicId, listed
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock, SweepHints
+from kafka_on_spark.ports.metadata import SweepHints
+from kafka_on_spark.ports.process import Clock
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.retention import Retained, RetentionLimits, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import check_complete

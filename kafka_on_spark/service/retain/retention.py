@@ -17,7 +17,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.log.retention import RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 from kafka_on_spark.service.maintain.upkeep_watch import RETENTION, UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider

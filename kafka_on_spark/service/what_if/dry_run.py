@@ -20,7 +20,8 @@ from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.compact.replica_looks import (
     CompactionLook,
     CompactionLookOrder,

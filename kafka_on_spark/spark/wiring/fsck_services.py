@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.ports import Order, Result, TaskRunner
+from kafka_on_spark.ports.process import Order, Result, TaskRunner
 from kafka_on_spark.service.fsck.cluster_audit import Fsck
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from functools import partial
 
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
-from kafka_on_spark.ports import TaskRunner
+from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner
 from kafka_on_spark.spark.run.tasks import probe_task

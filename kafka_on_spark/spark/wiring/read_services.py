@@ -11,7 +11,7 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf, metadata_as_of

@@ -21,7 +21,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import TaskRunner
+from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.ports import TaskRunner
+from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.service.compact.replica_looks import CompactionLook, CompactionLookOrder
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.log_descriptions import LogDescription

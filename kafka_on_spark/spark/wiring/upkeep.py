@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import ListOrder

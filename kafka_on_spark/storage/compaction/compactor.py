@@ -12,7 +12,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
-from kafka_on_spark.ports import LastOffsets
+from kafka_on_spark.ports.replicas import LastOffsets
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.key_map import KeyMap
 from kafka_on_spark.storage.replicas.merged_files import (

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ports import NO_LOCK, CommitLock
+from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
 from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
 from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
 from kafka_on_spark.storage.roots.local_changes import delete_file

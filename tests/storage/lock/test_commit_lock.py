@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kafka_on_spark.ports import NO_LOCK
+from kafka_on_spark.ports.metadata import NO_LOCK
 from kafka_on_spark.storage.lock import commit_lock
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 

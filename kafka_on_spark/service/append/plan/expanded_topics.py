@@ -27,7 +27,8 @@ from kafka_on_spark.log.producer_state import fence_producer, known_producer, sp
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder
 from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, commit_decided

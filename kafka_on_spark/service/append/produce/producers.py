@@ -21,7 +21,7 @@ from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
 from kafka_on_spark.log.producer_state import writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 

@@ -40,7 +40,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.waiting.readmitted_replicas import ReadmittedReplicas
 from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService

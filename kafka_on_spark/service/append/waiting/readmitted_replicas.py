@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, readmitted_by_others
 from kafka_on_spark.ids import BrokerId, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader
 
 Waits = Mapping[PartitionKey, PartitionRegistration]

@@ -12,7 +12,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.follower.truncation import follow, part_to_keep, unread_borders
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.ports import SegmentStore
+from kafka_on_spark.ports.replicas import SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
     FollowerRefused,
     LeaderRefused,

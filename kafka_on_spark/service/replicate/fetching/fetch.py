@@ -34,7 +34,8 @@ from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.fetching.comparing import Compared, follow_by, read_to_compare

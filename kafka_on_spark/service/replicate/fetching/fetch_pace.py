@@ -21,7 +21,7 @@ from kafka_on_spark.controller.pace.limits import (
 from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import current_epoch, refusal_code
 

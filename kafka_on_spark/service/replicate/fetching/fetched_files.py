@@ -12,7 +12,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.ports import SegmentStore
+from kafka_on_spark.ports.replicas import SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch_outcomes import FollowerRefused, LeaderRefused
 
 

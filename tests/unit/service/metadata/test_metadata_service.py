@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ControllerEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import PartitionRecord, ProducerRecord, TopicRecord
-from kafka_on_spark.ports import CommitLock
+from kafka_on_spark.ports.metadata import CommitLock
 from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
 from kafka_on_spark.service.metadata.queued_reports import encode_reports
 from tests.builders import partition, report, seen

@@ -1,0 +1,123 @@
+"""What audits ask of the tables of replicas and of a cluster, version by version."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.log.producers import ProducerEntries
+
+if TYPE_CHECKING:
+    # Type-checking only: appenders and readers must not load what audits and sweeps.
+    from kafka_on_spark.audit.history import FileEntry, TableStep
+    from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+    from kafka_on_spark.audit.trace import CheckedSegment
+    from kafka_on_spark.log.compaction.kept import CompactionFlaw
+
+
+class ReplicaArchive(Protocol):
+    """Reads replicas' tables and folders as they are, for audits. Changes nothing."""
+
+    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> "Iterator[TableStep]":
+        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
+
+        Raises:
+            ReplicaLostError: There is no table.
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
+        ...
+
+    def configuration(self, address: ReplicaAddress) -> dict[str, str]:
+        """Return what the table at `address` must say of itself."""
+        ...
+
+    def file_names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder."""
+        ...
+
+    def producers(self, address: ReplicaAddress, number: int) -> ProducerEntries:
+        """Return the entries in a replica's producer-state file.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def check_segment(
+        self, address: ReplicaAddress, file: "FileEntry", borders: Sequence[int]
+    ) -> "CheckedSegment":
+        """Return what is wrong with a segment's bytes, and what it holds between `borders`.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def compaction_flaws(
+        self,
+        address: ReplicaAddress,
+        files: "Sequence[FileEntry]",
+        *,
+        compacted_below: Offset,
+        tombstones_below: Offset,
+    ) -> "Iterator[CompactionFlaw]":
+        """Yield what in segments shows that they are not compacted, in memory that is bounded.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+
+class ClusterArchive(Protocol):
+    """Reads the metadata log and the roots as they are, for audits. Changes nothing."""
+
+    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
+        """Yield the steps of the metadata table from `from_version` on, oldest first.
+
+        Raises:
+            CorruptLogError: There is no table.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def metadata_rows(self, name: str) -> "list[MetadataRows]":
+        """Return the commits in one of the metadata table's files.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+        """
+        ...
+
+    def snapshot_names(self) -> list[str]:
+        """Return the names of the snapshots, oldest first."""
+        ...
+
+    def snapshot(self, name: str) -> "MetadataRows":
+        """Return a snapshot's rows, as a commit that ends at the offset in its name.
+
+        Raises:
+            CorruptLogError: It is damaged.
+        """
+        ...
+
+    def check_root(self, root: str, directory_id: DirectoryId) -> None:
+        """Check that a broker's root is the disk that it was.
+
+        Raises:
+            KafkaStorageError: It is another or none, or does not answer.
+        """
+        ...
+
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
+        """Return the folders on a root that are named like replicas'.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def replica_folder(self, address: ReplicaAddress) -> str:
+        """Return the URL of a replica's folder."""
+        ...

@@ -1,0 +1,114 @@
+"""What the services ask of the metadata root: its log, its commit lock, hints of sweeps."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+
+if TYPE_CHECKING:
+    # Type-checking only: appenders and readers must not load what audits and sweeps.
+    from kafka_on_spark.controller.pace.sweep import SweepPosition
+
+
+class MetadataLog(Protocol):
+    """An ordered log of metadata batches with compare-and-append."""
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the batches from `from_offset` on, oldest first.
+
+        `to_offset`: only those that end there or before.
+        """
+        ...
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment: the base of the first batch of a later time.
+
+        Clocks of committing processes differ, so times may go back. The first later time counts, so
+        that a later moment never has fewer records.
+        """
+        ...
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        """Append a batch if the log still ends at `expected_offset`; return it.
+
+        Raises:
+            CommitConflictError: The log had moved on. The batch is not in it.
+            CommitOutcomeUnknownError: The store failed. The batch may be in the log.
+        """
+        ...
+
+    def maintain(self) -> None:
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
+        ...
+
+    def clean(self, delay_ms: int, now_ms: int) -> int:
+        """Delete files that merges replaced so long ago, and what else no reader needs; return how
+        many files. `now_ms`: the wall clock."""
+        ...
+
+    def check_writable(self) -> None:
+        """Check that this process may append, as far as can be seen without an append.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        ...
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot as a batch that ends at its end offset.
+
+        `to_offset`: the newest of those that end there or before.
+        """
+        ...
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, unless they are there."""
+        ...
+
+
+class CommitLock(Protocol):
+    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
+
+    Attributes:
+        needs_refresh: Another process may have committed before: read the log first.
+    """
+
+    needs_refresh: bool = False
+
+    def queued_reports(self) -> Sequence[bytes]:
+        """Return the reports that waiting processes have queued, encoded, one item a process."""
+        return ()
+
+    def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
+        return
+
+
+class _NoLock(CommitLock):
+    """There is no lock to take, or another process has held it for too long."""
+
+
+NO_LOCK: Final[CommitLock] = _NoLock()
+
+
+class SweepHints(Protocol):
+    """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
+
+    def read(self, cluster_id: str) -> "SweepPosition | None":
+        """Return the newest hint, by the wall clock; None if there is no valid one.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        ...
+
+    def write(self, cluster_id: str, position: "SweepPosition") -> None:
+        """Replace the last hint.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer, or takes no writes.
+        """
+        ...
