@@ -27,12 +27,14 @@ from jobs.benchmarks.producer import producer
 from jobs.benchmarks.report import Row, as_json, as_markdown, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
+from jobs.benchmarks.serving import serve
 from jobs.benchmarks.small_append import long_partition, small_append
 from jobs.benchmarks.small_spark import small_spark
 from jobs.benchmarks.streaming import micro_batch, stream
 from jobs.benchmarks.tables import tables
 from jobs.benchmarks.thousand import thousand
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
+from jobs.benchmarks.tools import tools
 from jobs.benchmarks.view import view
 from jobs.command_line import Parser
 
@@ -56,6 +58,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     "small-spark": small_spark,
 }
 LONGER: dict[str, Callable[[Bench], list[Row]]] = {
+    "serve": serve,
     "thousand": thousand,
     "micro-batch": micro_batch,
     "open": opening,
@@ -69,6 +72,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "100k": hundred_thousand,
     "1m": million,
     "memory": memory,
+    "tools": tools,
 }
 
 

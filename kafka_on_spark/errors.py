@@ -8,7 +8,10 @@
         * CommitOutcomeUnknownError: perhaps written; commit the same again, or say "unknown"
     * CorruptLogError: stored bytes break an invariant; stop serving the replica
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
-    * ClusterClosedError, ProducerClosedError: this process has closed it; open or make another
+    * IllegalStateError: a voter's state has moved on; refresh it, then decide again
+    * ClusterClosedError, ProducerClosedError, ConsumerClosedError: this process has closed it; open
+      or make another
+    * WakeupError: another thread has ended a consumer's wait
 
 A broken assumption of our own is an ``assert``, not one of these: no caller can handle it. `ensure`
 checks the invariants of a value, also without asserts: values come from stored bytes, too.
@@ -314,6 +317,18 @@ class InconsistentClusterIdError(ProtocolError):
     code = 104
 
 
+class DuplicateVoterError(ProtocolError):
+    """A voter of that id is in the set of voters already."""
+
+    code = 126
+
+
+class VoterNotFoundError(ProtocolError):
+    """No voter of that id and directory is in the set of voters."""
+
+    code = 127
+
+
 class InvalidRootError(ProtocolError):
     """The URL can't serve as a root: unreachable, not a folder, or its puts are unsafe."""
 
@@ -344,6 +359,13 @@ class ReplicaLostError(ProtocolError):
     code = 1005
 
 
+class QuorumUnavailableError(ProtocolError):
+    """No majority of the voters answers, or none agrees on a leader; try again."""
+
+    code = 1010
+    is_retriable = True
+
+
 class CommitError(KafkaOnSparkError):
     """A conditional commit did not simply succeed."""
 
@@ -368,6 +390,10 @@ class InconsistentClusterError(KafkaOnSparkError):
     """A table is ahead of the metadata: the metadata log went back. Nothing may go on."""
 
 
+class IllegalStateError(KafkaOnSparkError):
+    """Raft has no such transition from a voter's state: refresh the state, then decide again."""
+
+
 class WrongJarError(KafkaOnSparkError):
     """A jar for Spark is not the one that was tested. Spark is not started."""
 
@@ -385,6 +411,17 @@ class ClusterClosedError(KafkaOnSparkError):
 
 class ProducerClosedError(KafkaOnSparkError):
     """The producer is closed; what it had not sent by then is not appended."""
+
+
+class ConsumerClosedError(KafkaOnSparkError):
+    """The consumer is closed; make another with Cluster.consumer."""
+
+
+class WakeupError(KafkaOnSparkError):
+    """Another thread has ended a consumer's wait by `wakeup`. Source: WakeupException."""
+
+    def __init__(self, message: str = "another thread woke the consumer", /, **_: object) -> None:
+        super().__init__(message)
 
 
 NO_ERROR: Final = 0

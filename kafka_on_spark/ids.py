@@ -36,6 +36,12 @@ ControllerEpoch = NewType("ControllerEpoch", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
 """Count of a producer id's runs; fences the run before."""
 
+NodeId = NewType("NodeId", int)
+"""A voter's ``node.id``; at least 0."""
+
+QuorumEpoch = NewType("QuorumEpoch", int)
+"""Count of the quorum's elections; in `raft/` it is just the epoch. 0: nobody was elected yet."""
+
 TopicId = NewType("TopicId", str)
 """32 hexadecimal digits; another one each time a name is created (KIP-516)."""
 

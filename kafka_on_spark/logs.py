@@ -4,20 +4,26 @@ Most events happen in processes that a user did not start and can't configure: S
 stream runners and executors. So one environment variable, which they inherit, sets the level in all
 of them, and lines without another handler go to standard error, each with the kind and the id of
 its process. If a process has handlers of its own (a notebook's, a job's, pytest's), they get the
-lines, and this module writes none.
+lines, and this module writes none. A second variable makes each line a JSON object, for programs
+that collect them.
 """
 
 import logging
 import os
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any, Final, TextIO
 
-from kafka_on_spark.visible import visible, visible_lines
+from kafka_on_spark.visible import visible, visible_json, visible_lines
 
 LEVEL_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_LEVEL"
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+FORMAT_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_FORMAT"
+TEXT: Final = "text"
+JSON: Final = "json"
+FORMATS: Final = (TEXT, JSON)
 NAME: Final = __name__.partition(".")[0]
 
 DRIVER: Final = "driver"
@@ -103,20 +109,60 @@ class VisibleFormatter(logging.Formatter):
         return visible_lines(super().formatException(ei))
 
 
+class JsonFormatter(VisibleFormatter):
+    """Writes each record as one JSON object on one line, of visible ASCII."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a line: time (UTC), level, logger, process, pid, thread, message, and error."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": self._kind,
+            "pid": record.process,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return visible_json(line)
+
+
+def formatter(name: str) -> logging.Formatter:
+    """Return what writes this process's lines, as TEXT or JSON."""
+    kind = process_kind(sys.argv)
+    if name == JSON:
+        return JsonFormatter(kind)
+    return VisibleFormatter(f"%(asctime)s %(levelname)s [{kind} %(process)d] %(name)s: %(message)s")
+
+
+def write_as(name: str) -> None:
+    """Have this process, and those that it starts, write lines as TEXT or JSON."""
+    os.environ[FORMAT_VARIABLE] = name
+    for handler in logging.getLogger(NAME).handlers:
+        if isinstance(handler, UnheardHandler):
+            handler.setFormatter(formatter(name))
+
+
 def set_up() -> None:
     """Set the level and the handler of this package's logger; a second call changes nothing.
 
-    An unknown level is reported, and Python's default stays: WARNING.
+    An unknown level is reported, and Python's default stays: WARNING. So is an unknown format.
     """
     logger = logging.getLogger(NAME)
     if any(isinstance(handler, UnheardHandler) for handler in logger.handlers):
         return
     logging.setLogRecordFactory(with_visible_messages(logging.getLogRecordFactory()))
     handler = UnheardHandler()
-    kind = process_kind(sys.argv)
-    words = f"%(asctime)s %(levelname)s [{kind} %(process)d] %(name)s: %(message)s"
-    handler.setFormatter(VisibleFormatter(words))
+    given = os.environ.get(FORMAT_VARIABLE, "").strip().lower()
+    handler.setFormatter(formatter(given))
     logger.addHandler(handler)
+    if given not in ("", *FORMATS):
+        logger.warning("%s can't be %r: give one of %s", FORMAT_VARIABLE, given, ", ".join(FORMATS))
     level = os.environ.get(LEVEL_VARIABLE, "").strip().upper()
     if level in LEVELS:
         logger.setLevel(level)

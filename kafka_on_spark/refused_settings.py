@@ -111,7 +111,9 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "the metadata log is a Delta table on the root that the cluster is opened by, and its rows are"
     " kept for ever": ("metadata.log.*", "metadata.max.*"),
-    "the metadata log is on one root, so nobody votes": ("controller.quorum.*",),
+    "the voters stand in the metadata log, and how long a process waits for them is fixed": (
+        "controller.quorum.*",
+    ),
     "there is no ZooKeeper": ("zookeeper.*",),
     "a group has no members here: its offsets stand in the metadata log": (
         "group.*",

@@ -47,6 +47,8 @@ TOPIC_ID = TopicId("11111111111111111111111111111111")
 KEY = PartitionKey(TOPIC_ID, 0)
 FIRST = "first replica"
 NOW_MS = 1_700_000_000_000
+BEGINNING = 2
+"""Where the first decision of a cluster's metadata log stands: after its voters and their leader."""
 
 
 def brokers(text: str) -> tuple[BrokerId, ...]:

@@ -5,7 +5,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from uuid import uuid4
@@ -490,6 +490,26 @@ class MemorySweepHints:
             raise KafkaStorageError("the metadata root does not answer")
 
 
+class MemoryRootHints:
+    """RootHints in memory: the last one written, or what a test puts in its place."""
+
+    def __init__(self) -> None:
+        self.hint: dict[str, int] | None = None
+        self.is_offline = False
+
+    def read(self, cluster_id: str) -> dict[str, int]:
+        self._check_answers()
+        return dict(self.hint or {})
+
+    def write(self, cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> None:
+        self._check_answers()
+        self.hint = dict(cleaned_at_ms)
+
+    def _check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the metadata root does not answer")
+
+
 class MemoryMetadataLog:
     """A MetadataLog in memory, with the same kinds of faults. Several services may share it.
 
@@ -518,6 +538,10 @@ class MemoryMetadataLog:
             for batch in self.batches
             if batch.base_offset >= from_offset and batch.end_offset <= end
         ]
+
+    def has_next(self) -> bool:
+        self._check_answers()
+        return True  # a reader of this log keeps nothing of its own
 
     def offset_at(self, time_ms: int) -> Offset:
         self._check_answers()

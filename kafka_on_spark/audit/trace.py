@@ -1,6 +1,6 @@
 """The history of one replica once it was replayed: what comparing replicas needs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ class ReplicaName:
         broker_id: The replica's broker.
         replica_uuid: The replica's incarnation.
         configuration: The settings that its table must have.
+        expired_epochs: With which epochs producer ids have expired that came back since.
     """
 
     key: PartitionKey
@@ -34,6 +35,7 @@ class ReplicaName:
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
     configuration: Mapping[str, str]
+    expired_epochs: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 class ContentSum(NamedTuple):
@@ -125,7 +127,8 @@ class ReplicaTrace:
         chain_before: Chain digest before its first batch, in the last version.
         fence: In the last version; None: none yet.
         producer_state: Number of the producer-state file in the last version; 0: none.
-        forgotten_producers: Producers whose headers went and that this file lacks.
+        forgotten_producers: Producers whose headers went and that this file lacks, each with the
+            newest epoch in those headers.
         lifetimes: Every batch that it ever had, in the order in which they came. One that is merged
             with others is still there.
         merged: Merged segments that it had and whose batches its history does not tell: it begins
@@ -155,7 +158,7 @@ class ReplicaTrace:
     chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
     producer_state: int = 0
-    forgotten_producers: tuple[str, ...] = ()
+    forgotten_producers: tuple[tuple[str, int], ...] = ()
     lifetimes: tuple[BatchLifetime, ...] = ()
     merged: tuple[LoggedBatch, ...] = ()
     borders: Mapping[int, ChainDigest] = field(default_factory=dict)

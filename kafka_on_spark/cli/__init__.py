@@ -5,6 +5,12 @@ Out: tables, JSON, progress, exit codes. Nothing is decided here. Begin with `ap
 verbs, errors, exit codes) and `call/session` (a cluster opened for one call).
 """
 
-from kafka_on_spark.cli.application import main
+import sys
+
+try:
+    from kafka_on_spark.cli.application import main
+except KeyboardInterrupt:  # the imports take most of a second, and Python would show where it was
+    sys.stderr.write("kafka-on-spark: interrupted\n")
+    sys.exit(130)
 
 __all__ = ["main"]

@@ -2,8 +2,8 @@
 
 Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
 `replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`, `maintain`); 2
-the call failed, and one sentence on standard error says why; 130 the call was interrupted; 141 the
-reader of the answer went away.
+the call failed, and one sentence on standard error says why; 3 the same, and nobody knows whether
+it took effect; 130 the call was interrupted; 141 the reader of the answer went away.
 """
 
 import os
@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.call.output import say
+from kafka_on_spark.cli.cluster import quorum
 from kafka_on_spark.cli.cluster.brokers import brokers
 from kafka_on_spark.cli.cluster.clusters import cluster
 from kafka_on_spark.cli.cluster.controller import controller
@@ -23,17 +24,21 @@ from kafka_on_spark.cli.cluster.leaders import leader_election
 from kafka_on_spark.cli.cluster.lost_replicas import replicas
 from kafka_on_spark.cli.cluster.maintenance import maintain
 from kafka_on_spark.cli.cluster.metadata import metadata
+from kafka_on_spark.cli.consume.consume import consume
 from kafka_on_spark.cli.groups.groups import consumer_groups
 from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
+from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
 from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.cli.logs.dump_log import dump_log
 from kafka_on_spark.cli.logs.fsck import fsck
+from kafka_on_spark.cli.produce.produce import produce
+from kafka_on_spark.cli.serve.serve import serve
 from kafka_on_spark.cli.topics.configs import configs
 from kafka_on_spark.cli.topics.reassignment import reassign_partitions
 from kafka_on_spark.cli.topics.replicas import log_dirs, replica_verification
 from kafka_on_spark.cli.topics.replication import replicate
 from kafka_on_spark.cli.topics.topics import topics
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
@@ -49,6 +54,9 @@ class CommandLine(TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         try:
             code = super().main(given or ["--help"], *rest, **{**named, "standalone_mode": False})
+        except CommitOutcomeUnknownError as error:
+            _failed(str(error))
+            sys.exit(UNKNOWN)
         except KafkaOnSparkError as error:
             sys.exit(_failed(str(error)))
         except typer.TyperException as error:
@@ -84,10 +92,12 @@ class Verb(TyperCommand):
 
         Raises:
             typer.BadParameter: An option has a value that is not allowed.
-            InvalidRequestError: A file of options can't be read.
+            InvalidRequestError: A file of options can't be read, or an option of Kafka's means
+                nothing here.
         """
         if "--version" in args:
             _say_version(True)
+        check_not_refused(ctx.info_name, args)
         args = with_command_config(with_optional_values(args))
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         options: list[Any] = self.params
@@ -121,7 +131,8 @@ app = typer.Typer(
     cls=CommandLine,
     help=(
         "A partitioned, replicated, ordered log on Spark and Delta Lake.\n\n"
-        "Exit codes: 0 done, 1 a problem was found or work is left, 2 the call failed."
+        "Exit codes: 0 done, 1 a problem was found or work is left, 2 the call failed, 3 its"
+        " outcome is unknown."
     ),
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -150,6 +161,8 @@ VERBS: Final = (
     configs,
     reassign_partitions,
     leader_election,
+    produce,
+    consume,
     get_offsets,
     delete_records,
     consumer_groups,
@@ -159,9 +172,11 @@ VERBS: Final = (
     replicas,
     brokers,
     controller,
+    serve,
     replicate,
     maintain,
     metadata,
+    quorum.metadata_quorum,
     fsck,
 )
 for verb in VERBS:
@@ -170,4 +185,19 @@ for verb in VERBS:
 
 def main() -> None:
     """Run the command line."""
+    _fill_streams()
     app(prog_name=NAME)
+
+
+def _fill_streams() -> None:
+    """Have an output that is closed go nowhere.
+
+    Else a file that is opened gets its number, and whatever writes to the output writes to that.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - to the end
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - to the end

@@ -13,6 +13,7 @@ from weakref import WeakSet
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
@@ -21,7 +22,13 @@ from kafka_on_spark.controller.moves.reassignment import Reassignment, Reassignm
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.consuming.settings import (
+    AUTO_COMMIT_INTERVAL_MS,
+    LATEST,
+    MAX_POLL_RECORDS,
+)
 from kafka_on_spark.query.offsets.group_offsets import GroupLag
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import (
     BATCH_SIZE,
@@ -29,7 +36,7 @@ from kafka_on_spark.service.append.produce.settings import (
     LINGER_MS,
     MAX_BLOCK_MS,
 )
-from kafka_on_spark.service.control.controller_loop import ControllerReport
+from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs
@@ -49,7 +56,8 @@ from kafka_on_spark.spark.wiring.preparing_roots import (
 )
 from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import MetadataRoots, cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,13 +79,14 @@ class Cluster:
         self._requests = parts.requests
         self._brokers = parts.brokers
         self._appends = parts.appends
+        self._consumers = parts.consumers
         self._upkeep = parts.upkeep
         self._senders: WeakSet[Sender] = WeakSet()
 
     @classmethod
     def create(
         cls,
-        metadata_root: str | os.PathLike[str],
+        metadata_root: MetadataRoots,
         brokers: Mapping[int, str | os.PathLike[str]],
         *,
         racks: Mapping[int, str] | None = None,
@@ -87,6 +96,9 @@ class Cluster:
         root_mode: int = 0o700,
     ) -> "Cluster":
         """Create a cluster at `metadata_root` with `brokers` (id → root), and open it.
+
+        `metadata_root` is one root, or several: then each of them is a voter of the metadata
+        quorum, and the cluster goes on while more than half of them answer.
 
         Each root is tested first. A creation that was cut off before its commit is continued.
         Local folders that are created get the permissions `root_mode`.
@@ -102,7 +114,7 @@ class Cluster:
         options = StorageOptions(storage_options)
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
-        url = normalize(metadata_root)
+        url = cluster_url(metadata_root)
         delay_ms = Settings((settings,)).integer("file.delete.delay.ms")
         identities = prepare_roots(
             url, roots, racks or {}, options, root_mode, delete_delay_ms=delay_ms
@@ -114,13 +126,16 @@ class Cluster:
     @classmethod
     def open(
         cls,
-        metadata_root: str | os.PathLike[str],
+        metadata_root: MetadataRoots,
         spark: "SparkSession | None" = None,
         *,
         as_of: datetime | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> "Cluster":
         """Open the cluster at `metadata_root`; tasks run on `spark`, or without it in threads.
+
+        `metadata_root` is one of the cluster's metadata roots, or several, as a list or with commas
+        between: the first that answer tell the others.
 
         `as_of` opens it as it was at a moment, or at a metadata offset (exclusive, as
         `image.offset` is). The cluster is read-only then: records that were committed at that time
@@ -132,7 +147,7 @@ class Cluster:
                 future, has no time zone, or is before the cluster's creation.
         """
         options = StorageOptions(storage_options)
-        url = normalize(metadata_root)
+        url = cluster_url(metadata_root)
         if as_of is None:
             services = Services.open(url, options, spark)
             check_created(services, url)
@@ -162,7 +177,8 @@ class Cluster:
 
     @property
     def root(self) -> str:
-        """URL of the metadata root: the option `cluster` of the data source."""
+        """URL of the metadata root, or several with commas between: the option `cluster` of the
+        data source."""
         return self._root
 
     @property
@@ -362,6 +378,53 @@ class Cluster:
             transactional_id=transactional_id,
         )
 
+    def consumer(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        pattern: str | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        group: str | None = None,
+        auto_offset_reset: str = LATEST,
+        max_poll_records: int = MAX_POLL_RECORDS,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS,
+        client_rack: str | None = None,
+        consumer_timeout_ms: float | None = None,
+    ) -> Consumer:
+        """Return a consumer of topics, of all topics whose name matches a pattern, or of some
+        partitions. It reads what is committed, and goes on with what comes.
+
+        It begins where `group` stands: at its committed offsets; where there is none, or it is out
+        of range, at `auto_offset_reset`: "earliest", "latest", or "none", which fails. Partitions
+        that are added while it reads are read from their beginning. With `enable_auto_commit` it
+        commits what was processed, at most each `auto_commit_interval_ms`, and when it is closed.
+
+        It reads all partitions that it is made for: give the consumers of a group different ones.
+        A loop over the consumer ends if `consumer_timeout_ms` pass without a record (None: it goes
+        on). While nobody commits, it looks for a commit 20 times a second on a disk, and twice a
+        second on a store.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic or partition does not exist.
+            InvalidGroupIdError, InvalidConfigError: The group or a value is not allowed.
+            InvalidRequestError: More than one of topics, pattern and partitions is given, or an
+                argument is of a wrong type.
+            ClusterClosedError: This process has closed the cluster.
+        """
+        return self._consumers.make_a_consumer(
+            topics,
+            pattern,
+            partitions,
+            consumer_timeout_ms,
+            group=group,
+            auto_offset_reset=auto_offset_reset,
+            max_poll_records=max_poll_records,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            client_rack=client_rack,
+        )
+
     def read(
         self,
         topic: str,
@@ -429,7 +492,8 @@ class Cluster:
 
         A row a key: key, value, partition, offset, timestamp, is_deleted. The cuts are moments or
         metadata offsets (exclusive, as `image.offset` is); without `until` it is now. Applied to
-        the table of `since`, they give the table of `until`.
+        the table of `since`, they give the table of `until`, but for keys whose records were
+        deleted by age, size or offset: of these nothing is said.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
@@ -730,6 +794,15 @@ class Cluster:
             KafkaStorageError: The metadata root does not answer.
         """
         return self._upkeep.fsck(deep)
+
+    def describe_quorum(self) -> QuorumDescription:
+        """Return who leads the metadata log, in which epoch, and how far each of its voters is.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            KafkaStorageError: The only metadata root does not answer.
+        """
+        return self._upkeep.describe_quorum()
 
     # What was, and what would be
 

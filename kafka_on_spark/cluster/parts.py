@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.brokers import Brokers
 from kafka_on_spark.cluster.histories import Histories
-from kafka_on_spark.cluster.records import Appends, Changes, Reads
+from kafka_on_spark.cluster.records import Appends, Changes, Consumers, Reads
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.cluster.upkeep import Upkeep
@@ -26,6 +26,7 @@ class ClusterParts:
         requests: Has one command decided.
         brokers: Changes brokers, with what is done at their roots.
         appends: Appends records.
+        consumers: Makes consumers.
         upkeep: Runs the controller, rounds and checks.
     """
 
@@ -36,6 +37,7 @@ class ClusterParts:
     requests: Requests | Refusing
     brokers: Brokers | Refusing
     appends: Appends | Refusing
+    consumers: Consumers | Refusing
     upkeep: Upkeep | Refusing
 
 
@@ -49,6 +51,7 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
         requests=Requests(services, services.run_command),
         brokers=Brokers(metadata_root, services),
         appends=Appends(services),
+        consumers=Consumers(services),
         upkeep=Upkeep(metadata_root, services),
     )
 
@@ -66,5 +69,6 @@ def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
         requests=refusing,
         brokers=refusing,
         appends=refusing,
+        consumers=refusing,
         upkeep=refusing,
     )

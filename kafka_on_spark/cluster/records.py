@@ -1,4 +1,8 @@
-"""Appending to topics and reading them: plans of the services, and rows of frames and tables."""
+"""Appending to topics and reading them: plans of the services, and rows of frames and tables.
+
+What scans by Spark is imported when it is asked for: a process without a session imports no
+pyspark, which takes it a fifth of a second.
+"""
 
 from collections.abc import Iterator, Mapping, MutableSet, Sequence, Set
 from datetime import datetime
@@ -6,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark.ids import check_number
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.consuming.assigned import subscription_of
+from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.reads.cuts import ranges_between
 from kafka_on_spark.query.reads.read_order import ReadOrder, of_changes, of_values
 from kafka_on_spark.service.append.plan.append_results import AppendResult
@@ -17,8 +25,6 @@ from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.service.read.reading import pass_deleted, refuse_deleted
 from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
-from kafka_on_spark.spark.view.key_tables import changed_keys, last_values
-from kafka_on_spark.spark.view.views import check_view_session, open_view
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -70,6 +76,28 @@ class Appends:
         return Producer(self._services, settings, senders)
 
 
+class Consumers:
+    """Makes consumers, as documented at `Cluster.consumer`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def make_a_consumer(
+        self,
+        topics: object,
+        pattern: object,
+        partitions: object,
+        consumer_timeout_ms: float | None,
+        **given: Any,
+    ) -> Consumer:
+        image = self._services.metadata.catch_up()
+        if consumer_timeout_ms is not None:
+            check_number(consumer_timeout_ms, "consumer_timeout_ms")
+        settings = consumer_settings(**given)
+        subscription = subscription_of(image, topics, pattern, partitions)
+        return Consumer(self._services, settings, subscription, consumer_timeout_ms)
+
+
 class Changes:
     """Reads what changed between two cuts. `Cluster` documents it under the same name."""
 
@@ -80,6 +108,9 @@ class Changes:
     def changes(
         self, topic: str, since: datetime | int, until: datetime | int | None, name: str | None
     ) -> "DataFrame":
+        from kafka_on_spark.spark.view.key_tables import changed_keys
+        from kafka_on_spark.spark.view.views import check_view_session, open_view
+
         services = self._services
         now = services.metadata.catch_up()
         check_view_session(services.spark, name)
@@ -141,6 +172,9 @@ class Reads:
             services.note_findings()
 
     def table(self, topic: str, name: str | None) -> "DataFrame":
+        from kafka_on_spark.spark.view.key_tables import last_values
+        from kafka_on_spark.spark.view.views import check_view_session
+
         self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
         check_view_session(self._services.spark, name)
         for tries_left in reversed(range(CUTS_MAX)):
@@ -152,6 +186,8 @@ class Reads:
         raise AssertionError
 
     def _values(self, topic: str) -> "DataFrame":
+        from kafka_on_spark.spark.view.views import open_view
+
         return open_view(
             self._services,
             self._root,
@@ -171,6 +207,8 @@ class Reads:
         end: Mapping[int, int] | datetime | None,
         has_headers: bool,
     ) -> "DataFrame":
+        from kafka_on_spark.spark.view.views import open_view
+
         return open_view(
             self._services,
             self._root,

@@ -6,7 +6,9 @@ from dataclasses import replace
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.control.controller_loop import ControllerReport, duration_ms
+from kafka_on_spark.raft.quorum.description import QuorumDescription
+from kafka_on_spark.service.control.controller_loop import duration_ms
+from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.log_descriptions import describe_logs
 from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
@@ -17,6 +19,7 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
 
 class Upkeep:
@@ -91,6 +94,10 @@ class Upkeep:
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
         return image, scope, keys
+
+    def describe_quorum(self) -> QuorumDescription:
+        self._services.metadata.check_open()
+        return DeltaMetadataLog(self._root, self._services.options).describe()
 
     def fsck(self, deep: bool) -> FsckReport:
         services = self._services

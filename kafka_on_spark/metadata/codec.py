@@ -25,6 +25,7 @@ from kafka_on_spark.metadata.records import (
     ConfigRecord,
     ControllerRecord,
     HighWatermarkRecord,
+    LeaderChangeRecord,
     OffsetCommitRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -36,6 +37,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
     UnregisterBrokerRecord,
+    VotersRecord,
 )
 
 COLUMNS: Final[Mapping[str, str]] = {
@@ -90,6 +92,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "offset": "long",
     "request": "string",
     "result": "string",
+    "voters": "list<string>",
 }
 """Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
 
@@ -118,6 +121,8 @@ SEQUENCES: Final = frozenset(
 # Records whose fields are columns of the same names and plain values.
 _PLAIN: Final[tuple[Any, ...]] = (
     ClusterRecord,
+    VotersRecord,
+    LeaderChangeRecord,
     TopicRecord,
     RemoveTopicRecord,
     RemovePartitionRecord,

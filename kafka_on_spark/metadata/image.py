@@ -35,6 +35,7 @@ from kafka_on_spark.metadata.records import (
     ConfigRecord,
     ControllerRecord,
     HighWatermarkRecord,
+    LeaderChangeRecord,
     MetadataBatch,
     OffsetCommitRecord,
     PartitionChangeRecord,
@@ -45,6 +46,7 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    VotersRecord,
 )
 
 
@@ -196,7 +198,8 @@ class MetadataImage:
         draft = _Draft(self)
         for batch in batches:
             ensure(batch.base_offset == draft.offset, (batch.base_offset, draft.offset))
-            draft.time_ms, draft.offset = batch.stamp.time_ms, batch.end_offset
+            draft.before_ms, draft.time_ms = draft.time_ms, batch.stamp.time_ms
+            draft.offset = batch.end_offset
             for kind, run in groupby(batch.records, type):
                 if kind is PartitionChangeRecord:
                     _partition_changes(draft, run)
@@ -214,7 +217,7 @@ class _Draft:
         self._copies: dict[str, Any] = {}
         self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
-        self.time_ms = image.time_ms
+        self.before_ms = self.time_ms = image.time_ms
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.requests = image.requests
@@ -380,6 +383,8 @@ def _admin_result(draft: _Draft, record: AdminResultRecord) -> None:
 
 _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     ClusterRecord: _cluster,
+    LeaderChangeRecord: lambda draft, record: None,
+    VotersRecord: lambda draft, record: None,
     ControllerRecord: _controller,
     BrokerRecord: _broker,
     BrokerChangeRecord: _broker_change,

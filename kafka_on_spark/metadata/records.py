@@ -14,6 +14,7 @@ from kafka_on_spark.ids import (
     ControllerEpoch,
     DirectoryId,
     LeaderEpoch,
+    NodeId,
     Offset,
     PartitionEpoch,
     PartitionKey,
@@ -43,7 +44,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The cluster exists. The first record of every metadata log."""
+    """The cluster exists. The first record of the first decision."""
 
     cluster_id: str
     cause: str | None = None
@@ -266,8 +267,40 @@ class AdminResultRecord:
     cause: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersRecord:
+    """All voters of the metadata quorum. The first record of every metadata log names the cluster,
+    too; a log without any other decision is of a cluster whose creation was cut short.
+
+    Attributes:
+        voters: A text each: node id, directory id and root, with colons between.
+        cluster_id: The cluster's; None: not the first one.
+    """
+
+    voters: tuple[str, ...]
+    cluster_id: str | None = None
+    cause: str | None = None
+
+    def __post_init__(self) -> None:
+        assert self.voters, "nobody would decide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChangeRecord:
+    """A voter leads the metadata quorum: the first batch of its epoch, and alone in it.
+
+    It changes nothing: once it is committed, so is all that stands before it (Raft §8).
+    """
+
+    leader: NodeId
+    directory_id: DirectoryId
+    cause: str | None = None
+
+
 Record = (
     ClusterRecord
+    | VotersRecord
+    | LeaderChangeRecord
     | ControllerRecord
     | BrokerRecord
     | BrokerChangeRecord

@@ -1,6 +1,7 @@
 """What the services ask of the metadata root: its log, its commit lock, hints of sweeps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafka_on_spark.ids import Offset
@@ -11,6 +12,21 @@ if TYPE_CHECKING:
     from kafka_on_spark.controller.pace.sweep import SweepPosition
 
 
+@dataclass(frozen=True, slots=True)
+class CleanedFiles:
+    """What a cleaning of the metadata root has done.
+
+    Attributes:
+        count: Files that it deleted, old commits apart.
+        read_bytes: Bytes of rows that it read in order to judge.
+        is_left: Its time was over; the same process's next cleaning goes on there.
+    """
+
+    count: int = 0
+    read_bytes: int = 0
+    is_left: bool = False
+
+
 class MetadataLog(Protocol):
     """An ordered log of metadata batches with compare-and-append."""
 
@@ -18,6 +34,13 @@ class MetadataLog(Protocol):
         """Return the batches from `from_offset` on, oldest first.
 
         `to_offset`: only those that end there or before.
+        """
+        ...
+
+    def has_next(self) -> bool:
+        """Return whether there may be a commit after the newest that was read: a small question.
+
+        False proves nothing about a log that was cleaned or went back: `read` notices that.
         """
         ...
 
@@ -44,9 +67,9 @@ class MetadataLog(Protocol):
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
-    def clean(self, delay_ms: int, now_ms: int) -> int:
-        """Delete files that merges replaced so long ago, and what else no reader needs; return how
-        many files. `now_ms`: the wall clock."""
+    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
+        """Delete files that merges replaced so long ago, and what else no reader needs, one piece
+        at least, until `is_over`. `now_ms`: the wall clock."""
         ...
 
     def check_writable(self) -> None:
@@ -106,6 +129,27 @@ class SweepHints(Protocol):
         ...
 
     def write(self, cluster_id: str, position: "SweepPosition") -> None:
+        """Replace the last hint.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer, or takes no writes.
+        """
+        ...
+
+
+class RootHints(Protocol):
+    """Keeps when roots were cleaned last, for processes that each would do it. Never trusted."""
+
+    def read(self, cluster_id: str) -> Mapping[str, int]:
+        """Return when each root was cleaned, by its name (ms since 1970 UTC, by the clock of who
+        did it); nothing if there is no valid hint.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        ...
+
+    def write(self, cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> None:
         """Replace the last hint.
 
         Raises:

@@ -44,7 +44,7 @@ def image_as_of(
             f"option 'asOfMetadataOffset' can't be {as_of.value}: the metadata log ends at {end}"
         )
     image = image_at(Offset(as_of.value) if is_offset else offset_at(as_of.value))
-    if image.offset == 0:
+    if image.cluster_id is None and not image.brokers:
         option = "asOfMetadataOffset" if is_offset else "asOfTimestamp"
         raise InvalidRequestError(
             f"option {option!r} can't be {as_of.value}: there was no cluster yet"

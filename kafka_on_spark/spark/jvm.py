@@ -69,6 +69,12 @@ def hadoop_configuration(session: SparkSession) -> Any:
     return session._jsparkSession.sessionState().newHadoopConf()
 
 
-def is_local(master: str | None) -> bool:
-    """Return whether executors are threads of the driver's JVM."""
-    return master is not None and (master == "local" or master.startswith("local["))
+def has_ended(session: SparkSession) -> bool:
+    """Return whether a session can run nothing any more: it was stopped, or its JVM is gone."""
+    context = session.sparkContext
+    if context._jsc is None:
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:  # whatever py4j says of a JVM that does not answer
+        return True

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from kafka_on_spark.spark.delta_jars import PACKAGES, start_checked
 from kafka_on_spark.spark.jvm import (
     is_by_spark_submit,
-    is_local,
     jars_of_executors,
     resolved_jars,
     send_jar,
 )
+from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.spark_home import choose_spark_home
 
 _PACKAGE: Final = Path(__file__).parents[1]

@@ -17,7 +17,8 @@ from uuid import uuid4
 
 import pyspark
 
-from kafka_on_spark.spark.jvm import is_by_spark_submit, is_local
+from kafka_on_spark.spark.jvm import is_by_spark_submit
+from kafka_on_spark.spark.masters import is_local
 
 LINKED: Final = ("bin", "conf", "jars", "sbin")
 

@@ -1,9 +1,11 @@
 """Hashes of whole Arrow columns: Kafka's murmur2 of keys, digests of payloads and of content.
 
-No record goes through Python by itself: all rows are processed together, one machine word of each
-at a time, longest rows first, so that the rows with words left are always a prefix.
+All rows are processed together, one machine word of each at a time, longest rows first, so that the
+rows with words left are always a prefix. Where few rows are much longer than the others, what is
+more of each goes through Python by itself.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +23,18 @@ _MURMUR2_M: Final = np.uint32(0x5BD1E995)
 _MURMUR64A_M: Final = np.uint64(0xC6A4A7935BD1E995)
 _MURMUR64A_R: Final = np.uint64(47)
 
+_ALONE_MAX: Final = 64
+"""Rows that go through Python by themselves, at most."""
+
+_TURN_WORDS: Final = 150
+"""Words that Python takes alone in the time of a turn for the words of several rows, about."""
+
+_ROW_WORDS: Final = 120
+"""The same of what a row costs that is taken alone, however short."""
+
+_WORDS_AT_ONCE: Final = 2**16
+"""Words of one row that are Python's numbers at once."""
+
 
 class _Rows:
     """The bytes of a binary column's rows, longest first."""
@@ -35,6 +49,27 @@ class _Rows:
         self._data = np.concatenate([data, np.zeros(word_bytes, np.uint8)])
         self._word_bytes = word_bytes
         self.word_counts = self.lengths // word_bytes
+        self.places_together = self._places_together()
+
+    def _places_together(self) -> int:
+        """Return how many words of each row to process together: what takes the least time."""
+        longest = np.append(self.word_counts[: _ALONE_MAX + 1], 0)[: _ALONE_MAX + 1]
+        alone = np.arange(len(longest))
+        words_alone = np.cumsum(longest) - longest - alone * longest
+        return int(longest[np.argmin(longest * _TURN_WORDS + alone * _ROW_WORDS + words_alone)])
+
+    def few(self, dtype: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """Yield the other words of each row that has any, with the row's place."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        for row in range(int(np.sum(self.word_counts > self.places_together))):
+            start, end = (
+                int(self._starts[row]) + self._word_bytes * int(place)
+                for place in (self.places_together, self.word_counts[row])
+            )
+            for first in range(start, end, _WORDS_AT_ONCE * self._word_bytes):
+                last = min(first + _WORDS_AT_ONCE * self._word_bytes, end)
+                yield row, every[first : last : self._word_bytes]
 
     def words(self, place: int, count: int, dtype: str) -> npt.NDArray[Any]:
         """Return the `place`-th words of the first `count` rows."""
@@ -81,11 +116,16 @@ def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
     """
     rows = _Rows(column, 4)
     hashes = _MURMUR2_SEED ^ rows.lengths.astype(np.uint32)
-    for place in range(int(rows.word_counts[0]) if len(rows.word_counts) else 0):
+    for place in range(rows.places_together):
         count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
-        words = rows.words(place, count, "<u4") * _MURMUR2_M
-        words ^= words >> np.uint32(24)
-        hashes[:count] = hashes[:count] * _MURMUR2_M ^ words * _MURMUR2_M
+        words = _mixed2(rows.words(place, count, "<u4"))
+        hashes[:count] = hashes[:count] * _MURMUR2_M ^ words
+    factor = int(_MURMUR2_M)
+    for row, left in rows.few("<u4"):
+        found = int(hashes[row])
+        for word in _mixed2(left).tolist():
+            found = (found * factor & 0xFFFFFFFF) ^ word
+        hashes[row] = found
     tails, has_tail = rows.tails("<u4")
     hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR2_M, hashes)
     hashes ^= hashes >> np.uint32(13)
@@ -94,15 +134,26 @@ def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
     return rows.in_order(hashes).view(np.int32)
 
 
+def _mixed2(words: UInt32) -> UInt32:
+    mixed: UInt32 = words * _MURMUR2_M
+    mixed ^= mixed >> np.uint32(24)
+    return mixed * _MURMUR2_M
+
+
 def murmur64a(column: pa.Array) -> UInt64:
     """Return MurmurHash64A (seed 0) of each row of a binary array without nulls."""
     rows = _Rows(column, 8)
     hashes = rows.lengths.astype(np.uint64) * _MURMUR64A_M
-    for place in range(int(rows.word_counts[0]) if len(rows.word_counts) else 0):
+    for place in range(rows.places_together):
         count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
-        words = rows.words(place, count, "<u8") * _MURMUR64A_M
-        words ^= words >> _MURMUR64A_R
-        hashes[:count] = (hashes[:count] ^ words * _MURMUR64A_M) * _MURMUR64A_M
+        words = _mixed64a(rows.words(place, count, "<u8"))
+        hashes[:count] = (hashes[:count] ^ words) * _MURMUR64A_M
+    factor = int(_MURMUR64A_M)
+    for row, left in rows.few("<u8"):
+        found = int(hashes[row])
+        for word in _mixed64a(left).tolist():
+            found = (found ^ word) * factor & 0xFFFFFFFFFFFFFFFF
+        hashes[row] = found
     tails, has_tail = rows.tails("<u8")
     hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR64A_M, hashes)
     hashes ^= hashes >> _MURMUR64A_R
@@ -110,6 +161,12 @@ def murmur64a(column: pa.Array) -> UInt64:
     hashes ^= hashes >> _MURMUR64A_R
     result: UInt64 = rows.in_order(hashes)
     return result
+
+
+def _mixed64a(words: UInt64) -> UInt64:
+    mixed: UInt64 = words * _MURMUR64A_M
+    mixed ^= mixed >> _MURMUR64A_R
+    return mixed * _MURMUR64A_M
 
 
 def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:

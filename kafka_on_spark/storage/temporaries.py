@@ -9,8 +9,9 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -44,15 +45,38 @@ _VIEW: Final = re.compile(r"[0-9a-f]{32}")
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 
-def clean_broker_root(root: str, tables: Iterable[str], options: StorageOptions) -> int:
-    """Remove what killed processes left on a broker's root, with the replica folders `tables`;
-    return how many files. A store has an object whole or not at all."""
-    if not is_local(root):
-        return 0
-    folders = [root, *(each for table in tables for each in (table, f"{table}/_delta_log"))]
-    return _remove_scratch_tables(root, options) + sum(
-        _removed(root, folder, _OF_FILES) for folder in folders
-    )
+@dataclass(frozen=True, slots=True)
+class RootCleaned:
+    """What a cleaning of a broker's root has removed.
+
+    Attributes:
+        count: Files.
+        left_at: The replica folder that the next cleaning begins with; "": all of it was cleaned.
+    """
+
+    count: int
+    left_at: str
+
+
+def clean_broker_root(
+    root: str,
+    tables: Iterable[str],
+    options: StorageOptions,
+    *,
+    begins_at: str = "",
+    is_over: Callable[[], bool] = lambda: False,
+) -> RootCleaned:
+    """Remove what killed processes left on a broker's root and in the replica folders `tables`,
+    from `begins_at` on, one folder at least, until `is_over`."""
+    count = 0
+    if not begins_at:
+        count = _remove_scratch_tables(root, options) + _removed(root, root, _OF_FILES)
+    for number, table in enumerate(sorted(each for each in tables if each >= begins_at)):
+        if number and is_over():
+            return RootCleaned(count, table)
+        for folder in (table, f"{table}/_delta_log"):
+            count += _removed(root, folder, _OF_FILES)
+    return RootCleaned(count, "")
 
 
 def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:

@@ -104,7 +104,7 @@ def test_a_cluster_is_not_created_with_arguments_of_another_kind(
 
 # fmt: off
 OPENINGS = [
-    pytest.param({"metadata_root": ["meta"]},  InvalidRootError,    ["['meta'] is not a root"],                        id="a list for a root"),
+    pytest.param({"metadata_root": ["meta", 5]},  InvalidRootError,    ["5 is not a root", "give a folder or a URL"], id="a number among roots"),
     pytest.param({"spark": "local[2]"},        InvalidRequestError, ["spark can't be 'local[2]'", "a SparkSession"],   id="a master for a session"),
     pytest.param({"storage_options": "x"},     InvalidRequestError, ["storage_options can't be a str", MAPPING],       id="storage options in a text"),
 ]

@@ -26,6 +26,7 @@ class Vector:
         setup: State before the first step.
         steps: Operations in order, each with what it answers under `expect`.
         expected: State after the last step.
+        tags: Whose rule it states, as "pre-KIP-996".
         file: Name of its file.
     """
 
@@ -35,6 +36,7 @@ class Vector:
     setup: dict[str, Any]
     steps: tuple[dict[str, Any], ...]
     expected: dict[str, Any]
+    tags: tuple[str, ...] = ()
     file: str = field(compare=False, default="")
 
 
@@ -81,10 +83,21 @@ def _vector(file: Path, place: int, given: Any) -> Vector:
         kind=given["kind"],
         fact=given["fact"],
         setup=given["setup"],
-        steps=tuple(given["input"]["steps"]),
+        steps=tuple(_step(each) for each in given["input"]["steps"]),
         expected=given["expected"],
+        tags=tuple(given.get("tags", ())),
         file=file.name,
     )
+
+
+def _step(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a step whose expectation is its `expect`, also where it is given as arguments."""
+    if given["op"] == "expect_no_request":
+        return {"op": given["op"], "expect": []}
+    if given["op"] != "expect_request":
+        return given
+    told = {name: each for name, each in given.items() if name not in ("op", "api")}
+    return {"op": given["op"], "api": given["api"], "expect": told}
 
 
 def _problem_of(given: Any) -> str | None:

@@ -5,6 +5,7 @@ not apply to us is left out under a reason of `not_applicable.toml`, and counted
 """
 
 import inspect
+import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -102,8 +103,13 @@ class Adapter:
         return cls
 
     @classmethod
+    def for_vector(cls, vector: Vector) -> "type[Adapter]":
+        """Return the adapter for a vector, where its tags say which Kafka's rule it states."""
+        return cls.for_setup(vector.setup)
+
+    @classmethod
     def sorts(cls) -> "tuple[type[Adapter], ...]":
-        """Return every adapter that `for_setup` may choose."""
+        """Return every adapter that `for_setup` or `for_vector` may choose."""
         return (cls,)
 
     def expected(self) -> Mapping[str, Any] | Answer:
@@ -125,7 +131,7 @@ def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> O
     outcome = Outcome()
     where = "setup"
     try:
-        adapter_class = adapter_class.for_setup(vector.setup)
+        adapter_class = adapter_class.for_vector(vector)
         _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
         adapter = adapter_class(**vector.setup)
         for place, step in enumerate(vector.steps):
@@ -177,7 +183,7 @@ def argument_names(adapter_class: type[Adapter], method: str) -> set[str]:
         if method not in vars(owner):
             continue
         parameters = inspect.signature(vars(owner)[method]).parameters.values()
-        names |= {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+        names |= {_word(each) for each in parameters if each.kind is not each.VAR_KEYWORD}
         if all(each.kind is not each.VAR_KEYWORD for each in parameters):
             break
     return names - {"self"}
@@ -188,7 +194,18 @@ def required_names(adapter_class: type[Adapter], method: str) -> set[str]:
     owner = next(each for each in adapter_class.__mro__ if method in vars(each))
     parameters = inspect.signature(vars(owner)[method]).parameters.values()
     named = (each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return {each.name for each in named if each.default is each.empty} - {"self"}
+    return {_word(each) for each in named if each.default is each.empty} - {"self"}
+
+
+def _word(parameter: inspect.Parameter) -> str:
+    """Return a vector's word for an argument: `from` is no name in Python, `from_` is."""
+    return parameter.name.removesuffix("_")
+
+
+def _named(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        f"{name}_" if keyword.iskeyword(name) else name: each for name, each in arguments.items()
+    }
 
 
 def _check_arguments(
@@ -205,7 +222,7 @@ def _call(
     operation: Any, arguments: Mapping[str, Any], step: Mapping[str, Any], where: str
 ) -> Answer:
     try:
-        answer = _as_answer(operation(**arguments))
+        answer = _as_answer(operation(**_named(arguments)))
     except IllegalArgumentError:
         return Answer({"error": frozenset({"ILLEGAL_ARGUMENT"})})
     except KafkaOnSparkError as error:

@@ -11,6 +11,8 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.metadata.records import LeaderChangeRecord, Stamp, VotersRecord
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
@@ -24,6 +26,7 @@ from kafka_on_spark.storage.replicas.segments import (
     new_segment,
     put_segment,
 )
+from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes, forging
 from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
@@ -194,12 +197,19 @@ def delta_disks(request, prepared_roots):
     return real_disks(prepared_roots, f"t{abs(hash(request.node.name))}")
 
 
-@pytest.fixture(params=["memory", "delta"])
+@pytest.fixture(params=["memory", "delta", "three voters"])
 def metadata_logs(request, tmp_path):
     """Return a function that opens the same metadata log, each time again."""
     if request.param == "memory":
         only = fakes.MemoryMetadataLog("a-cluster")
+        for record in (
+            VotersRecord(voters=("1:d:/meta",), cluster_id="a-cluster"),
+            LeaderChangeRecord(leader=1, directory_id="d"),
+        ):
+            only.append((record,), Stamp(time_ms=0), expected_offset=only.end_offset)
         return lambda: only
-    root = str(tmp_path / "metadata")
-    create_metadata_log(root, OPTIONS, "a-cluster")
+    names = ["metadata"] if request.param == "delta" else ["m1", "m2", "m3"]
+    root = cluster_url([tmp_path / name for name in names])
+    with patch.object(SystemClock, "now_ms", lambda clock: 0):
+        create_metadata_log(root, OPTIONS, "a-cluster")
     return lambda: DeltaMetadataLog(root, OPTIONS)

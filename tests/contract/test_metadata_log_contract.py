@@ -4,12 +4,24 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, InconsistentClusterError
 from kafka_on_spark.ids import ControllerEpoch, Offset
-from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
+from kafka_on_spark.metadata.records import (
+    ClusterRecord,
+    ConfigRecord,
+    LeaderChangeRecord,
+    Stamp,
+    VotersRecord,
+)
+from tests.builders import BEGINNING
 
 STAMP = Stamp(time_ms=1_700_000_000_123)
 CONTROLLER = Stamp(
     time_ms=5, controller_id="c1", controller_epoch=ControllerEpoch(3), application_id="local-1"
 )
+
+
+def at(place):
+    """Return an offset, counted from the first decision."""
+    return Offset(BEGINNING + place)
 
 
 def settings(*names):
@@ -19,57 +31,63 @@ def settings(*names):
     )
 
 
-def test_new_log_is_empty(metadata_logs):
-    assert metadata_logs().read(from_offset=Offset(0)) == []
+def test_a_new_log_has_no_decision(metadata_logs):
+    first = metadata_logs().read(from_offset=Offset(0))
+
+    assert [type(each) for batch in first for each in batch.records] == [
+        VotersRecord,
+        LeaderChangeRecord,
+    ]
+    assert metadata_logs().read(from_offset=at(0)) == []
     assert metadata_logs().newest_snapshot() is None
 
 
 def test_batches_are_read_as_they_were_appended(metadata_logs):
     log = metadata_logs()
-    first = log.append((ClusterRecord(cluster_id="c"),), STAMP, expected_offset=Offset(0))
-    second = log.append(settings("a", "b", "c"), CONTROLLER, expected_offset=Offset(1))
+    first = log.append((ClusterRecord(cluster_id="c"),), STAMP, expected_offset=at(0))
+    second = log.append(settings("a", "b", "c"), CONTROLLER, expected_offset=at(1))
 
-    assert (second.base_offset, second.end_offset) == (1, 4)
+    assert (second.base_offset, second.end_offset) == (at(1), at(4))
     for reader in (log, metadata_logs()):
-        assert reader.read(from_offset=Offset(0)) == [first, second]
-        assert reader.read(from_offset=Offset(1)) == [second]
-        assert reader.read(from_offset=Offset(4)) == []
+        assert reader.read(from_offset=at(0)) == [first, second]
+        assert reader.read(from_offset=at(1)) == [second]
+        assert reader.read(from_offset=at(4)) == []
 
 
 def test_append_below_the_end_is_a_conflict_and_changes_nothing(metadata_logs):
     winner, loser = metadata_logs(), metadata_logs()
-    loser.read(from_offset=Offset(0))
-    won = winner.append(settings("a"), STAMP, expected_offset=Offset(0))
+    loser.read(from_offset=at(0))
+    won = winner.append(settings("a"), STAMP, expected_offset=at(0))
 
     with pytest.raises(CommitConflictError):
-        loser.append(settings("b"), STAMP, expected_offset=Offset(0))
+        loser.append(settings("b"), STAMP, expected_offset=at(0))
 
-    assert loser.read(from_offset=Offset(0)) == [won]
+    assert loser.read(from_offset=at(0)) == [won]
 
 
 def test_append_above_the_end_is_a_conflict(metadata_logs):
     with pytest.raises(CommitConflictError):
-        metadata_logs().append(settings("a"), STAMP, expected_offset=Offset(3))
+        metadata_logs().append(settings("a"), STAMP, expected_offset=at(3))
 
 
 def test_loser_can_go_on_at_the_new_end(metadata_logs):
     winner, loser = metadata_logs(), metadata_logs()
-    loser.read(from_offset=Offset(0))
-    won = winner.append(settings("a", "b"), STAMP, expected_offset=Offset(0))
+    loser.read(from_offset=at(0))
+    won = winner.append(settings("a", "b"), STAMP, expected_offset=at(0))
     with pytest.raises(CommitConflictError):
-        loser.append(settings("c"), STAMP, expected_offset=Offset(0))
+        loser.append(settings("c"), STAMP, expected_offset=at(0))
 
-    after = loser.append(settings("c"), STAMP, expected_offset=Offset(2))
+    after = loser.append(settings("c"), STAMP, expected_offset=at(2))
 
-    assert winner.read(from_offset=Offset(0)) == [won, after]
+    assert winner.read(from_offset=at(0)) == [won, after]
 
 
 def test_log_that_went_back_stops_everything(metadata_logs):
     log = metadata_logs()
-    log.append(settings("a"), STAMP, expected_offset=Offset(0))
+    log.append(settings("a"), STAMP, expected_offset=at(0))
 
     with pytest.raises(InconsistentClusterError):
-        log.read(from_offset=Offset(2))
+        log.read(from_offset=at(2))
 
 
 def snapshot(*names, cluster_id="a-cluster"):
@@ -79,65 +97,76 @@ def snapshot(*names, cluster_id="a-cluster"):
 @pytest.fixture
 def long_logs(metadata_logs):
     """The same log, with twelve records."""
-    metadata_logs().append(settings(*"abcdefghijkl"), STAMP, expected_offset=Offset(0))
+    metadata_logs().append(settings(*"abcdefghijkl"), STAMP, expected_offset=at(0))
     return metadata_logs
 
 
 def test_newest_snapshot_ends_at_its_end_offset(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
-    log.write_snapshot(snapshot("b", "c"), STAMP, Offset(12))
-    log.write_snapshot(snapshot("a"), STAMP, Offset(9))
+    log.write_snapshot(snapshot("a"), STAMP, at(7))
+    log.write_snapshot(snapshot("b", "c"), STAMP, at(12))
+    log.write_snapshot(snapshot("a"), STAMP, at(9))
 
     newest = long_logs().newest_snapshot()
 
-    assert (newest.end_offset, newest.records) == (12, snapshot("b", "c"))
+    assert (newest.end_offset, newest.records) == (at(12), snapshot("b", "c"))
 
 
 def test_snapshot_that_is_there_is_not_written_again(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("a"), STAMP, at(7))
 
-    log.write_snapshot(snapshot("b"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("b"), STAMP, at(7))
 
     assert long_logs().newest_snapshot().records == snapshot("a")
 
 
 def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
-    log.write_snapshot(snapshot("b", "c"), STAMP, Offset(12))
+    log.write_snapshot(snapshot("a"), STAMP, at(7))
+    log.write_snapshot(snapshot("b", "c"), STAMP, at(12))
 
-    assert log.newest_snapshot(to_offset=Offset(12)).end_offset == 12
-    assert log.newest_snapshot(to_offset=Offset(11)).end_offset == 7
-    assert log.newest_snapshot(to_offset=Offset(6)) is None
+    assert log.newest_snapshot(to_offset=at(12)).end_offset == at(12)
+    assert log.newest_snapshot(to_offset=at(11)).end_offset == at(7)
+    assert log.newest_snapshot(to_offset=at(6)) is None
 
 
 def test_a_snapshot_above_the_logs_end_is_passed_over(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
-    log.write_snapshot(snapshot("b"), STAMP, Offset(13))
+    log.write_snapshot(snapshot("a"), STAMP, at(7))
+    log.write_snapshot(snapshot("b"), STAMP, at(13))
 
-    assert long_logs().newest_snapshot().end_offset == 7
-    assert log.newest_snapshot(to_offset=Offset(20)).end_offset == 7
+    assert long_logs().newest_snapshot().end_offset == at(7)
+    assert log.newest_snapshot(to_offset=at(20)).end_offset == at(7)
 
 
 def test_a_snapshot_of_another_cluster_is_passed_over(long_logs):
     log = long_logs()
-    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
-    log.write_snapshot(snapshot("b", cluster_id="another"), STAMP, Offset(12))
+    log.write_snapshot(snapshot("a"), STAMP, at(7))
+    log.write_snapshot(snapshot("b", cluster_id="another"), STAMP, at(12))
 
-    assert long_logs().newest_snapshot().end_offset == 7
+    assert long_logs().newest_snapshot().end_offset == at(7)
 
 
 def test_batches_are_read_up_to_an_offset_and_never_in_part(metadata_logs):
     log = metadata_logs()
-    first = log.append(settings("a", "b"), STAMP, expected_offset=Offset(0))
-    second = log.append(settings("c", "d"), STAMP, expected_offset=Offset(2))
+    first = log.append(settings("a", "b"), STAMP, expected_offset=at(0))
+    second = log.append(settings("c", "d"), STAMP, expected_offset=at(2))
 
-    assert log.read(from_offset=Offset(0), to_offset=Offset(4)) == [first, second]
-    assert log.read(from_offset=Offset(0), to_offset=Offset(3)) == [first]
-    assert log.read(from_offset=Offset(2), to_offset=Offset(2)) == []
+    assert log.read(from_offset=at(0), to_offset=at(4)) == [first, second]
+    assert log.read(from_offset=at(0), to_offset=at(3)) == [first]
+    assert log.read(from_offset=at(2), to_offset=at(2)) == []
+
+
+def test_a_log_that_was_read_tells_of_the_commit_of_another(metadata_logs):
+    log = metadata_logs()
+    end = log.append(settings("a"), STAMP, expected_offset=at(0)).end_offset
+    other = metadata_logs()
+    other.read(from_offset=at(0))
+
+    log.append(settings("b"), STAMP, expected_offset=end)
+
+    assert other.has_next()
 
 
 def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(metadata_logs):
@@ -145,8 +174,11 @@ def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(metadata_l
     # The third committer's clock is late.
     for place, time_ms in enumerate((1000, 3000, 2000, 4000)):
         stamp = Stamp(time_ms=time_ms)
-        log.append(settings("a"), stamp, expected_offset=Offset(place))
+        log.append(settings("a"), stamp, expected_offset=at(place))
 
     found = {time_ms: log.offset_at(time_ms) for time_ms in (999, 1000, 2500, 3000, 3999, 5000)}
 
-    assert found == {999: 0, 1000: 1, 2500: 1, 3000: 3, 3999: 3, 5000: 4}
+    assert found == {
+        time_ms: at(place)
+        for time_ms, place in {999: 0, 1000: 1, 2500: 1, 3000: 3, 3999: 3, 5000: 4}.items()
+    }

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import ProducerStamp
+from kafka_on_spark.metadata.records import ProducerRecord, RemoveProducerRecord
 from tests.builders import entry
 from tests.fsck.lives import TOPIC, replica
 from tests.fsck.plants import Plant, changed, commit_records, found, registration, watermark
@@ -231,6 +232,68 @@ def test_i11_a_producer_state_that_lacks_a_producer(life, leader):
     finding = found(life.fsck(), "I11", leader, version=after.version)
 
     assert finding.sentence == "the producer state lacks producer 'p', whose appends went"
+
+
+def expire(life):
+    """Have the producer's id expire with its epoch, and come back with the next, as for somebody
+    who vouches for it; return the epoch that has expired."""
+    epoch = life.disks.cluster.image.producers["p"]
+    commit_records(
+        life,
+        RemoveProducerRecord(producer_id="p", producer_epoch=epoch, cause="test"),
+        ProducerRecord(producer_id="p", producer_epoch=epoch + 1),
+    )
+    return epoch
+
+
+def of_producers(life):
+    return [each.sentence for each in life.fsck().findings if each.invariant == "I11"]
+
+
+def test_of_an_id_that_came_back_a_log_may_have_forgotten_what_was_before(life, leader):
+    with_producers(life, leader, lambda entries: {})
+    expire(life)
+
+    assert of_producers(life) == []
+
+
+def test_i11_a_producer_state_that_lacks_what_an_id_appended_since_it_came_back(life, leader):
+    epoch = expire(life)
+    leader.append(leader.batch(b"a", producer=producer_stamp(100, epoch=epoch + 1)))
+    after = with_producers(life, leader, lambda entries: {})
+
+    finding = found(life.fsck(), "I11", leader, version=after.version)
+
+    assert finding.sentence == "the producer state lacks producer 'p', whose appends went"
+
+
+def test_an_id_that_came_back_may_begin_with_a_lower_sequence(life, leader):
+    leader.append(leader.batch(b"a", producer=producer_stamp(100)))
+    with_producers(life, leader, lambda entries: {})
+    epoch = expire(life)
+
+    leader.append(leader.batch(b"b", producer=producer_stamp(7, epoch=epoch + 1)))
+
+    assert of_producers(life) == []
+
+
+def test_i11_a_sequence_that_falls_after_an_id_came_back(life, leader):
+    epoch = expire(life)
+    leader.append(leader.batch(b"a", producer=producer_stamp(100, epoch=epoch + 1)))
+    batch = leader.batch(b"b", producer=producer_stamp(7, epoch=epoch + 1))
+    version = leader.append(batch)
+
+    finding = found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
+
+    assert finding.sentence == "sequence 7 of producer 'p' stands behind 100"
+
+
+def test_i11_a_sequence_that_falls_where_the_id_has_not_expired(life, leader):
+    leader.append(leader.batch(b"a", producer=producer_stamp(100)))
+    batch = leader.batch(b"b", producer=producer_stamp(7, epoch=50))
+    version = leader.append(batch)
+
+    assert found(life.fsck(), "I11", leader, version=version, offset=batch.base_offset)
 
 
 def test_i11_a_producer_state_that_says_another_place(life, leader):

@@ -45,6 +45,7 @@ CHANGES = {
     "describe_logs": lambda past: past.describe_logs(),
     "elect_leaders": lambda past: past.elect_leaders(),
     "fsck": lambda past: past.fsck(),
+    "describe_quorum": lambda past: past.describe_quorum(),
     "register_broker": lambda past: past.register_broker(9, past.root + "/../broker-9"),
     "maintain": lambda past: past.maintain(),
     "metrics": lambda past: past.metrics(),
@@ -87,8 +88,8 @@ def test_the_cluster_can_be_opened_as_of_every_decision_by_offset_and_by_time(di
     disks.take_away(2)
     cluster.run_controller()
     cluster.append("orders", records(b"c"))
-    batches = cluster._metadata.history()
-    image, images = MetadataImage(), []
+    beginning, batches = cluster._metadata.history()[:2], cluster._metadata.history()[2:]
+    image, images = MetadataImage().replay(*beginning), []
     for batch in batches:
         image = image.replay(batch)
         images.append(image)
@@ -207,7 +208,8 @@ def test_every_method_is_refused_that_is_not_known_to_change_nothing(disks, clus
         positional, named = anything(getattr(Cluster, name))
         with pytest.raises(InvalidRequestError) as refused:
             getattr(past, name)(*positional, **named)
-        words = "make a producer" if name == "producer" else name.replace("_", " ")
+        is_made = name in ("consumer", "producer")
+        words = f"make a {name}" if is_made else name.replace("_", " ")
         assert str(refused.value).startswith(f"can't {words}: the cluster was")
 
     assert public >= OF_THE_PAST

@@ -16,6 +16,7 @@ WITH_PYTHON = [name for name in pages() if blocks(name, "python")]
 def test_these_pages_have_python_that_runs():
     assert WITH_PYTHON == [
         "README.md",
+        "docs/consumer.md",
         "docs/get-started.md",
         "docs/look-into-it.md",
         "docs/move-from-kafka.md",
@@ -51,6 +52,14 @@ def test_get_started_runs(run):
     _, printed = run("docs/get-started.md")
 
     assert "broker 1: caught up" in printed
+
+
+def test_the_page_on_consumers_runs(run):
+    names, printed = run("docs/consumer.md")
+
+    assert printed.count("b'Aarhus'") == 2
+    assert printed.count("b'Bergen'") == 2
+    names["cluster"].close()
 
 
 COLUMNS = ("partition", "offset", "key", "value")

@@ -318,6 +318,9 @@ class _MetadataLog:
         process.ask(call)
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
+    def has_next(self) -> bool:
+        raise AssertionError("no search waits for commits")
+
     def offset_at(self, time_ms: int) -> Offset:
         raise AssertionError("no search opens the past")
 

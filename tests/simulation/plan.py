@@ -138,6 +138,7 @@ class Plan:
         skew_ms: Wall clocks are wrong by at most this.
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
+        sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
@@ -173,6 +174,7 @@ class Plan:
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
+    sweeps_quietly: bool = False
     is_uncontrolled: bool = False
     commits_kept: int | None = None
     retention_ms: int | None = None
@@ -383,6 +385,26 @@ def plan_of(seed: int) -> Plan:
     if seed % RESTORED_EVERY == 3:
         return _restored(plan)
     return _unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
+
+
+def quiet(seed: int) -> Plan:
+    """Return a plan of few appends and many disks that lose what they have, while sweeps open no
+    table in which nothing happens."""
+    rng = random.Random(f"quiet/{seed}")
+    return Plan(
+        seed=seed,
+        brokers=rng.choice([3, 4]),
+        partitions=rng.choice([1, 2]),
+        clients=("p0",),
+        steps=600,
+        call_faults=rng.choice([{}, {"slow": 0.02}, {"failed": 0.02}]),
+        events={name: rng.choice([0.0, 0.004, 0.01]) for name in ("offline", "wipe", "kill")},
+        lag_ms=300,
+        session_ms=100,
+        sweep_ms=rng.choice([100, 300]),
+        verdict_ms=20,
+        sweeps_quietly=True,
+    )
 
 
 def _cleaned(plan: Plan) -> Plan:

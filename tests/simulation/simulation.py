@@ -118,6 +118,7 @@ class Simulation:
         self.world.are_clocks_right = plan.are_clocks_right
         self.world.deletes = plan.retention_ms is not None
         self.world.is_restamped = plan.is_restamped
+        self.world.sweeps_quietly = plan.sweeps_quietly
         is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
         if plan.expiring is not None:
             self.world.silent_ms = min(3000, 3 * plan.expiring.producers_ms)

@@ -24,8 +24,8 @@ SOMETIMES = (
 )
 
 
-def _of_any_timestamps(part: Any, rules: Any) -> tuple[int, bool, int]:
-    leader_epoch, _, span = _KIND(part, rules)
+def _of_any_timestamps(part: Any, rules: Any, appended_ms: int) -> tuple[int, bool, int]:
+    leader_epoch, _, span = _KIND(part, rules, appended_ms)
     return leader_epoch, False, span
 
 

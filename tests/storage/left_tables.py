@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.storage.delta.files.delta_files import CHECKPOINT
 
-WAIT_SECONDS = 240
+WAIT_SECONDS = 900
 """How long tests are waited for that another process of the run still runs."""
 
 _OWN = re.compile(rb'"(writeId|timestamp|createdTime|id|deletionTimestamp)":("[0-9a-f-]*"|\d+)')

@@ -1,5 +1,6 @@
 """Which process is which, and lines that are written once: by us, or by the application that listens."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -38,9 +39,10 @@ def test_kind_of_a_process(arguments, kind):
     assert process_kind(arguments) == kind
 
 
-def logged_lines(program, level=None):
+def logged_lines(program, level=None, form=None):
     """Return what a process says on standard error that runs `program`."""
     environment = {} if level is None else {"KAFKA_ON_SPARK_LOG_LEVEL": level}
+    environment |= {} if form is None else {"KAFKA_ON_SPARK_LOG_FORMAT": form}
     paths = [path for path in sys.path if path]
     run = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:] = {paths!r}\nimport kafka_on_spark\n{program}"],
@@ -50,6 +52,31 @@ def logged_lines(program, level=None):
         check=True,
     )  # fmt: skip
     return run.stderr.splitlines()
+
+
+def test_lines_are_json_when_asked_for_and_of_visible_characters():
+    program = (
+        "import logging; log = logging.getLogger('kafka_on_spark.x')\n"
+        "log.warning('a %s', '\\x1b[2J')\n"
+        "try: 1 / 0\n"
+        "except ZeroDivisionError: log.exception('b')"
+    )
+
+    lines = logged_lines(program, form="json")
+
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    first, second = map(json.loads, lines)
+    assert first["level"] == "WARNING"
+    assert first["message"] == "a \\x1b[2J"
+    assert first["process"] == "driver"
+    assert first["logger"] == "kafka_on_spark.x"
+    assert first["time"].endswith("+00:00")
+    assert "error" not in first
+    assert second["error"].endswith("ZeroDivisionError: division by zero")
+    [refusal, _] = logged_lines(
+        "import logging; logging.getLogger('kafka_on_spark').error('c')", form="xml"
+    )
+    assert "KAFKA_ON_SPARK_LOG_FORMAT can't be 'xml'" in refusal
 
 
 def test_warnings_are_said_by_default_and_the_rest_when_asked_for():

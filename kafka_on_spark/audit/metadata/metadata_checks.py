@@ -24,6 +24,7 @@ from kafka_on_spark.audit.metadata.registers import (
     register_of,
 )
 from kafka_on_spark.audit.metadata.request_checks import RequestReplay
+from kafka_on_spark.audit.metadata.run_checks import RunReplay
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.codec import decode
@@ -35,6 +36,7 @@ from kafka_on_spark.metadata.records import (
     ProducerRecord,
     Record,
     RemovePartitionRecord,
+    RemoveProducerRecord,
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
@@ -59,7 +61,6 @@ class _RisingEpochs:
     """Epochs that must rise in the whole log."""
 
     controller_epoch: int = -1
-    producers: dict[str, int] = field(default_factory=dict)
     broker_epochs: dict[int, int] = field(default_factory=dict)
 
 
@@ -73,6 +74,7 @@ class MetadataReplay:
         self.topic_names: dict[TopicId, str] = {}
         self.end_offset = 0
         self.requests = RequestReplay()
+        self.runs = RunReplay()
         self._seen = _RisingEpochs()
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
@@ -156,15 +158,11 @@ class MetadataReplay:
                 self._add("I7", sentence, offset)
             self._seen.controller_epoch = record.controller_epoch
         elif isinstance(record, ProducerRecord):
-            known = self._seen.producers.get(record.producer_id, -1)
-            is_renewal = record.renewed_at_ms is not None and record.producer_epoch == known
-            if record.producer_epoch <= known and not is_renewal:
-                sentence = (
-                    f"a run of producer {record.producer_id!r} took epoch"
-                    f" {record.producer_epoch} after {known}"
-                )
-                self._add("I11", sentence, offset)
-            self._seen.producers[record.producer_id] = record.producer_epoch
+            flaw = self.runs.begin(record)
+            if flaw is not None:
+                self._add("I11", flaw, offset)
+        elif isinstance(record, RemoveProducerRecord):
+            self.runs.expire(record)
 
     def _check_broker(self, record: BrokerRecord, offset: int) -> None:
         known = self._seen.broker_epochs.get(record.broker_id, -1)

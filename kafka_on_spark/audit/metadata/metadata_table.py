@@ -1,10 +1,11 @@
 """I10, I15: the commits of the metadata log's Delta table continue each other and lose no row.
 
-Each commit either appends one file, which begins where the log ended, or merges files into one with
-the same rows; then the counter of the log's end stays.
+Each commit either appends files, the first where the log ended or where the commit cuts it, or
+merges files into one with the same rows; then the counter of the log's end stays.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList
@@ -78,14 +79,16 @@ class MetadataTableReplay:
             self._merged |= {file.path: removed for file in step.adds}
         self._files |= {file.path: file for file in step.adds}
         end = step.counters.get(LOG_END_OFFSET, self._end)
-        expected = self._end if step.operation == MERGE else self._end_after(step)
+        expected = self._end if step.operation == MERGE else self._end_after(step, removed)
         if self._is_sure and end != expected:
             sentence = f"the log says that it ends at {end}, its commits end at {expected}"
             self._findings.add("I10", sentence, version=step.version)
         self._end = end
 
-    def _end_after(self, step: TableCommit) -> int | None:
-        end = self._end
+    def _end_after(self, step: TableCommit, cut: Iterable[FileEntry]) -> int | None:
+        """Return where the log ends after a commit: it may cut what a later leader does not have,
+        and appends after that."""
+        end = min((base for base in map(_base, cut) if base is not None), default=self._end)
         for file in step.adds:
             base = _base(file)
             if base != (end or 0) and self._is_sure:

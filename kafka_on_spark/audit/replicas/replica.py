@@ -51,7 +51,7 @@ class ReplicaReplay:
         self._spans: list[EpochSpan] = []
         self._log = LogContent(self.findings)
         self._paths = AddedPaths()
-        self._producers = ProducerReplay(self.findings)
+        self._producers = ProducerReplay(self.findings, self._replica.expired_epochs)
         self._compaction = CompactionReplay(self.findings)
         self._is_chained = True
 
@@ -85,7 +85,7 @@ class ReplicaReplay:
         """Compare the borders that a merged segment's file keeps with what went into it (I25)."""
         self._log.check_borders(path, borders, self._version, self.compaction.compacted_below)
 
-    def compare_producers(self, entries: ProducerEntries) -> tuple[str, ...]:
+    def compare_producers(self, entries: ProducerEntries) -> tuple[tuple[str, int], ...]:
         """Compare that file with the log's history; return the producers that it lacks."""
         return self._producers.compare(entries, self._version)
 
@@ -148,7 +148,7 @@ class ReplicaReplay:
         """Begin the history with a checkpoint."""
         self._version = self._first_version = step.version
         self._spans.clear()  # how the log went on is not known
-        self._producers = ProducerReplay(self.findings)
+        self._producers = ProducerReplay(self.findings, self._replica.expired_epochs)
         self._check_configuration(step.configuration)
         self._log.remove(list(self._log.active), step.version)
         counters = self._counters = LogCounters().after(step.counters)

@@ -19,7 +19,7 @@ from kafka_on_spark.controller.commands.commands import UNREGISTER_BROKER, Comma
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.records import Record
-from kafka_on_spark.service.control.controller_loop import ControllerReport
+from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
@@ -63,6 +63,7 @@ class DryRun:
             requests=Requests(services, self.run_command),
             brokers=DryRunBrokers(self),
             appends=refusing,
+            consumers=refusing,
             upkeep=DryRunUpkeep(self),
         )
         self.cluster = Cluster(cluster.root, services, parts)

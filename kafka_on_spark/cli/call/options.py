@@ -14,6 +14,7 @@ import typer
 
 from kafka_on_spark.cli.call.output import Output
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.query.moments import micros_of
 from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 
 ClusterUrl = Annotated[
@@ -66,6 +67,7 @@ T = TypeVar("T")
 
 FOUND: Final = 1
 FAILED: Final = 2
+UNKNOWN: Final = 3
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 """The exit code of a process that SIGPIPE ended: 128 + 13."""
@@ -187,6 +189,26 @@ def moment(text: str | None) -> datetime | int | None:
             " 2026-11-21T13:00:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def micros(text: str, option: str) -> int:
+    """Return µs since 1970 UTC: of milliseconds, or of a time with its zone.
+
+    Raises:
+        InvalidRequestError: `text` is neither.
+    """
+    if re.fullmatch(r"\d{1,15}", text, re.ASCII):
+        return int(text) * 1000
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise InvalidRequestError(
+            f"{option} can't be {text!r}: give milliseconds since 1970, or a time with its zone,"
+            " such as 2026-01-31T12:00:00Z"
+        )
+    return micros_of(found)
 
 
 def numbers(text: str, option: str) -> list[int]:

@@ -77,8 +77,12 @@ def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
 
 
 def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
-    """Return whether a run should renew its id now: half of the time is over."""
+    """Return whether a run should renew its id now: half of the time is over.
+
+    By which clock: as in `needs_saving_again`.
+    """
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
+    now_ms = max(image.time_ms, now_ms)
     return now_ms - image.producer_times.get(producer_id, now_ms) >= half_ms
 
 

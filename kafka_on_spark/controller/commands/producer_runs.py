@@ -9,6 +9,7 @@ the next epoch, KIP-360: there no sequence means anything to another process.)
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import UnknownProducerIdError
@@ -16,6 +17,14 @@ from kafka_on_spark.ids import ProducerEpoch
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
+
+GIVEN_EPOCH_MAX: Final = 2**30 - 1
+"""The highest epoch that a caller may give.
+
+An epoch has 32 bits, and each id that is new or comes back begins above the highest with which any
+has expired: one given epoch is a floor for all ids. Below it a billion runs are left to those that
+count by themselves, a thousand years of a run every half minute.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +84,8 @@ def begin_append(
     may_stand = _may_stand_forgotten(image, append, mine)
     is_refused = may_stand and not is_vouched_for and not append.is_untried
     if is_refused or (known is None and given is not None and given <= newest):
-        raise _unknown(append, newest)
+        is_new = known is None and mine is None and producer_id not in image.expired_producers
+        raise _unknown(append, newest, is_new=is_new)
     if known is not None and own == known and not (may_stand and is_vouched_for):
         return ControllerResult([], _run(known, append, mine, is_only=_is_only(mine)))
     taken = ProducerEpoch(newest + 1) if given is None else given
@@ -129,11 +139,20 @@ def check_not_fenced(
         raise producer_fenced(producer_id, producer_epoch, newest)
 
 
-def _unknown(append: NextAppend, newest: int) -> UnknownProducerIdError:
-    """Return the error of an append that may stand, of an id that has had epochs up to `newest`."""
+def _unknown(append: NextAppend, newest: int, *, is_new: bool) -> UnknownProducerIdError:
+    """Return the error of an append that may stand, of an id that has had epochs up to `newest`, or
+    of one that `is_new` and is given an epoch that others have expired with."""
+    words = _IS_LOW if is_new else _HAS_EXPIRED
     return UnknownProducerIdError(
-        _HAS_EXPIRED.format(append.producer_id, newest + 1), sequence=append.sequence
+        words.format(append.producer_id, newest + 1, given=append.producer_epoch),
+        sequence=append.sequence,
     )
+
+
+_IS_LOW = (
+    "producer_epoch {given} is not allowed for producer {!r}, which is not known: other producers"
+    " have expired with epochs that are as high or higher; give producer_epoch {}, or none"
+)
 
 
 _HAS_EXPIRED = (

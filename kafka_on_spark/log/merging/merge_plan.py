@@ -115,39 +115,58 @@ class _Run:
 
 def _runs(batches: Sequence[LogPart], rules: MergeRules) -> Iterator[_Run]:
     last = max(0, len(batches) - rules.lag_batches)
-    open_from = _open_from(batches, rules)
-    too_new = {_kind_of(part, rules) for part in batches[last:]}
+    kinds = list(_kinds(batches, rules))
+    open_from = _open_from(kinds)
+    too_new = set(kinds[last:])
     end = 0
-    for kind, group in groupby(batches[:last], key=lambda part: _may_merge_as(part, rules)):
-        parts = list(group)
-        end += len(parts)
+    may_merge = (
+        kind if _may_merge(part, rules) else None
+        for part, kind in zip(batches[:last], kinds, strict=False)
+    )
+    for kind, group in groupby(may_merge):
+        start, end = end, end + sum(1 for _ in group)
         if kind is not None:
-            yield _Run(parts, is_closed=end <= open_from and kind not in too_new)
+            yield _Run(batches[start:end], is_closed=end <= open_from and kind not in too_new)
 
 
-def _open_from(batches: Sequence[LogPart], rules: MergeRules) -> int:
+_Kind = tuple[int, bool, int]
+
+
+def _kinds(batches: Iterable[LogPart], rules: MergeRules) -> Iterator[_Kind]:
+    """Yield the kind of each batch of a log, in order.
+
+    An append time before that of an earlier batch is a wrong clock's, and counts as the earlier
+    one's, as it does for retention: where two appenders take turns, and one has such a clock, no
+    two neighbours would else be of one span.
+    """
+    appended_ms = 0
+    for part in batches:
+        appended_ms = max(appended_ms, part.appended_at_ms)
+        yield _kind_of(part, rules, appended_ms)
+
+
+def _open_from(kinds: Sequence[_Kind]) -> int:
     """Return where those begin that are of one kind with the newest batch."""
-    end = len(batches)
-    while end > 0 and _kind_of(batches[end - 1], rules) == _kind_of(batches[-1], rules):
+    end = len(kinds)
+    while end > 0 and kinds[end - 1] == kinds[-1]:
         end -= 1
     return end
 
 
-def _may_merge_as(part: LogPart, rules: MergeRules) -> tuple[int, bool, int] | None:
-    """Return the kind of what may be merged; None: it may not, or is full, or damaged."""
+def _may_merge(part: LogPart, rules: MergeRules) -> bool:
+    """Return whether a part may be merged: it is stable, and neither full nor damaged."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    if is_full or part.end_offset > rules.stable_offset or _is_damaged(part, rules):
-        return None
-    return _kind_of(part, rules)
+    return not (is_full or part.end_offset > rules.stable_offset or _is_damaged(part, rules))
 
 
 def _is_damaged(part: LogPart, rules: MergeRules) -> bool:
     return bool(rules.damaged) and not rules.damaged.isdisjoint(part.segments)
 
 
-def _kind_of(part: LogPart, rules: MergeRules) -> tuple[int, bool, int]:
-    """Return what neighbours in one segment must share."""
-    return part.leader_epoch, part.has_append_time, part.appended_at_ms // rules.span_ms
+def _kind_of(part: LogPart, rules: MergeRules, appended_ms: int) -> _Kind:
+    """Return what neighbours in one segment must share. `appended_ms`: the latest append time up to
+    the part."""
+    return part.leader_epoch, part.has_append_time, appended_ms // rules.span_ms
 
 
 def _merges_of(run: _Run, tier: int, rules: MergeRules) -> Iterator[tuple[LogPart, ...]]:

@@ -8,6 +8,7 @@ stands among the borders in the merged segment's file, and the names of its own 
 from collections.abc import Sequence
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState
@@ -27,8 +28,7 @@ def find_put(state: ReplicaState, puts: Sequence[Batch]) -> Batch | None:
         if state.chain_at(each.end_offset) == each.chain_digest:
             return each
     for each in puts:
-        merged = state.merged_over(each.end_offset)
-        is_compacted = merged is not None and not merged.borders
+        is_compacted = _is_compacted_over(state, each.end_offset)
         if is_compacted or each.end_offset < kept_from:
             raise CommitOutcomeUnknownError(
                 "the records where the append would stand were"
@@ -37,6 +37,16 @@ def find_put(state: ReplicaState, puts: Sequence[Batch]) -> Batch | None:
                 end_offset=each.end_offset,
             )
     return None
+
+
+def _is_compacted_over(state: ReplicaState, offset: Offset) -> bool:
+    """Return whether a border at `offset` may have been there, and compaction have dropped it.
+
+    A file that a merge has made of compacted and other parts keeps the borders of the others.
+    """
+    merged = state.merged_over(offset)
+    is_in_front = offset < state.compaction.compacted_below
+    return merged is not None and (is_in_front or not merged.borders)
 
 
 def unread_over(state: ReplicaState, puts: Sequence[Batch]) -> MergedSegment | None:

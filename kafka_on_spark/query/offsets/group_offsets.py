@@ -5,6 +5,7 @@ asks only when all records before have been processed, and calls neither `commit
 the last batch. So a group's offsets never run ahead of what was processed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.commands.expiry import needs_saving_again
@@ -12,6 +13,8 @@ from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import OffsetCommitRecord
+from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.data_loss import is_another_topic
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.subscription import Partitions
@@ -64,22 +67,48 @@ def save_group(
     which the group stands there already gets one before its offset expires, by `now_ms`, the clock
     of the process that saves.
     """
-    records = []
+    records: list[OffsetCommitRecord] = []
     for name, partitions in sorted(position.positions.items()):
         if name not in image.topic_ids or is_another_topic(image, position, name):
             continue
         topic = image.topic(name)
         for number, offset in sorted(partitions.items()):
-            partition = topic.partitions.get(number)
             key = PartitionKey(topic.topic_id, number)
-            known = image.groups.get((group, key))
-            if partition is None:
-                continue
-            if is_saved(known, partition, offset) and not needs_saving_again(image, known, now_ms):
-                continue
-            cause = f"group {group!r} has processed {name}-{number} up to {offset}"
-            records.append(saved_offset(group, key, partition, offset, cause))
+            records += _saving(image, group, key, offset, now_ms)
     return ControllerResult(records, len(records))
+
+
+def save_standings(
+    image: MetadataImage, group: str, standings: Mapping[PartitionKey, Standing], now_ms: int
+) -> ControllerResult[int]:
+    """Return the records that bring a group to where a consumer stands, and how many partitions
+    they move; otherwise as `save_group`.
+
+    A partition that had an unclean election since the consumer read gets no record: below the
+    position there may be records that nobody has read.
+    """
+    records = [
+        record
+        for key, standing in standings.items()
+        if (partition := image.partition(key)) is not None
+        and partition.unclean_generation == standing.unclean_generation
+        for record in _saving(image, group, key, standing.offset, now_ms)
+    ]
+    return ControllerResult(records, len(records))
+
+
+def _saving(
+    image: MetadataImage, group: str, key: PartitionKey, offset: int, now_ms: int
+) -> list[OffsetCommitRecord]:
+    """Return the record that brings a group to `offset`; none where it stands there, or nothing
+    is there to stand in."""
+    partition, known = image.partition(key), image.groups.get((group, key))
+    if partition is None:
+        return []
+    if is_saved(known, partition, offset) and not needs_saving_again(image, known, now_ms):
+        return []
+    cause = f"group {group!r} has processed {image.name_of(key)} up to {offset}"
+    return [saved_offset(group, key, partition, offset, cause)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

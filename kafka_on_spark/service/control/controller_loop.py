@@ -6,7 +6,6 @@ commits them, and ends when a higher controller epoch is seen.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
@@ -27,9 +26,10 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
+from kafka_on_spark.service.control.chores import Chores, Clean, Maintain
+from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport, Tally
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
-from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
@@ -53,46 +53,6 @@ PROBE_PAUSE_MS_MIN = 50.0
 POLL_MS = 200.0
 """How often requests and a lease are read: one listing of the log each time."""
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
-
-
-Clean = Callable[[CheckControls], int]
-Maintain = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerReport:
-    """What a controller's passes decided.
-
-    Attributes:
-        fenced: Brokers that were fenced.
-        unfenced: Brokers that came back.
-        leaders_moved: Partitions that got another leader.
-        passes: How many passes were made.
-        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
-        denied: Brokers whose roots refuse this process, so that it can't judge them.
-        records_deleted: Records that retention deleted, in all partitions.
-        upkeep_failures: Which upkeep fails, or is left for long, in words, and since when.
-    """
-
-    fenced: tuple[BrokerId, ...] = ()
-    unfenced: tuple[BrokerId, ...] = ()
-    leaders_moved: int = 0
-    passes: int = 0
-    tables_removed: int = 0
-    denied: tuple[BrokerId, ...] = ()
-    records_deleted: int = 0
-    upkeep_failures: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Tally:
-    fenced: list[BrokerId] = field(default_factory=list)
-    unfenced: list[BrokerId] = field(default_factory=list)
-    moved: set[PartitionKey] = field(default_factory=set)
-    passes: int = 0
-    removed: int = 0
-    denied: list[BrokerId] = field(default_factory=list)
-    records_deleted: int = 0
 
 
 def duration_ms(seconds: float | None) -> int | None:
@@ -122,11 +82,12 @@ class ControllerLoop:
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
-        maintain: Maintain = lambda: None,
+        maintain: Maintain | None = None,
         run_commands: RunFetches = lambda orders: [],
         retention: Retention | None = None,
         expiry: Expiry | None = None,
         compaction: CompactionPasses | None = None,
+        after_pass: AfterPass | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -137,20 +98,26 @@ class ControllerLoop:
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
         self._lost_inspector = lost_inspector
-        self._clean = clean
-        self._maintain = maintain
-        self._retention = retention
-        self._expiry = expiry
-        self._compaction = compaction
+        self._chores = Chores(
+            retention=retention,
+            expiry=expiry,
+            compaction=compaction,
+            clean=clean,
+            maintain=maintain,
+        )
+        self._after_pass = after_pass
+        self._denied: frozenset[BrokerId] = frozenset()
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
-        self._tally = _Tally()
+        self._tally = Tally()
+        self._served_at_ms = 0
 
     def run(self, duration_ms: int | None) -> ControllerReport:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
 
         Waits for another controller's lease to end, on its own clock, for as long as it is to
-        control, or as a command may take. Answers requests before, between and after passes.
+        control, or as a command may take. Answers requests before, between and after passes. Where
+        `after_pass` is told of each pass, the report is of the last one.
 
         Raises:
             NotControllerError: Another controls the cluster, or has taken over meanwhile.
@@ -161,7 +128,7 @@ class ControllerLoop:
         try:
             self._serve_requests()
             while True:
-                self._pass()
+                self._pass_and_tell()
                 self._serve_requests()
                 elapsed_ms = self._clock.monotonic_ms() - started_ms
                 if duration_ms is None or elapsed_ms >= duration_ms:
@@ -171,15 +138,21 @@ class ControllerLoop:
                 self._wait(min(interval_ms, duration_ms - elapsed_ms))
         finally:
             self._term.resign()
-        return ControllerReport(
-            fenced=tuple(self._tally.fenced),
-            unfenced=tuple(self._tally.unfenced),
-            leaders_moved=len(self._tally.moved),
-            passes=self._tally.passes,
-            tables_removed=self._tally.removed,
-            denied=tuple(self._tally.denied),
-            records_deleted=self._tally.records_deleted,
-        )
+        return self._tally.report()
+
+    def resign(self) -> None:
+        """Resign, unless another controller has claimed: for a loop that can't be waited for."""
+        if self._claimed is not None:
+            self._claimed.resign()
+
+    def _pass_and_tell(self) -> None:
+        if self._after_pass is None:
+            self._pass()
+            return
+        self._tally, began_ms = Tally(), self._clock.monotonic_ms()
+        self._pass()
+        self._denied = frozenset(self._tally.denied)
+        self._after_pass(self._tally.report(), self._clock.monotonic_ms() - began_ms)
 
     @property
     def _term(self) -> Term:
@@ -217,17 +190,33 @@ class ControllerLoop:
             self._serve_requests()
 
     def _serve_requests(self) -> None:
+        self._served_at_ms = self._clock.monotonic_ms()
         self._term.serve_requests(self._id_source)
         self._commands.send(self._metadata.image)
 
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         return self._term.submit(decide)
 
+    def _after_part(self) -> None:
+        """Serve requests between two parts of a pass, each of which may take seconds: a controller
+        that is too busy to renew its lease would count as dead."""
+        if self._clock.monotonic_ms() - self._served_at_ms >= POLL_MS:
+            self._serve_requests()
+
     def _pass(self) -> None:
-        """Do one pass over brokers, elections and lost replicas."""
+        """Do one pass over brokers, elections and lost replicas, then over what may wait."""
         self._tally.passes += 1
+        self._control()
+        self._after_part()
+        done = self._chores.run(self._term, lambda: self._metadata.image, self._after_part)
+        self._tally.records_deleted += done.records_deleted
+        self._tally.removed += done.tables_removed
+
+    def _control(self) -> None:
         self._judge_brokers()
+        self._after_part()
         self._restore()
+        self._after_part()
         moved = self._submit(
             lambda image: elect_where_none(
                 image, image.eligible_brokers(), "an in-sync replica can lead again"
@@ -246,16 +235,6 @@ class ControllerLoop:
         self._commit_until_stable(advance_reassignments)
         self._balance_leaders()
         self._commands.send(self._metadata.image)
-        if self._retention is not None:
-            retained = self._retention.run(submit=self._submit)
-            self._tally.records_deleted += retained.deleted_records
-        if self._expiry is not None:
-            self._expiry.run(self._metadata.image, self._submit)
-        if self._compaction is not None:
-            self._compaction.run(submit=self._submit)
-        if self._clean is not None:
-            self._tally.removed += self._clean(self._term.check)
-        self._maintain()
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole, before elections: they may lead again."""
@@ -347,7 +326,8 @@ class ControllerLoop:
         """
         if broker_id not in self._tally.denied:
             self._tally.denied.append(broker_id)
-            log.warning("broker %d can't be judged by this process: %s", broker_id, error)
+            level = logging.DEBUG if broker_id in self._denied else logging.WARNING
+            log.log(level, "broker %d can't be judged by this process: %s", broker_id, error)
         if len(self._tally.denied) == len(self._metadata.image.brokers):
             raise RootAccessDeniedError(
                 f"this process may write to no broker's root and can't tell who answers ({error}):"

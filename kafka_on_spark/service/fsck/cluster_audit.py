@@ -230,8 +230,8 @@ class Fsck:
     def _orders(
         self, timeline: PartitionTimeline, absent: frozenset[BrokerId]
     ) -> Iterable[AuditOrder]:
-        brokers = self._metadata.replay.image.brokers
-        register = timeline.register
+        replay = self._metadata.replay
+        brokers, register = replay.image.brokers, timeline.register
         assert register is not None
         for broker_id in dict.fromkeys(register.replicas):
             directory_id = register.directory_of(broker_id)
@@ -257,6 +257,7 @@ class Fsck:
                 is_in_sync=broker_id in register.isr,
                 is_deep=self._is_deep,
                 borders=borders_of(register),
+                expired_epochs=replay.runs.came_back(replay.image.producers),
             )
 
     def _compare(
@@ -309,10 +310,13 @@ class Fsck:
         self._findings.extend(findings.all())
 
     def _check_forgotten(self, timeline: PartitionTimeline, trace: ReplicaTrace) -> None:
-        """A producer may be dropped only once its id has expired."""
+        """A producer may be dropped only once its id has expired: with an epoch that is not below
+        those of its appends, whether it came back since or not."""
+        replay = self._metadata.replay
         findings = FindingList(Place(partition=timeline.name, broker_id=trace.broker_id))
-        for producer_id in trace.forgotten_producers:
-            if producer_id in self._metadata.replay.image.producers:
+        for producer_id, producer_epoch in trace.forgotten_producers:
+            is_known = producer_id in replay.image.producers
+            if is_known and producer_epoch > replay.runs.expired_epoch(producer_id):
                 sentence = f"the producer state lacks producer {producer_id!r}, whose appends went"
                 findings.add("I11", sentence, version=trace.last_version)
         self._findings.extend(findings.all())

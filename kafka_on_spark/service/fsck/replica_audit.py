@@ -4,7 +4,8 @@ It answers with a trace and never raises for what a root or a table does: a part
 is a finding, and the audit of other replicas goes on. One table's history is in memory at a time.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from kafka_on_spark.audit.findings import FindingList
@@ -28,12 +29,14 @@ class AuditOrder:
         is_in_sync: It is in the ISR, so it must have all that is committed.
         is_deep: The audit also reads its segments and all of its checkpoints.
         borders: Offsets between which the records in its segments are added up.
+        expired_epochs: With which epochs producer ids have expired that came back since.
     """
 
     address: ReplicaAddress
     is_in_sync: bool
     is_deep: bool
     borders: tuple[int, ...]
+    expired_epochs: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
@@ -46,10 +49,11 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
             broker_id=address.broker_id,
             replica_uuid=address.replica_uuid,
             configuration=archive.configuration(address),
+            expired_epochs=order.expired_epochs,
         )
     )
     file_names: list[str] = []
-    read, forgotten = _NOTHING_READ, tuple[str, ...]()
+    read, forgotten = _NOTHING_READ, tuple[tuple[str, int], ...]()
     try:
         # Listed first: a file that is about to be committed then is in the log when that is read.
         file_names = archive.file_names(address)
@@ -79,7 +83,7 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
 
 def _compare_producers(
     order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, int], ...]:
     """Compare the producer state with the log's history; return the producers that it lacks."""
     number = replay.producer_state
     entries: ProducerEntries = {}

@@ -1,23 +1,69 @@
 """Upkeep of roots: what killed processes left there, and the metadata log's own files.
 
-Apart from replicas, which have an order each: a root is visited as a whole, and seldom.
+Apart from replicas, which have an order each: a root is cleaned as a whole, and seldom, by the
+process whose round comes first after its interval. A hint tells the others. It saves work, no more:
+if it is lost or wrong, a root is cleaned twice, or by the next process that remembers by itself.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
+from kafka_on_spark.controller.pace.turns import is_turn, newest_turn
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.metadata import CleanedFiles, RootHints
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 
+log = logging.getLogger(__name__)
+
 INTERVAL_MS: Final = 3_600_000
-"""How often roots are visited: by the first round of any process in each such part of the time."""
+"""How often the roots of brokers are cleaned."""
 
 CLEANING_MS_MIN: Final = 60_000
 """How often the metadata log's own files are cleaned, if what it removes may go sooner than that:
 a busy log replaces twenty a second."""
 
 METADATA: Final = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitOrder:
+    """Which broker's root to clean of what killed processes left. Picklable.
+
+    Attributes:
+        broker_id: The broker.
+        root: Its root.
+        directory_id: The disk that must be there.
+        begins_at: Where an earlier visit has left it; "": nowhere.
+        work_ms_max: How long the task may work; it ends the folder that it is at. None: no bound.
+    """
+
+    broker_id: BrokerId
+    root: str
+    directory_id: DirectoryId
+    begins_at: str = ""
+    work_ms_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitResult:
+    """What became of a visit.
+
+    Attributes:
+        left_at: Where the next visit begins, since the time was over; "": all was cleaned.
+        error: Why the root was not cleaned; None: it was.
+    """
+
+    left_at: str = ""
+    error: str | None = None
+
+
+RunVisits = Callable[[Sequence[VisitOrder]], list[VisitResult]]
 
 
 class CleanedMetadata(Protocol):
@@ -28,60 +74,205 @@ class CleanedMetadata(Protocol):
         """The newest image that is known."""
         ...
 
-    def clean(self) -> int:
-        """Delete files that no reader needs; return how many."""
+    def clean(self, work_ms_max: float | None = None) -> CleanedFiles:
+        """Delete files that no reader needs, for so long at most."""
         ...
 
 
-class RootUpkeep:
-    """The upkeep of roots by one process. Its user calls one method at a time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootWork:
+    """What was done on roots.
 
-    `visit` removes what killed processes left on the roots of the brokers that are online.
+    Attributes:
+        rows: What was deleted, for people.
+        read_bytes: Bytes of records that were read for it.
     """
+
+    rows: tuple[UpkeepRow, ...] = ()
+    read_bytes: int = 0
+
+    def plus(self, other: "RootWork") -> "RootWork":
+        """Return both together."""
+        return RootWork(
+            rows=(*self.rows, *other.rows), read_bytes=self.read_bytes + other.read_bytes
+        )
+
+
+class RootUpkeep:
+    """The upkeep of roots by one process. Its user calls one method at a time."""
 
     def __init__(
         self,
         metadata: CleanedMetadata,
         clock: Clock,
         *,
-        visit: Callable[[MetadataImage], object],
+        hints: RootHints,
+        visit: RunVisits,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
+        self._hints = hints
         self._visit = visit
+        self._cleaned_at_ms: dict[str, int] = {}
+        self._failed_at_ms: dict[str, int] = {}
+        self._left: dict[str, str] = {}
 
-    def run_if_due(self, since_last_ms: int | None) -> tuple[UpkeepRow, ...]:
-        """Visit the roots if it is time. `since_last_ms`: since the last round of upkeep of this
-        process, or of the one before it; None: there was none.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
-        now_ms = self._clock.now_ms()
-        last_ms = now_ms if since_last_ms is None else now_ms - since_last_ms
-        if now_ms // INTERVAL_MS != last_ms // INTERVAL_MS:
-            return self.run()
-        delay_ms = self._metadata.image.settings().integer("file.delete.delay.ms")
-        cleaning_ms = min(max(delay_ms, CLEANING_MS_MIN), INTERVAL_MS)
-        return self._clean() if now_ms // cleaning_ms != last_ms // cleaning_ms else ()
-
-    def run(self) -> tuple[UpkeepRow, ...]:
-        """Visit all roots; return what was deleted from the metadata root.
+    def run_share(self, work_ms_max: float) -> RootWork:
+        """Clean the roots whose turn it is, for so long, but for the piece that it is at; what is
+        left goes on with the next call.
 
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        self._visit(self._metadata.image)
-        return self._clean()
+        image = self._metadata.image
+        work, began_ms = RootWork(), self._clock.monotonic_ms()
+        for name in self._due(image):
+            left_ms = work_ms_max - (self._clock.monotonic_ms() - began_ms)
+            if left_ms <= 0:
+                break
+            if name in self._left or self._takes_turn(image, name):
+                work = work.plus(self._clean(image, name, left_ms))
+        return work
 
-    def _clean(self) -> tuple[UpkeepRow, ...]:
-        count = self._metadata.clean()
+    def run(self) -> RootWork:
+        """Clean all roots.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        image = self._metadata.image
+        self._left.clear()
+        self._cleaned_at_ms |= dict.fromkeys(_names(image), self._clock.now_ms())
+        self._clean_roots(image, _brokers(image))
+        work = self._clean_metadata(image)
+        self._write(image)
+        return work
+
+    def _due(self, image: MetadataImage) -> list[str]:
+        """Return the roots that are due by what this process knows, those left over first."""
+        due = [
+            name
+            for name in _names(image)
+            if name in self._left
+            or (
+                self._is_turn(image, name, self._cleaned_at_ms.get(name))
+                and self._is_turn(image, name, self._failed_at_ms.get(name))
+            )
+        ]
+        return sorted(due, key=lambda name: (name not in self._left, self._known(name)))
+
+    def _known(self, name: str) -> int:
+        return self._cleaned_at_ms.get(name, 0)
+
+    def _is_turn(self, image: MetadataImage, name: str, last_ms: int | None) -> bool:
+        interval_ms = interval_ms_of(image, name)
+        return is_turn(last_ms, now_ms=self._clock.now_ms(), interval_ms=interval_ms)
+
+    def _takes_turn(self, image: MetadataImage, name: str) -> bool:
+        """Return whether no other process has cleaned a root meanwhile, and tell them that this one
+        does. A root that nobody knows to have been cleaned is due an interval from now."""
+        now_ms, interval_ms = self._clock.now_ms(), interval_ms_of(image, name)
+        for each, at_ms in self._read(image).items():
+            known = newest_turn(self._cleaned_at_ms.get(each), at_ms, now_ms=now_ms)
+            if known is not None:
+                self._cleaned_at_ms[each] = known
+        last_ms = self._cleaned_at_ms.get(name)
+        if not is_turn(last_ms, now_ms=now_ms, interval_ms=interval_ms):
+            return False
+        self._cleaned_at_ms[name] = now_ms
+        self._write(image)
+        return last_ms is not None
+
+    def _read(self, image: MetadataImage) -> dict[str, int]:
+        try:
+            return dict(self._hints.read(image.cluster_id or ""))
+        except KafkaOnSparkError as error:
+            log.info("when roots were cleaned can't be read: %s", error)
+            return {}
+
+    def _write(self, image: MetadataImage) -> None:
+        try:
+            self._hints.write(image.cluster_id or "", self._cleaned_at_ms)
+        except KafkaOnSparkError as error:
+            log.info("when roots were cleaned can't be written: %s", error)
+
+    def _clean(self, image: MetadataImage, name: str, work_ms_max: float) -> RootWork:
+        begins_at = self._left.pop(name, "")
+        if name == METADATA:
+            return self._clean_metadata(image, work_ms_max)
+        broker = image.brokers[BrokerId(int(name))]
+        self._clean_roots(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
+        return RootWork()
+
+    def _clean_metadata(self, image: MetadataImage, work_ms_max: float | None = None) -> RootWork:
+        try:
+            cleaned = self._metadata.clean(work_ms_max)
+        except KafkaOnSparkError:
+            self._give_back(image, METADATA)
+            raise
+        if cleaned.is_left:
+            self._left[METADATA] = ""
         row = UpkeepRow(
             topic=METADATA,
             partition=0,
             broker_id=None,
             kind="clean",
-            count=count,
+            count=cleaned.count,
             what="files deleted",
         )
-        return (row,) if count else ()
+        return RootWork(rows=(row,) if cleaned.count else (), read_bytes=cleaned.read_bytes)
+
+    def _clean_roots(
+        self,
+        image: MetadataImage,
+        brokers: Sequence[BrokerRegistration],
+        *,
+        begins_at: str = "",
+        work_ms_max: float | None = None,
+    ) -> None:
+        orders = [
+            VisitOrder(
+                broker_id=broker.broker_id,
+                root=broker.root,
+                directory_id=broker.directory_id,
+                begins_at=begins_at,
+                work_ms_max=work_ms_max,
+            )
+            for broker in brokers
+        ]
+        try:
+            results = self._visit(orders)
+        except KafkaOnSparkError:
+            for broker in brokers:
+                self._give_back(image, str(broker.broker_id))
+            raise
+        for order, result in zip(orders, results, strict=True):
+            name = str(order.broker_id)
+            if result.error is not None:
+                log.info("the root of broker %s was not cleaned: %s", name, result.error)
+                self._give_back(image, name)
+            elif result.left_at:
+                self._left[name] = result.left_at
+
+    def _give_back(self, image: MetadataImage, name: str) -> None:
+        """Have another process clean a root before this one tries again: it may be at fault."""
+        now_ms = self._clock.now_ms()
+        self._failed_at_ms[name] = now_ms
+        self._cleaned_at_ms[name] = max(0, now_ms - interval_ms_of(image, name))
+        self._write(image)
+
+
+def interval_ms_of(image: MetadataImage, name: str) -> int:
+    """Return how often a root is cleaned."""
+    if name != METADATA:
+        return INTERVAL_MS
+    delay_ms = image.settings().integer("file.delete.delay.ms")
+    return max(delay_ms, CLEANING_MS_MIN)
+
+
+def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
+    return [broker for broker in image.brokers.values() if broker.is_online]
+
+
+def _names(image: MetadataImage) -> list[str]:
+    return [METADATA, *(str(broker.broker_id) for broker in _brokers(image))]

@@ -4,6 +4,7 @@ It holds the state of one process: what it has found done, and the debts of byte
 piece of work has left. If the process ends, that costs some visits that find nothing to do.
 """
 
+from collections import deque
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +33,13 @@ PIECE_BYTES: Final = 2**20
 
 PIECE_MS: Final = 50.0
 """What each replica may take at least."""
+
+TURN_MS: Final = 1000.0
+"""For how long a task works at a time, but for the piece that it is at."""
+
+PART_MS: Final = 4 * TURN_MS
+"""How long the tasks of a part may take in all, one after the other at worst. Between two parts a
+controller renews its lease."""
 
 
 def plan_upkeep(
@@ -113,6 +121,56 @@ def with_time(orders: Sequence[UpkeepOrder], budget_ms: float) -> list[UpkeepOrd
     return [replace(order, work_ms_max=each_ms, bytes_max=bytes_max) for order in orders]
 
 
+class Turns:
+    """A visit's orders, which have their times, in parts that each take a moment.
+
+    An order with more time than a part has comes again for the rest of it, if it has got on and has
+    more to do.
+    """
+
+    def __init__(self, orders: Sequence[UpkeepOrder]) -> None:
+        self._orders = list(orders)
+        self._waiting = deque(range(len(orders)))
+        self._part: list[int] = []
+        self._last: dict[int, UpkeepResult] = {}
+
+    def next_part(self) -> list[UpkeepOrder]:
+        """Return the orders to run now; none: all have had their time."""
+        part: list[UpkeepOrder] = []
+        self._part, left_ms = [], PART_MS
+        while self._waiting and (left_ms >= PIECE_MS or not part):
+            number = self._waiting.popleft()
+            order = self._orders[number]
+            order_ms = TURN_MS if order.work_ms_max is None else min(order.work_ms_max, TURN_MS)
+            part.append(replace(order, work_ms_max=order_ms))
+            self._part.append(number)
+            left_ms -= order_ms
+        return part
+
+    def record(self, results: Sequence[UpkeepResult]) -> None:
+        """Record what the last part has done, a result an order."""
+        for number, result in zip(self._part, results, strict=True):
+            self._last[number] = result
+            order = self._orders[number]
+            if order.work_ms_max is None or order.bytes_max is None:
+                continue
+            left_ms = order.work_ms_max - max(result.took_ms, TURN_MS)
+            left_bytes = order.bytes_max - result.moved_bytes
+            if result.is_left and result.has_progressed and min(left_ms, left_bytes) > 0:
+                self._orders[number] = replace(order, work_ms_max=left_ms, bytes_max=left_bytes)
+                self._waiting.append(number)
+
+    @property
+    def orders(self) -> list[UpkeepOrder]:
+        """All orders, in order, those that came again as they did so last."""
+        return self._orders
+
+    @property
+    def results(self) -> list[UpkeepResult]:
+        """The last result of each order, in order."""
+        return [self._last[number] for number in range(len(self._orders))]
+
+
 class UpkeepThrottle:
     """The quota of bytes that upkeep may read and rewrite.
 
@@ -141,10 +199,16 @@ class UpkeepThrottle:
             for order, size in zip(orders, granted, strict=True)
         ]
 
-    def charge(self, results: Iterable[UpkeepResult]) -> None:
+    def charge(self, size_bytes: int) -> None:
         """Count what was read and rewritten; a piece is finished, so there may be a debt."""
         if self._quota is not None:
-            self._quota = self._quota.less(sum(each.moved_bytes for each in results))
+            self._quota = self._quota.less(size_bytes)
+
+    def lets_through(self, settings: Settings, now_ms: int) -> bool:
+        """Return whether a byte may be read now. What is read then is charged."""
+        rate = _rate(settings)
+        self._quota = None if rate is None else accrue(self._quota, bytes_per_s=rate, now_ms=now_ms)
+        return self.wait_ms(settings, now_ms) == 0
 
     def wait_ms(self, settings: Settings, now_ms: int) -> int:
         """Return how long until a byte may be rewritten."""

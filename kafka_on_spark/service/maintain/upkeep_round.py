@@ -13,12 +13,13 @@ from itertools import islice
 from typing import Final
 
 from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
+    Turns,
     UpkeepThrottle,
     Visits,
     plan_compaction,
@@ -82,15 +83,28 @@ class ReplicaUpkeep:
         self._visits = Visits()
         self._finished: dict[PartitionKey, LeaderEpoch] = {}
 
-    def run_share(self, topics: str | Iterable[str] | None = None) -> UpkeepReport:
-        """Do the share of upkeep that is due since the last round. It never fails its caller."""
+    def run_share(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        after_part: Callable[[], None] = lambda: None,
+    ) -> UpkeepReport:
+        """Do the share of upkeep that is due since the last round. It never fails its caller.
+
+        `after_part` is called after each part of it: a controller renews its lease.
+
+        Raises:
+            NotControllerError: `after_part` does, which ends the round.
+        """
         if not self._lock.acquire(blocking=False):
             return UpkeepReport()  # another thread does it
         try:
-            report = self._run_share(self._metadata.image, topics)
+            report = self._run_share(self._metadata.image, topics, after_part)
             self._watch.record(None, None, {ROUND: None})
             self._watch.share(self._metadata.image)
             return report
+        except NotControllerError:
+            raise
         except KafkaOnSparkError as error:
             self._watch.record(None, None, {ROUND: error.message})
             log.warning("upkeep is left to the next round: %s", error)
@@ -98,7 +112,12 @@ class ReplicaUpkeep:
         finally:
             self._lock.release()
 
-    def _run_share(self, image: MetadataImage, topics: str | Iterable[str] | None) -> UpkeepReport:
+    def _run_share(
+        self,
+        image: MetadataImage,
+        topics: str | Iterable[str] | None,
+        after_part: Callable[[], None],
+    ) -> UpkeepReport:
         scope = scope_of(image, topics)
         unread = plan_unread_leaders(image, scope, self._finished)[:PARTITIONS_AT_ONCE]
         bounded = [replace(order, work_ms_max=FINISH_MS) for order in unread]
@@ -106,14 +125,39 @@ class ReplicaUpkeep:
         as_of_ms = self._clock.monotonic_ms()
         sweep_round = self._progress.begin(image, scope, image.settings(), as_of_ms=as_of_ms)
         sweep_round.budget_ms -= self._debt_ms
-        while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
-            report = report.plus(self._visit(image, sweep_round, keys))
-        self._debt_ms = max(0.0, -sweep_round.budget_ms)
+        failure: KafkaOnSparkError | None = None
+        try:
+            if scope is None:
+                report = report.plus(self._share_of_roots(image, sweep_round))
+        except KafkaOnSparkError as error:  # replicas can be kept small all the same
+            failure = error
+        try:
+            while sweep_round.budget_ms > 0 and (keys := sweep_round.next_keys()):
+                after_part()
+                report = report.plus(self._visit(image, sweep_round, keys, after_part))
+        finally:
+            self._debt_ms = max(0.0, -sweep_round.budget_ms)
         self._progress.keep(image, scope, sweep_round)
-        has_share = image.settings().number("log.cleaner.share") > 0
-        if self._roots is None or scope is not None or not has_share:
-            return report
-        return report.plus(UpkeepReport(rows=self._roots.run_if_due(sweep_round.since_last_ms)))
+        if failure is not None:
+            raise failure
+        return report
+
+    def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
+        """Clean roots for at most half of a round's time: neither they nor replicas wait for the
+        other's backlog to end."""
+        began_ms = self._clock.monotonic_ms()
+        if (
+            self._roots is None
+            or sweep_round.budget_ms <= 0
+            or not self._throttle.lets_through(image.settings(), began_ms)
+        ):
+            return UpkeepReport()
+        try:
+            work = self._roots.run_share(sweep_round.budget_ms / 2)
+            self._throttle.charge(work.read_bytes)
+        finally:
+            sweep_round.budget_ms -= self._clock.monotonic_ms() - began_ms
+        return UpkeepReport(rows=work.rows)
 
     def finish_compaction(self, keys: Iterable[PartitionKey]) -> UpkeepReport:
         """Compact leaders that can't be read before, however long that takes."""
@@ -152,18 +196,30 @@ class ReplicaUpkeep:
         return report_of(image, results, sum(each.took_ms for each in results))
 
     def _visit(
-        self, image: MetadataImage, sweep_round: SweepRound, keys: Sequence[PartitionKey]
+        self,
+        image: MetadataImage,
+        sweep_round: SweepRound,
+        keys: Sequence[PartitionKey],
+        after_part: Callable[[], None],
     ) -> UpkeepReport:
-        now_ms = self._clock.monotonic_ms()
+        began_ms = now_ms = self._clock.monotonic_ms()
         due = self._visits.are_due(image, keys, now_ms)
-        orders = with_time(plan_upkeep(image, due), sweep_round.budget_ms)
-        results = self._run(image, orders, now_ms)
-        left = self._visits.record(orders, results, now_ms)
-        # Not the sum of what each task took: of tasks side by side each also waits for the others,
-        # and their sum was five times what the processor had to do.
-        took_ms = float(self._clock.monotonic_ms() - now_ms)
+        turns = Turns(with_time(plan_upkeep(image, due), sweep_round.budget_ms))
+        report, took_ms = UpkeepReport(), 0.0
+        while part := turns.next_part():
+            if report.visited:
+                after_part()
+                now_ms = self._clock.monotonic_ms()
+            results = self._run(image, part, now_ms)
+            turns.record(results)
+            # Not the sum of what each task took: of tasks side by side each also waits for the
+            # others, and their sum was five times what the processor had to do.
+            part_ms = float(self._clock.monotonic_ms() - now_ms)
+            took_ms += part_ms
+            report = report.plus(report_of(image, results, part_ms))
+        left = self._visits.record(turns.orders, turns.results, began_ms)
         sweep_round.record_inspected(keys, failed=left, took_ms=took_ms, count=len(due))
-        return report_of(image, results, took_ms)
+        return report
 
     def _run(
         self, image: MetadataImage, orders: Sequence[UpkeepOrder], now_ms: int
@@ -172,7 +228,7 @@ class ReplicaUpkeep:
             return []
         orders = self._throttle.dealt(orders, image.settings(), now_ms)
         results = self._run_upkeep(orders)
-        self._throttle.charge(results)
+        self._throttle.charge(sum(each.moved_bytes for each in results))
         if not orders[0].is_dry_run:
             self._raise_epochs(orders, results)
             self._watch.take(results)
@@ -242,7 +298,7 @@ class ReplicaUpkeep:
         if self._roots is None or scope is not None or is_dry_run:
             return report
         with self._lock:
-            return report.plus(UpkeepReport(rows=self._roots.run()))
+            return report.plus(UpkeepReport(rows=self._roots.run().rows))
 
     def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
         report = UpkeepReport()
@@ -257,7 +313,7 @@ class ReplicaUpkeep:
             self._visits.record(orders, results, now_ms)
             took_ms = sum(each.took_ms for each in results)
             report = report.plus(report_of(image, results, took_ms))
-            more = {each.key for each in results if each.is_left and _has_progressed(each)}
+            more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]
             if not keys or is_dry_run:
                 break
@@ -266,7 +322,3 @@ class ReplicaUpkeep:
 
 def _is_unfinished(result: UpkeepResult) -> bool:
     return result.is_left or any(work.error for _, work in result.done)
-
-
-def _has_progressed(result: UpkeepResult) -> bool:
-    return any(work.count for _, work in result.done)

@@ -158,6 +158,11 @@ class UpkeepResult:
         return any(work.is_left for _, work in self.done)
 
     @property
+    def has_progressed(self) -> bool:
+        """Whether a piece of work was done."""
+        return any(work.count for _, work in self.done)
+
+    @property
     def outcomes(self) -> dict[str, str | None]:
         """Of each kind of work that was tried: why it failed, "" if more is due, None if not."""
         return {

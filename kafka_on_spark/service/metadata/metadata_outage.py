@@ -5,7 +5,12 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.pace.back_off import pauses_ms
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.errors import (
+    KafkaOnSparkError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ports.process import Clock
 
 log = logging.getLogger(__name__)
@@ -17,7 +22,10 @@ AWAY_PAUSE_MS_MAX: Final = 5000.0
 
 
 def is_failing(error: KafkaOnSparkError) -> bool:
-    """Return whether the root fails, and not the caller: waiting grants no permission."""
+    """Return whether the root fails, or a majority of several do, and not the caller: waiting
+    grants no permission."""
+    if isinstance(error, QuorumUnavailableError):
+        return True
     return isinstance(error, KafkaStorageError) and not isinstance(error, RootAccessDeniedError)
 
 

@@ -31,7 +31,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
+from kafka_on_spark.ports.metadata import NO_LOCK, CleanedFiles, CommitLock, MetadataLog
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
@@ -65,7 +65,7 @@ class MetadataService:
     `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `table` is the URL of the log, for SQL.
+    `table` returns the URL of the log, for SQL.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class MetadataService:
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
-        table: str = "",
+        table: Callable[[], str] = lambda: "",
     ) -> None:
-        self.table = table
+        self._table = table
         self._log = metadata_log
         self._clock = clock
         self._random = random
@@ -116,6 +116,11 @@ class MetadataService:
         self._log.check_writable()
 
     @property
+    def table(self) -> str:
+        """URL of the metadata log, a Delta table: of several voters' that of the leader."""
+        return self._table()
+
+    @property
     def image(self) -> MetadataImage:
         """The newest image that this process knows."""
         return self._image
@@ -135,6 +140,16 @@ class MetadataService:
                 self._image = self._image.replay(*batches)
                 self._record_results(*batches)
             return self._image
+
+    def has_next(self) -> bool:
+        """Return whether there may be commits that this process has not replayed: one request to a
+        store, where `catch_up` sends two.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        self.check_open()
+        return self._log.has_next()
 
     def catch_up_waiting(self) -> MetadataImage:
         """Do as `catch_up`, and wait for a metadata root that is away, for as long as
@@ -316,15 +331,21 @@ class MetadataService:
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 
-    def clean(self) -> int:
-        """Delete files of the metadata root that no reader needs; return how many.
+    def clean(self, work_ms_max: float | None = None) -> CleanedFiles:
+        """Delete files of the metadata root that no reader needs, for so long at most, but for the
+        piece that it is at.
 
         Raises:
             KafkaStorageError: The root does not answer.
         """
         self.check_open()
         delay_ms = self._image.settings().integer("file.delete.delay.ms")
-        return self._log.clean(delay_ms, self._clock.now_ms())
+        began_ms = self._clock.monotonic_ms()
+
+        def is_over() -> bool:
+            return work_ms_max is not None and self._clock.monotonic_ms() - began_ms >= work_ms_max
+
+        return self._log.clean(delay_ms, self._clock.now_ms(), is_over)
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""

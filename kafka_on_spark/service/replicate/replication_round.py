@@ -32,6 +32,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     fetcher_of,
     has_tables,
     has_work,
+    keys_with_work,
     lacks_leader_table,
     plan_fetches,
 )
@@ -39,6 +40,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of,
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import (
     Scope,
@@ -49,7 +51,6 @@ from kafka_on_spark.service.replicate.sweep_progress import (
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
-
 CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
 """Compacts followers, for a bounded time; returns whether any of them is done."""
 
@@ -124,6 +125,7 @@ class ReplicationRound:
     lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
     everything. `overrides`: settings that win over those of the topics and of the cluster.
     `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
+    `quiet`: what was read of idle partitions; without it each inspection opens tables.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class ReplicationRound:
         pace: FetchPace | None = None,
         overrides: Mapping[str, str] | None = None,
         compact_followers: CompactFollowers | None = None,
+        quiet: QuietPartitions | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -156,6 +159,7 @@ class ReplicationRound:
         self._pace = pace
         self._overrides = overrides or {}
         self._compact_followers = compact_followers
+        self._quiet = quiet or QuietPartitions(clock)
 
     def run(
         self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
@@ -182,7 +186,7 @@ class ReplicationRound:
         image = self._metadata.image
         tally = _Tally()
         due = sweep_round.next_keys()
-        keys = due if is_sweep else _with_work(image, scope)
+        keys = due if is_sweep else keys_with_work(image, scope)
         self.create_replicas(keys)
         if is_sweep:
             inspected = set(keys)
@@ -263,10 +267,14 @@ class ReplicationRound:
         unseen = [key for key in keys if key not in seen]
         self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
         image = self._metadata.image
-        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+        settings = image.settings().over(self._overrides)
+        look = self._quiet.look(image, () if sweep_round.is_all else unseen, settings)
+        opened = [key for key in unseen if key not in look.quiet]
+        plans = {key: plan_fetches(image, key, is_inspection=True) for key in opened}
         failed, paced = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
         tally.left_out += paced.left_out if sweep_round.is_all else 0
         tally.waits_ms.append(paced.resume_after_ms)
+        self._quiet.learn(self._metadata.image, look, {*filter(plans.get, opened)} - failed)
         took_ms = self._clock.monotonic_ms() - started_ms
         sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
 
@@ -369,14 +377,6 @@ class ReplicationRound:
                 (each for each in tally.waits_ms if each is not None), default=None
             ),
         )
-
-
-def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
-    return [
-        key
-        for key, partition in image.partitions_needing_work()
-        if (scope is None or key.topic_id in scope) and has_work(partition)
-    ]
 
 
 def _failures(

@@ -36,6 +36,9 @@ POLL_MS: Final = 10.0
 TRIES_MAX: Final = 3
 """Second inspections of one finding: the partition may change while a replica is inspected."""
 
+NAMES_MAX: Final = 8
+"""Replicas that are named of those that are left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -119,24 +122,42 @@ class SecondInspections:
         return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
 
     def finish(self, run: RunFetches | None = None, *, deadline_ms: float | None = None) -> int:
-        """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all),
-        and run their fetches by `run`, or in this process; return how many ISRs changed.
+        """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all,
+        for as long as a command may take), and run their fetches by `run`, or in this process;
+        return how many ISRs changed.
 
         With a deadline, only those of what was found by now: inspections that each find something
         anew would hold a round up until then.
 
         Raises: as `MetadataDecider.conclude`. The findings stay.
         """
-        changes = 0
-        found_by_ms = inf if deadline_ms is None else self._clock.monotonic_ms()
+        changes, began_ms = 0, self._clock.monotonic_ms()
+        found_by_ms = inf if deadline_ms is None else began_ms
+        is_all = deadline_ms is None
+        if deadline_ms is None:
+            deadline_ms = began_ms + self._delay_ms() + self._timeout_ms
         while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
             due_ms = self._clock.monotonic_ms() + wait_ms
-            if deadline_ms is not None and due_ms > deadline_ms:
+            if due_ms > deadline_ms:
+                if is_all:
+                    self._tell_left(deadline_ms - began_ms)
                 break
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
             changes += self.inspect_due(run)
         return changes + self._set_aside_unreadable()
+
+    def _tell_left(self, waited_ms: float) -> None:
+        with self._lock:
+            found = list(self._found)
+        names = sorted({_named(self._metadata.image, each) for each in found})
+        log.warning(
+            "replicas that were found bad are not inspected a second time, and so not taken for"
+            " lost, after %.0f s: %s; run `kafka-on-spark replicate`, which finds them again, and"
+            " raise delivery.timeout.ms if their disks are slow",
+            waited_ms / 1000,
+            ", ".join(names[:NAMES_MAX]) or "another thread still inspects them",
+        )
 
     def _due_in_ms(self, found_by_ms: float) -> float | None:
         """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
@@ -274,3 +295,9 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
         )
         for each in followers
     ]
+
+
+def _named(image: MetadataImage, finding: Finding) -> str:
+    topic = image.topics.get(finding.key.topic_id)
+    name = "a deleted topic" if topic is None else topic.name
+    return f"{name}-{finding.key.partition} on broker {finding.broker_id}"

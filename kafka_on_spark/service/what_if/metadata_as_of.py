@@ -4,13 +4,17 @@ Apart from the metadata service, which it does not extend: it has no method that
 """
 
 from datetime import datetime
+from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, VotersRecord
 from kafka_on_spark.query.moments import given_micros, in_seconds
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
+
+NO_DECISION: Final = (VotersRecord, LeaderChangeRecord)
+"""What a log begins with, before its cluster is there."""
 
 
 class MetadataAsOf:
@@ -58,8 +62,8 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
             creation.
     """
     image = now.image_at(_offset_of(now, as_of, now_ms))
-    if image.offset == 0:
-        first = now.history()[0]
+    if image.cluster_id is None and not image.brokers:
+        first = next(each for each in now.history() if not isinstance(each.records[0], NO_DECISION))
         raise InvalidRequestError(
             f"as_of can't be {as_of}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by"
             f" the decision that ends at metadata offset {first.end_offset}; name a later one"

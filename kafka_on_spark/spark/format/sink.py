@@ -52,7 +52,8 @@ from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.spark.wiring.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_NUMBER = "streaming.sql.batchId"
@@ -104,7 +105,7 @@ def _check(
 
 
 def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
-    root, storage = normalize(options.cluster), StorageOptions(options.storage)
+    root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
     return cached_metadata(root, storage, is_patient=is_stream)
 
 
@@ -235,7 +236,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         """Append what the tasks have staged, on the driver's host."""
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
-        root, storage = normalize(options.cluster), StorageOptions(options.storage)
+        root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
         services, known = _SERVICES.get(root, storage)
         planned = self._plan.topics.image_offset
         _append(
@@ -318,7 +319,10 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         if self._run not in _RUNS:
             while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
                 _RUNS.pop(next(iter(_RUNS))).close()
-            root, storage = normalize(self._options.cluster), StorageOptions(self._options.storage)
+            root, storage = (
+                cluster_url(self._options.cluster),
+                StorageOptions(self._options.storage),
+            )
             _RUNS[self._run] = Services.open(root, storage, None, awaits=Awaits.CLUSTER)
         return _RUNS[self._run]
 

@@ -8,7 +8,7 @@ imported where files are read, since a query waits for the process that plans it
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from kafka_on_spark.query.offsets.data_loss import (
 )
 from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
-from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion, resolve
+from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.offsets.trigger_limits import is_delayed
@@ -45,9 +45,10 @@ from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.spark.run.time_lookup import time_lookup
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +60,6 @@ GROUP_RETRY_MS = 5_000
 
 GROUP_CHECK_MS = 10_000
 """How often an idle query looks whether its group's offsets must be saved again, to live on."""
-
-_LOOK_UP_THREADS = 8
 
 
 @lru_cache(maxsize=256)
@@ -88,27 +87,11 @@ class Reading:
 
     def open_metadata(self, awaits: Awaits) -> MetadataService:
         """Return the metadata of the cluster, caught up."""
-        return open_metadata(normalize(self.options.cluster), self.storage, awaits=awaits)
+        return open_metadata(cluster_url(self.options.cluster), self.storage, awaits=awaits)
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return a lookup of records committed `then` that asks the replicas of `now`."""
-
-        def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
-            from kafka_on_spark.service.read.offset_lookup import look_up_offset
-            from kafka_on_spark.storage.replicas.reader import read_timestamps
-
-            one = partial(
-                look_up_offset,
-                now,
-                then,
-                replicas=replica_store(self.storage),
-                read_timestamps=partial(read_timestamps, options=self.storage),
-                client_rack=self.options.client_rack,
-            )
-            with DaemonThreads(_LOOK_UP_THREADS, "times") as threads:
-                return list(threads.map(one, questions))
-
-        return answer
+        return time_lookup(now, then, self.storage, self.options.client_rack)
 
     def resolve(
         self,

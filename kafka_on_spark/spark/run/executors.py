@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.version import __version__
 
 if TYPE_CHECKING:
@@ -159,6 +158,8 @@ def _rebuild(kind: type, state: dict[str, object] | None) -> object:
 
 
 def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
+    from pyspark import cloudpickle
+
     payload: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     return _load, (wanted_versions(writes=writes), ADVICE, payload)
 

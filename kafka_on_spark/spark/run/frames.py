@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.options.columns import IGNORED, check_columns
@@ -86,6 +85,8 @@ def stage_frame(
 def _stage_task(
     batches: Iterator[pa.RecordBatch], *, order: StageOrder, options: StorageOptions
 ) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
     staged = stage_records(order, input_batches(batches), options, task_number=task)

@@ -15,7 +15,8 @@ from kafka_on_spark.service.append.plan.expanded_topics import split_as_before
 from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder, StagedTopic
 from kafka_on_spark.service.append.plan.stage_plan import StageOrder
 from kafka_on_spark.spark.run.opening import Awaits, awaiting, metadata_service, replica_store
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.storage.staging.records import input_batches
 from kafka_on_spark.storage.staging.staging import stage_records
 from kafka_on_spark.storage.staging.topic_staging import stage_topics
@@ -39,7 +40,7 @@ class TopicOrders:
         producer: tuple[str, int] | None,
         awaits: Awaits = Awaits.NOTHING,
     ) -> None:
-        self._root = normalize(cluster)
+        self._root = cluster_url(cluster)
         self._storage = storage
         self._topics = topics
         self._producer = producer

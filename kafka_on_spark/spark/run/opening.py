@@ -19,6 +19,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.metadata_root import is_there
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.root_lists import roots_in
 
 if TYPE_CHECKING:
     from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -90,7 +91,7 @@ def is_awaited(error: KafkaOnSparkError, metadata_root: str, awaits: Awaits) -> 
     if not isinstance(error, ClusterNotFoundError):
         return is_failing(error)
     try:
-        return awaits is Awaits.CLUSTER or not is_there(metadata_root)
+        return awaits is Awaits.CLUSTER or not any(map(is_there, roots_in(metadata_root)))
     except KafkaStorageError:
         return True
 
@@ -116,5 +117,5 @@ def metadata_service(
         application_id=application_id,
         after_commit=after_commit,
         acquire_lock=partial(acquire_commit_lock, metadata_log.uri),
-        table=metadata_log.uri,
+        table=lambda: metadata_log.leader_uri,
     )

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Final, TypeVar
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.run.executors import (
     PROBES_MAX,
     ExecutorTask,
@@ -15,6 +13,9 @@ from kafka_on_spark.spark.run.executors import (
     clear_errors,
 )
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 THREADS_OF_A_TASK: Final = 4
 
@@ -40,7 +41,7 @@ class SparkTaskRunner:
         InvalidRequestError: The session is a Spark Connect one, or its executors can't run ours.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: "SparkSession") -> None:
         check_session(spark)
         self.session = spark
         self._context = spark.sparkContext
@@ -106,6 +107,8 @@ def check_session(spark: object) -> None:
             "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"
             " use a classic SparkSession, or Cluster.open without one"
         )
+    from pyspark.sql import SparkSession
+
     if not isinstance(spark, SparkSession):
         raise InvalidRequestError(
             f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"

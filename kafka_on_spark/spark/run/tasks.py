@@ -8,6 +8,7 @@ failed, and Spark runs it again. Handles stay open for the life of a worker.
 import logging
 
 from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.controller.pace.quiet import Marks
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -26,6 +27,7 @@ from kafka_on_spark.service.describe.log_descriptions import (
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
@@ -45,6 +47,7 @@ from kafka_on_spark.service.replicate.partition_inspection import (
     PartitionFetches,
     inspect_partition,
 )
+from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -56,7 +59,8 @@ from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.replicas.table_marks import table_marks
+from kafka_on_spark.storage.roots.roots import StorageOptions, is_local
 from kafka_on_spark.storage.temporaries import clean_broker_root
 from kafka_on_spark.visible import visible
 
@@ -84,6 +88,11 @@ def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) ->
     for order, result in zip(orders, results, strict=True):
         _after_fetch(order, result, replicas)
     return results
+
+
+def mark_task(order: MarkOrder, options: StorageOptions) -> Marks:
+    """Say which commits of a partition's tables are the newest."""
+    return table_marks(order, options)
 
 
 def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
@@ -167,15 +176,35 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
 
 
 def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
-    """Return the tables on one root; an order for the whole root also removes unfinished files."""
+    """Return the tables on one root."""
     try:
         check_directory(order.root, order.directory_id, options)
         found = tuple(tables_on(order.broker_id, order.root, options, order.topic_ids))
-        if order.topic_ids is None:
-            clean_broker_root(order.root, [each.path for each in found], options)
         return ListResult(broker_id=order.broker_id, tables=found)
     except KafkaOnSparkError as error:
         return ListResult(broker_id=order.broker_id, error=error.message)
+
+
+def visit_task(order: VisitOrder, options: StorageOptions) -> VisitResult:
+    """Remove what killed processes left on one root. A store has an object whole or not at all."""
+    if not is_local(order.root):
+        return VisitResult()
+    clock = SystemClock()
+    began_ms = clock.monotonic_ms()
+
+    def is_over() -> bool:
+        most_ms = order.work_ms_max
+        return most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms
+
+    try:
+        check_directory(order.root, order.directory_id, options)
+        tables = [each.path for each in tables_on(order.broker_id, order.root, options, None)]
+        cleaned = clean_broker_root(
+            order.root, tables, options, begins_at=order.begins_at, is_over=is_over
+        )
+    except KafkaOnSparkError as error:
+        return VisitResult(error=error.message)
+    return VisitResult(left_at=cleaned.left_at)
 
 
 def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:

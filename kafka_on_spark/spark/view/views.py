@@ -43,6 +43,7 @@ from kafka_on_spark.storage.replicas.view_table import (
     url_of,
     write_view_table,
 )
+from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import VIEWS
 
@@ -210,8 +211,9 @@ def _new_folder(spark: SparkSession, metadata_root: str, options: StorageOptions
         folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
-    folder = f"{metadata_root}/{VIEWS}/{uuid4().hex}"
-    atexit.register(_delete, RootFiles(metadata_root, options), folder)
+    root = first_root(metadata_root)
+    folder = f"{root}/{VIEWS}/{uuid4().hex}"
+    atexit.register(_delete, RootFiles(root, options), folder)
     return folder
 
 

@@ -13,7 +13,8 @@ from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
 from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.spark.run.tasks import fetch_task, upkeep_task
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def compact_leader(cluster: str, storage: StorageOptions, key: PartitionKey) -> 
     """Compact the leader of a partition as far as is decided; what fails is said in the log, and by
     the read that finds it as it was."""
     try:
-        metadata = open_metadata(normalize(cluster), storage)
+        metadata = open_metadata(cluster_url(cluster), storage)
     except KafkaOnSparkError as error:
         log.warning("a leader is not compacted by the task that reads it: %s", error)
         return

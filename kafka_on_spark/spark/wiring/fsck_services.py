@@ -19,7 +19,8 @@ from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunn
 from kafka_on_spark.spark.run.tasks import audit_task
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replicas.archive import FileClusterArchive
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,7 @@ def check_cluster(
         InvalidRootError: `metadata_root` is not the URL of a root.
         InvalidRequestError: `spark` is a Spark Connect session.
     """
-    options, root = StorageOptions(storage_options), normalize(metadata_root)
+    options, root = StorageOptions(storage_options), cluster_url(metadata_root)
     if spark is not None:
         return check_tables(root, options, SparkTaskRunner(spark), is_deep=deep)
     with DaemonThreads(THREADS, "fsck") as threads:

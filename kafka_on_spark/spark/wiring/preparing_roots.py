@@ -34,6 +34,7 @@ from kafka_on_spark.storage.identity.root_identity import (
 )
 from kafka_on_spark.storage.identity.roots_apart import check_root_apart, check_roots_apart
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, has_cluster
+from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 
@@ -73,13 +74,15 @@ def prepare_roots(
     """
     check_mode(mode)
     check_roots_apart(metadata_root, roots)
-    with reporting_as_invalid_root(metadata_root):
-        if read_identity(metadata_root, options) is None:
-            check_unnamed(metadata_root, options)
+    metadata_roots = roots_in(metadata_root)
+    for root in metadata_roots:
+        with reporting_as_invalid_root(root):
+            if read_identity(root, options) is None:
+                check_unnamed(root, options)
     with _one_creation(metadata_root, options):
         for broker_id, root in roots.items():
             check_free(root, broker_id, options)
-        for root in (metadata_root, *roots.values()):
+        for root in (*metadata_roots, *roots.values()):
             create_root(root, mode)
         log = create_metadata_log(
             metadata_root, options, new_uuid(), delete_delay_ms=delete_delay_ms

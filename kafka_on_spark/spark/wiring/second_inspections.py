@@ -22,7 +22,8 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class TaskFindings:
         if not self._found:
             return
         try:
-            metadata = open_metadata(normalize(self._cluster), self._storage)
+            metadata = open_metadata(cluster_url(self._cluster), self._storage)
         except KafkaOnSparkError as error:
             log.warning("what was found bad is not reported: %s", error)
             return

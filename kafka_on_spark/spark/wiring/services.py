@@ -21,7 +21,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.process import TaskRunner
+from kafka_on_spark.ports.process import Clock, TaskRunner
 from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
@@ -30,11 +30,13 @@ from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
@@ -42,6 +44,7 @@ from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchRes
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -65,6 +68,7 @@ from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
+from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -109,6 +113,7 @@ class Services:
         pace: Back-offs and throttles of this process's rounds.
         second_inspections: Inspects again what this process has found bad once.
         sweep: Which partitions this process's rounds have inspected.
+        quiet: What this process's sweeps have read of idle partitions.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
@@ -126,6 +131,7 @@ class Services:
     pace: FetchPace
     second_inspections: SecondInspections
     sweep: SweepProgress
+    quiet: QuietPartitions
     sweep_hints: FileSweepHints
     tasks: TaskCalls
     cleaner: Cleaner
@@ -168,7 +174,7 @@ class Services:
             awaits=awaits,
         )
         clock = SystemClock()
-        watch = UpkeepWatch(clock, FileUpkeepNotes(metadata_root, options))
+        watch = UpkeepWatch(clock, FileUpkeepNotes(first_root(metadata_root), options))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -188,7 +194,7 @@ class Services:
             ),
             timeout_ms=timeout_ms,
         )
-        sweep_hints = FileSweepHints(metadata_root, options)
+        sweep_hints = FileSweepHints(first_root(metadata_root), options)
         appender = Appender(
             metadata,
             replicas,
@@ -215,6 +221,7 @@ class Services:
             pace=FetchPace(clock, random=random.random),
             second_inspections=second_inspections,
             sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
+            quiet=QuietPartitions(clock, tasks.mark),
             sweep_hints=sweep_hints,
             tasks=tasks,
             cleaner=Cleaner(
@@ -290,14 +297,23 @@ class Services:
             lost_inspector=self.lost_inspector,
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
+            quiet=self.quiet,
             overrides=check_settings(configs or {}, topic_only=False),
         )
 
-    def controller_loop(self, dry_run: DryRunMetadata | None = None) -> ControllerLoop:
-        """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone."""
+    def controller_loop(
+        self,
+        dry_run: DryRunMetadata | None = None,
+        *,
+        metadata: MetadataDecider | None = None,
+        clock: Clock | None = None,
+        after_pass: AfterPass | None = None,
+    ) -> ControllerLoop:
+        """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone.
+        `metadata` and `clock` are taken in place of those of the services."""
         return ControllerLoop(
-            dry_run or self.metadata,
-            self.clock,
+            dry_run or metadata or self.metadata,
+            clock or self.clock,
             controller_id=self.controller_id,
             run_probes=self.tasks.probe,
             run_inspections=self.tasks.inspect_replicas,
@@ -305,11 +321,12 @@ class Services:
             timeout_ms=self.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
             clean=self.cleaner.clean if dry_run is None else None,
-            maintain=self.upkeep.run_share if dry_run is None else lambda: None,
+            maintain=self.upkeep.run_share if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=self.retention if dry_run is None else None,
             expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
             compaction=self.compaction if dry_run is None else None,
+            after_pass=after_pass,
         )
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from kafka_on_spark.controller.pace.quiet import Marks
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -13,6 +14,7 @@ from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.service.compact.replica_looks import CompactionLook, CompactionLookOrder
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
+from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
@@ -21,6 +23,7 @@ from kafka_on_spark.service.replica.log_starts import LogStartOrder
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.inspecting_lost import InspectLostOrder, InspectLostResult
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
 from kafka_on_spark.spark.run.tasks import (
     compaction_look_task,
@@ -33,10 +36,12 @@ from kafka_on_spark.spark.run.tasks import (
     list_task,
     log_start_task,
     look_task,
+    mark_task,
     probe_task,
     remove_task,
     size_task,
     upkeep_task,
+    visit_task,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -76,6 +81,10 @@ class TaskCalls:
         """Inspect all replicas of partitions."""
         return self.runner.run(partial(inspect_partition_task, options=self.options), orders)
 
+    def mark(self, orders: Sequence[MarkOrder]) -> list[Marks]:
+        """Look which commits of partitions' tables are the newest."""
+        return self.runner.run(partial(mark_task, options=self.options), orders)
+
     def create_replicas(self, orders: Sequence[CreateReplicaOrder]) -> list[CreateReplicaResult]:
         """Create replicas' tables."""
         create = partial(create_replica_task, options=self.options)
@@ -109,8 +118,18 @@ class TaskCalls:
         Raises:
             KafkaStorageError: Spark has given the job up. What is left is found again.
         """
+        return self._run_upkeep(partial(upkeep_task, options=self.options), orders)
+
+    def visit_roots(self, orders: Sequence[VisitOrder]) -> list[VisitResult]:
+        """Remove what killed processes left on roots.
+
+        Raises: as `maintain`.
+        """
+        return self._run_upkeep(partial(visit_task, options=self.options), orders)
+
+    def _run_upkeep(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         try:
-            return self.runner.run(partial(upkeep_task, options=self.options), orders)
+            return self.runner.run(task, orders)
         except KafkaOnSparkError:
             raise
         except Exception as error:  # whatever Spark calls the loss of an executor

@@ -9,7 +9,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
-from kafka_on_spark.service.control.removing_replicas import ListOrder
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
@@ -19,7 +18,9 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
+from kafka_on_spark.storage.metadata.root_hint import FileRootHints
 from kafka_on_spark.storage.metadata.sweep_hint import UPKEEP_NAME, FileSweepHints
+from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
@@ -33,13 +34,15 @@ def replica_upkeep(
     record_finding: Callable[[Finding], None],
 ) -> ReplicaUpkeep:
     """Return the upkeep of this process."""
-    hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
+    hints = FileSweepHints(first_root(metadata_root), options, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
 
-    def visit_roots(image: MetadataImage) -> None:
-        tasks.list_tables(whole_roots(image))
-
-    roots = RootUpkeep(metadata, clock, visit=visit_roots)
+    roots = RootUpkeep(
+        metadata,
+        clock,
+        hints=FileRootHints(first_root(metadata_root), options),
+        visit=tasks.visit_roots,
+    )
     return ReplicaUpkeep(
         metadata,
         clock,
@@ -49,20 +52,6 @@ def replica_upkeep(
         watch=watch,
         record_finding=record_finding,
     )
-
-
-def whole_roots(image: MetadataImage) -> list[ListOrder]:
-    """Return orders to list whole roots, which also remove what killed processes left there."""
-    return [
-        ListOrder(
-            broker_id=each.broker_id,
-            root=each.root,
-            directory_id=each.directory_id,
-            topic_ids=None,
-        )
-        for each in image.brokers.values()
-        if each.is_online
-    ]
 
 
 def compaction_of(

@@ -14,7 +14,7 @@ commits that are there, and other engines could not travel to the rest.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -49,10 +49,11 @@ def first_kept(checkpoints: Iterable[int]) -> int:
     return max(0, min(newest[0] - COMMITS_KEPT, newest[-1]))
 
 
-def clean_log(files: RootFiles, uri: str) -> int:
+def clean_log(files: RootFiles, uri: str, is_over: Callable[[], bool] = lambda: False) -> int:
     """Delete the commits and then the checkpoints that are not needed; return how many commits.
 
-    If a commit is there that the listing lacks, those after it stay for the next cleaner.
+    If a commit is there that the listing lacks, those after it stay for the next cleaner; so does
+    what is left, but for a first piece, when `is_over`.
 
     Raises:
         KafkaStorageError, OSError: One could not be deleted; those after it stay.
@@ -64,6 +65,8 @@ def clean_log(files: RootFiles, uri: str) -> int:
     deleted = -1
     for number, version in enumerate(commits):
         if version > deleted + 1 and files.size(commit_path(uri, version - 1)) is not None:
+            return number
+        if number and is_over():
             return number
         _delete(files, uri, commit_path(uri, version))
         deleted = version

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     InvalidRootError,
     KafkaStorageError,
 )
-from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.ids import DirectoryId, NodeId
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
@@ -33,8 +33,8 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush,
 TABLE_PREFIX: Final = "__cluster_metadata-0-"
 """Kafka's name of the metadata partition; the directory id follows."""
 
-NODE_ID: Final = 1
-"""Of the only voter, while there is one."""
+NODE_ID: Final = NodeId(1)
+"""Of a cluster's first voter; the others count on."""
 
 _DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -44,7 +44,7 @@ class MetadataIdentity:
     """The content of ``meta.properties`` on a metadata root, and of the table's configuration."""
 
     cluster_id: str
-    node_id: int
+    node_id: NodeId
     directory_id: DirectoryId
 
     @property
@@ -65,9 +65,9 @@ class MetadataIdentity:
         return encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
 
 
-def new_identity(cluster_id: str) -> MetadataIdentity:
+def new_identity(cluster_id: str, node_id: NodeId = NODE_ID) -> MetadataIdentity:
     """Return the identity of a new metadata root."""
-    return MetadataIdentity(cluster_id, NODE_ID, DirectoryId(uuid4().hex))
+    return MetadataIdentity(cluster_id, node_id, DirectoryId(uuid4().hex))
 
 
 def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
@@ -83,7 +83,9 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
     try:
         fields = properties_of(content)
         found = MetadataIdentity(
-            fields["cluster.id"], int(fields["node.id"]), DirectoryId(fields["directory.id"])
+            fields["cluster.id"],
+            NodeId(int(fields["node.id"])),
+            DirectoryId(fields["directory.id"]),
         )
     except (KeyError, ValueError):
         found = None

@@ -4,7 +4,7 @@ Two brokers in one folder would lose all copies with one disk, and mix their fil
 `root_identity`, which knows a root by its files: an empty root has none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import is_local
 
 # Two names of one kind of store.
@@ -22,12 +23,17 @@ _ALIASES: Final = {"s3a": "s3", "abfss": "abfs"}
 def check_roots_apart(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
     """Check that a new cluster's roots (normalized) lie apart, links followed.
 
+    `metadata_root`: one, or several with commas between.
+
     Raises:
-        InvalidRootError: One is, holds or lies in another root or the metadata root.
+        InvalidRootError: One is, holds or lies in another root or a metadata root.
     """
-    taken = {"the metadata root": metadata_root}
+    taken: dict[str, str] = {}
+    for name, root in _metadata_roots(metadata_root):
+        _check_apart(f"the {name}", root, taken)
+        taken[f"the {name}"] = root
     for broker_id, root in roots.items():
-        _check_apart(broker_id, root, taken)
+        _check_apart(f"the root of broker {broker_id}", root, taken)
         taken[f"the root of broker {broker_id}"] = root
 
 
@@ -44,10 +50,17 @@ def check_root_apart(
         for other in image.brokers.values()
         if other.broker_id != broker_id
     }
-    _check_apart(broker_id, root, {"the metadata root": metadata_root, **others})
+    named = {f"the {name}": each for name, each in _metadata_roots(metadata_root)}
+    _check_apart(f"the root of broker {broker_id}", root, {**named, **others})
 
 
-def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> None:
+def _metadata_roots(url: str) -> Iterator[tuple[str, str]]:
+    roots = roots_in(url)
+    for number, root in enumerate(roots, 1):
+        yield ("metadata root" if len(roots) == 1 else f"metadata root {number}"), root
+
+
+def _check_apart(name: str, root: str, taken: Mapping[str, str]) -> None:
     place = _path_parts(root)
     for owner, other in taken.items():
         other_place = _path_parts(other)
@@ -60,9 +73,15 @@ def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> No
         else:
             continue
         raise InvalidRootError(
-            f"the root {root} of broker {broker_id} {relation} {owner}, {other}: give each a"
+            f"{_with_root(name, root)} {relation} {owner}, {other}: give each a"
             " folder of its own, beside the others"
         )
+
+
+def _with_root(name: str, root: str) -> str:
+    """Return a root's name and the root, as "the root /a of broker 1"."""
+    owner = name.removeprefix("the root ")
+    return f"{name}, {root}," if owner == name else f"the root {root} {owner}"
 
 
 def _path_parts(root: str) -> tuple[str, ...]:

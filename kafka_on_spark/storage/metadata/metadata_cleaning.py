@@ -13,14 +13,16 @@ to the newest: a process that wants an old moment replays no more than that dist
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.metadata.metadata_files import decode_file
+from kafka_on_spark.storage.metadata.metadata_files import batch_extents
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, is_file_name
 from kafka_on_spark.storage.metadata.metadata_snapshots import end_in_name
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
@@ -41,42 +43,39 @@ class ReplacedFiles:
         files: The metadata root.
         root: Its URL.
         uri: The log's table.
+        read_bytes: Bytes that it has read in order to judge.
     """
 
     def __init__(self, files: RootFiles, root: str, uri: str) -> None:
         self.files = files
         self.root = root
         self.uri = uri
+        self.read_bytes = 0
         self._sound: set[str] = set()
 
     def names(self) -> list[str]:
-        """Return the names of the log's files that are there. Call it before the table is read."""
-        return [name for name in self.files.names(self.uri) if is_file_name(name)]
+        """Return the names of the log's files that are there, in order. Call it before the table is
+        read."""
+        return sorted(name for name in self.files.names(self.uri) if is_file_name(name))
 
-    def due(
+    def is_due(
         self,
-        listed: Iterable[str],
+        name: str,
         active: Sequence[LogFile],
         removed_at_ms: Mapping[str, int],
         *,
         before_ms: int,
-    ) -> list[str]:
-        """Return which of `listed` may be deleted: removed before a moment, or never to be named.
+    ) -> bool:
+        """Return whether a file that the table does not name may be deleted: it was removed before
+        a moment, or is never to be named.
 
         `active`: the table's files, in the order of their rows, read after the listing.
         """
-        named = {file.path for file in active}
-        return [
-            name
-            for name in listed
-            if name not in named
-            and (
-                removed_at_ms[name] < before_ms
-                if name in removed_at_ms
-                else self._is_settled(name, active)
-            )
-            and self._is_kept_elsewhere(name, active)
-        ]
+        if name in removed_at_ms:
+            is_out = removed_at_ms[name] < before_ms
+        else:
+            is_out = self._is_settled(name, active)
+        return is_out and self._is_kept_elsewhere(name, active)
 
     def _is_settled(self, name: str, active: Sequence[LogFile]) -> bool:
         """Return whether no commit will name a file any more that the table neither names nor tells
@@ -85,16 +84,15 @@ class ReplacedFiles:
         A file with one batch is an append's. A merge's has several, and goes if one active file has
         all of their rows: then what it was merged from is there no longer.
         """
-        path = f"{self.uri}/{name}"
         try:
-            batches = decode_file(self.files.read(path, METADATA_FILE_BYTES_MAX), path)
+            extents = self._extents(name)
         except KafkaOnSparkError as error:
-            log.info("%s is not named, and stays: %s", path, error)
+            log.info("%s/%s is not named, and stays: %s", self.uri, name, error)
             return False
-        if not batches or not active:
+        if not extents or not active:
             return False
-        base_offset, end_offset = batches[0].base_offset, batches[-1].end_offset
-        if len(batches) == 1:
+        base_offset, end_offset = extents[0][0], extents[-1][1]
+        if len(extents) == 1:
             return base_offset < active[-1].end_offset
         return any(
             file.base_offset <= base_offset and end_offset <= file.end_offset for file in active
@@ -112,39 +110,93 @@ class ReplacedFiles:
         return file.path in self._sound
 
     def _is_sound(self, file: LogFile) -> bool:
-        path = f"{self.uri}/{file.path}"
         try:
-            batches = decode_file(self.files.read(path, METADATA_FILE_BYTES_MAX), path)
+            extents = self._extents(file.path)
         except KafkaOnSparkError as error:
-            log.warning("what %s was merged from stays: %s", path, error)
+            log.warning("what %s/%s was merged from stays: %s", self.uri, file.path, error)
             return False
-        return sum(len(batch.records) for batch in batches) == file.size
+        return sum(end - base for base, end in extents) == file.size
 
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete files; one that is gone was deleted by another cleaner."""
-        for name in names:
-            self.files.delete(f"{self.uri}/{name}")
+    def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
+        path = f"{self.uri}/{name}"
+        content = self.files.read(path, METADATA_FILE_BYTES_MAX)
+        self.read_bytes += len(content or b"")
+        return batch_extents(content, path)
 
 
-def clean_metadata(
-    replaced: ReplacedFiles,
-    read_table: Callable[[], tuple[int, list[LogFile]]],
-    options: StorageOptions,
-    before_ms: int,
-) -> int:
-    """Delete files that merges replaced before a moment, old snapshots and commits, and what killed
-    processes left; return how many files, old commits apart.
+class MetadataCleaner:
+    """Cleans one metadata root, in pieces: files that merges replaced, old commits, old snapshots,
+    what killed processes left. A cleaning whose time is over is gone on with by the next."""
 
-    `read_table` returns the log's end and its files, in the order of their rows.
-    """
-    files, uri = replaced.files, replaced.uri
-    listed = replaced.names()  # before the table is read
-    end, active = read_table()
-    due = replaced.due(listed, active, read_tombstones(files, uri), before_ms=before_ms)
-    replaced.delete(due)
-    clean_log(files, uri)
-    left = clean_metadata_root(replaced.root, uri, options)
-    return len(due) + left + clean_snapshots(files, replaced.root, end)
+    def __init__(self, files: RootFiles, root: str, uri: str, options: StorageOptions) -> None:
+        self._files = files
+        self._root = root
+        self._uri = uri
+        self._options = options
+        self._replaced = ReplacedFiles(files, root, uri)
+        self._step = 0
+        self._begins_at = ""  # the name of the file that is judged next
+        self._count = 0
+
+    def clean(
+        self,
+        read_table: Callable[[], tuple[int, list[LogFile]]],
+        before_ms: int,
+        is_over: Callable[[], bool],
+    ) -> CleanedFiles:
+        """Delete what was replaced before a moment, and what else nobody needs, until `is_over`;
+        one piece at least.
+
+        `read_table` returns the log's end and its files, in the order of their rows.
+        """
+        self._count = self._replaced.read_bytes = 0
+        steps: tuple[Callable[[], bool], ...] = (
+            lambda: self._clean_replaced(read_table, before_ms, is_over),
+            lambda: clean_log(self._files, self._uri, is_over) > 0 and is_over(),
+            lambda: self._clean_snapshots(read_table),
+            self._clean_unfinished,
+        )
+        is_left = True
+        while is_left:
+            number, self._step = self._step, (self._step + 1) % len(steps)
+            if steps[number]():  # one that raises keeps none of the others from their turn
+                self._step = number
+                break
+            is_left = self._step > 0
+            if is_over():
+                break
+        return CleanedFiles(self._count, self._replaced.read_bytes, is_left)
+
+    def _clean_replaced(
+        self,
+        read_table: Callable[[], tuple[int, list[LogFile]]],
+        before_ms: int,
+        is_over: Callable[[], bool],
+    ) -> bool:
+        """Return whether some are left."""
+        begins_at, self._begins_at = self._begins_at, ""
+        listed = self._replaced.names()  # before the table is read
+        _, active = read_table()
+        named = {file.path for file in active}
+        removed_at_ms = read_tombstones(self._files, self._uri)
+        names = [each for each in listed if each >= begins_at and each not in named]
+        for number, name in enumerate(names):
+            if number and is_over():
+                self._begins_at = name
+                return True
+            if self._replaced.is_due(name, active, removed_at_ms, before_ms=before_ms):
+                self._files.delete(f"{self._uri}/{name}")  # another cleaner may have been faster
+                self._count += 1
+        return False
+
+    def _clean_snapshots(self, read_table: Callable[[], tuple[int, list[LogFile]]]) -> bool:
+        end, _ = read_table()
+        self._count += clean_snapshots(self._files, self._root, end)
+        return False
+
+    def _clean_unfinished(self) -> bool:
+        self._count += clean_metadata_root(self._root, self._uri, self._options)
+        return False
 
 
 def clean_snapshots(files: RootFiles, metadata_root: str, log_end: int) -> int:

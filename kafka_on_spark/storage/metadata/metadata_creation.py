@@ -1,19 +1,22 @@
-"""Creates the metadata log: first its table, then the file that names the table.
+"""Creates the metadata log: its table, the file that names the table, then the log's beginning.
 
-A creation that is cut off between the two leaves an empty table without a name. The next creation
-creates another table, since a racing process may be about to name the first. Once one is named,
-maintenance removes the others.
+A creation that is cut off between the first two leaves an empty table without a name. The next
+creation creates another table, since a racing process may be about to name the first. Once one is
+named, maintenance removes the others.
 """
 
 from contextlib import suppress
+from itertools import count
 
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import NodeId
 from kafka_on_spark.log.addresses import DELETE_DELAY_MS
+from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.table_creation import tombstones_kept
 from kafka_on_spark.storage.identity.metadata_root import (
+    NODE_ID,
     MetadataIdentity,
     check_unnamed,
     new_identity,
@@ -21,12 +24,9 @@ from kafka_on_spark.storage.identity.metadata_root import (
     read_identity,
 )
 from kafka_on_spark.storage.identity.root_identity import create_root, unusable_root
-from kafka_on_spark.storage.metadata.metadata_log import (
-    FORMAT_VERSION,
-    HEADER,
-    TABLE_SCHEMA,
-    DeltaMetadataLog,
-)
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.voter_log import FORMAT_VERSION, HEADER, TABLE_SCHEMA
+from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 
@@ -37,33 +37,70 @@ def create_metadata_log(
     *,
     delete_delay_ms: int = DELETE_DELAY_MS,
 ) -> DeltaMetadataLog:
-    """Create the log, or open one without any record; then that log's cluster id counts.
+    """Create the log, or go on with one without a decision; then that log's cluster id counts.
 
+    `metadata_root`: one, or several with commas between: then each of them is a voter.
     `delete_delay_ms`: how long it keeps the files that it removes (file.delete.delay.ms).
 
     Raises:
-        InvalidRequestError: There is a cluster at this root.
+        InvalidRequestError: There is a cluster at this root, or at one of several.
+        InconsistentClusterIdError: The roots belong to several clusters.
         InvalidRootError: The root can't be reached or written.
         CorruptLogError: There is a cluster's table that no file names, or a named table is gone.
     """
-    identity = read_identity(metadata_root, options)
-    if identity is None:
-        check_unnamed(metadata_root, options)
-        identity = _create_table(metadata_root, options, new_identity(cluster_id), delete_delay_ms)
-    elif is_local(metadata_root):
-        flush([metadata_root])  # whoever wrote it may have died before
+    roots = roots_in(metadata_root)
+    found = {root: each for root in roots if (each := read_identity(root, options)) is not None}
+    if found:
+        # Before anything is written to the others.
+        cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
+        _check_undecided(BETWEEN.join(found), options)
+    taken = {each.node_id for each in found.values()}
+    free = (NodeId(each) for each in count(NODE_ID) if each not in taken)
+    for root in roots:
+        if root not in found:
+            node_id = next(free)
+            create_voter(
+                root, options, cluster_id, node_id=node_id, delete_delay_ms=delete_delay_ms
+            )
+        elif is_local(root):
+            flush([root])  # whoever wrote it may have died before
+    log = _check_undecided(metadata_root, options)
+    log.begin()
+    return log
+
+
+def _check_undecided(metadata_root: str, options: StorageOptions) -> DeltaMetadataLog:
     log = DeltaMetadataLog(metadata_root, options)
-    log.check()
-    if log.read(from_offset=Offset(0)):
+    if log.has_decided():
         raise there_is_a_cluster(metadata_root)
     return log
 
 
+def create_voter(
+    metadata_root: str,
+    options: StorageOptions,
+    cluster_id: str,
+    *,
+    node_id: NodeId = NODE_ID,
+    delete_delay_ms: int = DELETE_DELAY_MS,
+) -> MetadataIdentity:
+    """Create a voter's table, without a batch, and the file that names it; or find one that another
+    process has just created.
+
+    Raises:
+        InvalidRootError: The root can't be reached or written.
+        CorruptLogError: There is a cluster's table that no file names.
+    """
+    check_unnamed(metadata_root, options)
+    mine = new_identity(cluster_id, node_id)
+    return _create_table(metadata_root, options, mine, delete_delay_ms)
+
+
 def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
-    """Return whether there is a cluster at this root."""
-    if read_identity(metadata_root, options) is None:
+    """Return whether there is a cluster at this root, or at one of several."""
+    if all(read_identity(root, options) is None for root in roots_in(metadata_root)):
         return False
-    return bool(DeltaMetadataLog(metadata_root, options).read(from_offset=Offset(0)))
+    return DeltaMetadataLog(metadata_root, options).has_decided()
 
 
 def _create_table(

@@ -129,6 +129,23 @@ def decode_file(
         return _decoded(table, _batch_ranges(table, from_offset, end_offset))
 
 
+def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
+    """Return where each batch of a file begins and ends, in order: all of it is read and verified,
+    and no record is made, which for the largest file would take seconds.
+
+    Raises:
+        CorruptLogError: It is missing or damaged.
+    """
+    with parsing("a file of the metadata log", path):
+        table = _read(content, path)
+        bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
+        return [
+            (Offset(base), Offset(base + len(rows)))
+            for rows in _batch_ranges(table)
+            for base in [int(bases[rows.start])]
+        ]
+
+
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
     """Return the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
 

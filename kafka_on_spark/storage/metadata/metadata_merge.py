@@ -9,10 +9,11 @@ from itertools import accumulate
 from typing import Final
 from uuid import uuid4
 
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.raft.log.runs import runs_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.files.actions import AddFile
 from kafka_on_spark.storage.metadata.metadata_files import merge_files
-from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile, new_file
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local
 
 MERGED_FILES_MIN: Final = 32
@@ -73,8 +74,8 @@ def _bounded(run: list[LogFile]) -> list[LogFile]:
     return run[: max(sum(end <= MERGED_RECORDS_MAX for end in ends), 2)]
 
 
-def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddFile:
-    """Write the rows of files as one flushed file, order unchanged; return the action that adds it.
+def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> LogFile:
+    """Write the rows of files as one flushed file, order unchanged; return it.
 
     Raises:
         CorruptLogError: One of them is missing or can't be read.
@@ -88,11 +89,7 @@ def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddFi
     files.write(f"{uri}/{path}", content)
     if is_local(uri):
         flush([uri])
-    return add_file(
-        path,
-        content.size,
-        count,
-        merged[0].base_offset,
-        merged[-1].time_ms,
-        changes_data=False,
-    )
+    if count != merged[-1].end_offset - merged[0].base_offset:
+        raise CorruptLogError("files of the metadata log have other rows than the table says")
+    runs = runs_of(batch for file in merged for batch in file.batches)
+    return new_file(path, content.size, runs, merged[-1].time_ms)

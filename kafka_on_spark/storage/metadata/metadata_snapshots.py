@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
-from kafka_on_spark.storage.metadata.metadata_placement import EPOCH
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 log = logging.getLogger(__name__)
@@ -69,8 +68,10 @@ def write_snapshot(
     records: Sequence[Record],
     stamp: Stamp,
     end_offset: Offset,
+    epoch: QuorumEpoch,
 ) -> None:
-    """Write the records that rebuild the image at `end_offset`, unless they are there."""
-    path = f"{metadata_root}/snapshots/{end_offset:020d}-{EPOCH:010d}.parquet"
+    """Write the records that rebuild the image at `end_offset`, unless they are there. `epoch`: of
+    the last record in it."""
+    path = f"{metadata_root}/snapshots/{end_offset:020d}-{epoch:010d}.parquet"
     content = encode_file(records, stamp, end_offset - len(records))
     files.write_if_absent(path, content.to_pybytes())

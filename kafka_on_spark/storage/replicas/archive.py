@@ -27,9 +27,10 @@ from kafka_on_spark.storage.calls.file_limits import (
     SEGMENT_BYTES_MAX,
 )
 from kafka_on_spark.storage.delta.table_history import table_steps
-from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
+from kafka_on_spark.storage.identity.metadata_root import check_replaced
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
+from kafka_on_spark.storage.metadata.metadata_log import given_roots
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
 from kafka_on_spark.storage.replicas.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
@@ -37,6 +38,7 @@ from kafka_on_spark.storage.replicas.replica_folders import check_no_link, repli
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
@@ -134,17 +136,17 @@ class FileReplicaArchive:
 
 
 class FileClusterArchive:
-    """A ClusterArchive of the files on a metadata root and on brokers' roots.
+    """A ClusterArchive of the files on a metadata root and on brokers' roots. `url`: of several
+    metadata roots, the first one that answers is read.
 
     Raises: as `identity_of`.
     """
 
-    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
-        self._root = metadata_root
+    def __init__(self, url: str, options: StorageOptions) -> None:
+        self._root, self._identity = next(iter(given_roots(roots_in(url), options).items()))
         self._options = options
-        self._files = RootFiles(metadata_root, options)
-        self._identity = identity_of(metadata_root, options)
-        self._uri = self._identity.table_at(metadata_root)
+        self._files = RootFiles(self._root, options)
+        self._uri = self._identity.table_at(self._root)
 
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
         """Yield the steps of the metadata table from `from_version` on, oldest first."""

@@ -98,13 +98,14 @@ def read_rows(
         replicas,
         rows_of,
         note,
-        end_of=_end_of,
+        end_of=end_of,
         on_deleted=on_deleted,
         finish_compaction=finish_compaction,
     )
 
 
-def _end_of(rows: pa.RecordBatch) -> Offset:
+def end_of(rows: pa.RecordBatch) -> Offset:
+    """Return the offset after the last of some rows."""
     return Offset(rows.column("offset")[-1].as_py() + 1)
 
 

@@ -197,7 +197,7 @@ def _look_at_roots(bounds: _Bounds) -> None:
 
 def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
     table = Path(bounds.cluster.metadata_table)
-    named = {file.path for file in bounds.cluster._metadata._log._delta.active_files()}
+    named = {file.path for file in bounds.cluster._metadata._log.voter_log._delta.active_files()}
     for path in table.glob("*.parquet"):
         if path.name not in named and bounds.age_ms(path) > VISIT_MS:
             bounds.flaw(f"the metadata log does not name {path.name}")

@@ -5,6 +5,7 @@ from pathlib import Path
 from pyspark.sql import functions
 
 ROW = ("key", "value", "partition", "offset")
+WAIT_S_MAX = 600  # for a query's end: nothing is timed, and a busy machine is slow
 
 
 def source(spark, disks, topics, **options):
@@ -80,7 +81,7 @@ class Batches:
     def run(self, frame, checkpoint: Path):
         """Run a query over what is there now, to its end."""
         query = self.start(frame, checkpoint, availableNow=True)
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(WAIT_S_MAX)
 
 
 def sentence_of(error: BaseException) -> str:

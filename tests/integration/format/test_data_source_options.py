@@ -10,7 +10,7 @@ import kafka_on_spark
 from kafka_on_spark.query.offsets.group_offsets import describe_group
 from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import new_disks
-from tests.integration.format.frames import Batches, sentence_of
+from tests.integration.format.frames import WAIT_S_MAX, Batches, sentence_of
 
 pytestmark = pytest.mark.integration
 
@@ -136,7 +136,7 @@ def test_a_groups_offsets_are_committed_and_its_next_query_starts_from_them(spar
 
 def wait_for(is_done):
     """Wait for what another process does, which must come."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_S_MAX
     while not is_done():
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.05)
@@ -153,7 +153,7 @@ def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks,
         query = Batches().start(
             given(spark.readStream, disks, **options), tmp_path, availableNow=True
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(WAIT_S_MAX)
         last = len(query.recentProgress)
         wait_for(lambda: len(seen) >= last)
     finally:

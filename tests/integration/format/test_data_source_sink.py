@@ -5,7 +5,15 @@ from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 
 from tests.cluster.disks import new_disks, records, values_of
-from tests.integration.format.frames import numbered, rows_in, sentence_of, sink, source, stream
+from tests.integration.format.frames import (
+    WAIT_S_MAX,
+    numbered,
+    rows_in,
+    sentence_of,
+    sink,
+    source,
+    stream,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +53,7 @@ def run(frame, disks, topic, checkpoint, **options):
     for name, value in options.items():
         if value is not None:
             writer = writer.option(name, str(value))
-    assert writer.start().awaitTermination(240)
+    assert writer.start().awaitTermination(WAIT_S_MAX)
 
 
 def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
@@ -147,7 +155,7 @@ def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
         disks.cluster.append(topic, records(b"b"))
 
         with pytest.raises(StreamingQueryException) as caught:
-            older.awaitTermination(240)
+            older.awaitTermination(WAIT_S_MAX)
     finally:
         older.stop()
 
@@ -181,7 +189,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
         frame = stream(spark, disks, topic, startingOffsets="earliest")
         writer = frame.writeStream.foreachBatch(append)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        assert writer.start().awaitTermination(240)
+        assert writer.start().awaitTermination(WAIT_S_MAX)
 
     start()
     for file in (checkpoint / "commits").iterdir():
@@ -202,7 +210,7 @@ def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
     with pytest.raises(StreamingQueryException) as caught:
         writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
             "checkpointLocation", str(checkpoint)
-        ).start().awaitTermination(240)
+        ).start().awaitTermination(WAIT_S_MAX)
 
     assert sentence_of(caught.value) == (
         "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"

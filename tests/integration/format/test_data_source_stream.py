@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.cluster.disks import new_disks, records
-from tests.integration.format.frames import Batches, sentence_of, stream
+from tests.integration.format.frames import WAIT_S_MAX, Batches, sentence_of, stream
 
 pytestmark = pytest.mark.integration
 
@@ -210,6 +210,6 @@ def test_a_stream_of_a_folder_without_a_cluster_is_refused_at_once(spark, disks,
     frame = stream(spark, disks, "orders", cluster=disks.base / "empty")
 
     with pytest.raises(StreamingQueryException) as caught:
-        Batches().start(frame, checkpoint).awaitTermination(60)
+        Batches().start(frame, checkpoint).awaitTermination(WAIT_S_MAX)
 
     assert "there is no cluster at" in sentence_of(caught.value)

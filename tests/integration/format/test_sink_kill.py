@@ -20,7 +20,7 @@ from tests.integration.format.frames import stream
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
-WAIT_S_MAX = 240.0
+WAIT_S_MAX = 900.0
 RECORDS = 60
 SEQUENCE = 1
 

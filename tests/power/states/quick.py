@@ -12,11 +12,11 @@ import pytest
 
 from kafka_on_spark.storage.delta import checkpoints, table_history
 from kafka_on_spark.storage.delta.files import void_commits
-from kafka_on_spark.storage.metadata import metadata_log, metadata_reading, metadata_snapshots
+from kafka_on_spark.storage.metadata import metadata_reading, metadata_snapshots, voter_log
 from kafka_on_spark.storage.replicas import archive
 
 _OF_BYTES: Final = (
-    (metadata_log, "decode_file"),
+    (voter_log, "decode_file"),
     (metadata_reading, "decode_file"),
     (metadata_snapshots, "decode_file"),
     (archive, "decode_rows"),

@@ -47,6 +47,28 @@ RECORD_BYTES = 100
 """Of each record."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A thing that equals nothing but itself."""
+
+    thing: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+SeenTable = tuple[object, ...]
+"""What tells a table's newest commit from any other, as a commit file's stamp does."""
+
+
+def seen_table(table: Table) -> SeenTable:
+    """Return what the newest commit of a table is now."""
+    return _Same(table), _Same(table.state), table.is_emptied
+
+
 @dataclass(slots=True)
 class World:
     """What all processes share.
@@ -67,6 +89,8 @@ class World:
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
+        sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
+        read_tables: Of a replica, which table an inspection has read last, and its newest state.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
     """
@@ -78,6 +102,8 @@ class World:
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
+    sweeps_quietly: bool = False
+    read_tables: dict[tuple[PartitionKey, BrokerId], "SeenTable"] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     is_restamped: bool = False
     silent_ms: int | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_on_spark.controller.commands.commands import Command, IdSource
+from kafka_on_spark.controller.pace.quiet import Marks, TableMark
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -56,6 +57,7 @@ from kafka_on_spark.service.replicate.partition_inspection import (
     PartitionFetches,
     inspect_partition,
 )
+from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder, QuietPartitions
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -67,9 +69,11 @@ from tests.simulation.world.adapters import (
     SimulatedSegmentStore,
     SimulatedSweepHints,
     World,
+    seen_table,
 )
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import compaction_of
+from tests.simulation.world.disks import folder
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.expiring import expiry_of
 from tests.simulation.world.keyed import has_keyless
@@ -106,7 +110,35 @@ def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[Fet
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for result in results:
         note_inspection(worker.world, result, began_ms)
+    for order in orders:
+        _note_tables(worker.world, order)
     return results
+
+
+def _note_tables(world: World, order: FetchOrder) -> None:
+    for address in filter(None, (order.leader, order.follower)):
+        table = world.disks.roots[address.root].tables.get(folder(address))
+        if table is not None:
+            world.read_tables[address.key, address.broker_id] = seen_table(table)
+
+
+def mark_task(worker: Worker, order: MarkOrder) -> Marks:
+    """Look at the newest commits of a partition's tables."""
+    return tuple(_mark(worker.world, each) for each in order.addresses)
+
+
+def _mark(world: World, address: ReplicaAddress) -> TableMark | None:
+    root = world.disks.roots[address.root]
+    table = root.tables.get(folder(address)) if root.can_read else None
+    if table is None:
+        return None
+    place, found = (address.key, address.broker_id), seen_table(table)
+    if world.read_tables.get(place) == found:  # it is as it was read: a look inspects it
+        world.seen["idle replica looked at"] += 1
+        world.inspected_at_ms[place] = max(
+            world.scheduler.now_ms, world.inspected_at_ms.get(place, 0.0)
+        )
+    return TableMark(table.state.version, found)
 
 
 def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
@@ -241,6 +273,9 @@ class Driver:
             random=node.rng.random,
             second_inspections=self.second_inspections,
         )
+        self.quiet = QuietPartitions(
+            self.clock, lambda orders: self.executors.run(mark_task, orders)
+        )
         self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.compaction = compaction_of(self, timeout_ms=TIMEOUT_MS)
@@ -294,6 +329,7 @@ class Driver:
             lost_inspector=self.lost_inspector,
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
+            quiet=self.quiet if self.world.sweeps_quietly else None,
         )
 
     def finish_compaction(self, order: ReadOrder) -> None:

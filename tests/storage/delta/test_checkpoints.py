@@ -15,6 +15,7 @@ from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from tests.builders import BEGINNING
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
@@ -261,31 +262,38 @@ def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
     assert log.counters() == {"count": 12, "newer": 1}
 
 
+def at(place):
+    """Return an offset, counted from the first decision."""
+    return Offset(BEGINNING + place)
+
+
 def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):
     """The handle was at the rival's version, the end offset still its own: two at one offset."""
     root = str(tmp_path / "metadata")
     mine = create_metadata_log(root, OPTIONS, "a-cluster")
     for place in range(12):
-        mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
+        mine.append([record(str(place))], STAMP, expected_offset=at(place))
     rival = DeltaMetadataLog(root, OPTIONS)
-    rival.append([record("rival")], STAMP, expected_offset=Offset(12))
+    rival.append([record("rival")], STAMP, expected_offset=at(12))
 
     mine.maintain()
 
     with pytest.raises(CommitConflictError):
-        mine.append([record("mine")], STAMP, expected_offset=Offset(12))
-    assert [each.records[0].config_value for each in mine.read(from_offset=Offset(12))] == ["rival"]
-    mine.append([record("mine")], STAMP, expected_offset=Offset(13))
-    assert [each.base_offset for each in rival.read(from_offset=Offset(0))] == list(range(14))
+        mine.append([record("mine")], STAMP, expected_offset=at(12))
+    assert [each.records[0].config_value for each in mine.read(from_offset=at(12))] == ["rival"]
+    mine.append([record("mine")], STAMP, expected_offset=at(13))
+    assert [each.base_offset for each in rival.read(from_offset=at(0))] == list(
+        range(at(0), at(14))
+    )
 
 
 def test_metadata_log_shows_others_records_after_maintenance(tmp_path):
     root = str(tmp_path / "metadata")
     mine = create_metadata_log(root, OPTIONS, "a-cluster")
     for place in range(10):
-        mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
-    DeltaMetadataLog(root, OPTIONS).append([record("rival")], STAMP, expected_offset=Offset(10))
+        mine.append([record(str(place))], STAMP, expected_offset=at(place))
+    DeltaMetadataLog(root, OPTIONS).append([record("rival")], STAMP, expected_offset=at(10))
 
     mine.maintain()
 
-    assert len(mine.read(from_offset=Offset(10))) == 1
+    assert len(mine.read(from_offset=at(10))) == 1

@@ -17,6 +17,7 @@ from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.builders import BEGINNING
 from tests.storage.damages import empty, halve, remove, zero
 from tests.storage.tables import (
     OPTIONS,
@@ -397,7 +398,7 @@ def test_an_audit_finds_a_commit_that_no_cleaner_took(cleaned, uri, version):
 
 
 def decide(log, count):
-    end = log._end.offset if log._end else 0
+    end = log.read(from_offset=0)[-1].end_offset
     for number in range(count):
         records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
         end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
@@ -410,11 +411,11 @@ def test_the_metadata_log_is_followed_over_cleaned_commits(tmp_path, has_stray):
     log = create_metadata_log(root, OPTIONS, "a-cluster")
     follower = DeltaMetadataLog(root, OPTIONS)
     decide(log, 3)
-    assert len(follower.read(from_offset=0)) == 3
+    assert len(follower.read(from_offset=BEGINNING)) == 3
     decide(log, COMMITS)
-    assert not commit_file(log.uri, 4).exists()
+    assert not commit_file(log.uri, 7).exists()
     if has_stray:
-        put_stray(log.uri, 4)
+        put_stray(log.uri, 7)
 
-    assert follower.read(from_offset=3) == log.read(from_offset=3)
-    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=0)) == 3 + COMMITS
+    assert follower.read(from_offset=BEGINNING + 3) == log.read(from_offset=BEGINNING + 3)
+    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=BEGINNING)) == 3 + COMMITS

@@ -2,17 +2,20 @@
 
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_files
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_placement import log_files
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.builders import BEGINNING
 
 FAR = 10**15
 """A time at which every delay is over."""
@@ -22,9 +25,9 @@ FAR = 10**15
 def log(tmp_path, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
-    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
     log = create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
-    end = 0
+    end = BEGINNING
     for number in range(30):
         record = ClusterRecord(cluster_id="cluster", cause=f"decision {number}")
         end = log.append([record], Stamp(time_ms=7), expected_offset=end).end_offset
@@ -37,25 +40,71 @@ def files_of(log):
 
 
 def active_of(log):
-    return {file.path for file in log._delta.active_files()}
+    return {file.path for file in log.voter_log._delta.active_files()}
 
 
 def test_files_that_a_merge_replaced_go_and_every_row_stays(log, tmp_path):
     before = log.read(from_offset=0)
     assert len(files_of(log)) > len(active_of(log))
 
-    count = log.clean(0, FAR)
+    count = log.clean(0, FAR).count
 
     assert count > 0
     assert files_of(log) == active_of(log)
     assert DeltaMetadataLog(str(tmp_path), StorageOptions()).read(from_offset=0) == before
-    assert log.clean(0, FAR) == 0
+    assert log.clean(0, FAR).count == 0
+
+
+def test_a_cleaning_whose_time_is_over_deletes_a_piece_and_the_next_goes_on(log):
+    replaced = len(files_of(log)) - len(active_of(log))
+    counts, is_left = [], True
+
+    while is_left:
+        cleaned = log.clean(0, FAR, lambda: True)
+        counts.append(cleaned.count)
+        is_left = cleaned.is_left
+
+    assert counts[:replaced] == [1] * replaced
+    assert len(counts) == replaced + 3  # old commits, snapshots, unfinished files
+    assert files_of(log) == active_of(log)
+
+
+def test_a_step_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
+    def fail(files, uri, is_over):
+        raise KafkaStorageError("the commits may not be deleted")
+
+    monkeypatch.setattr(metadata_cleaning, "clean_log", fail)
+    with pytest.raises(KafkaStorageError):
+        log.clean(0, FAR)
+    view = put_old_view(log)
+
+    assert log.clean(0, FAR).count == 1
+
+    assert not view.exists()
+    with pytest.raises(KafkaStorageError):
+        log.clean(0, FAR)
+
+
+def test_what_was_merged_is_read_back_once_and_counted(log):
+    first, second = log.clean(0, FAR), log.clean(0, FAR)
+
+    assert first.read_bytes > 0
+    assert second.read_bytes == 0
+
+
+def put_old_view(log):
+    view = Path(log.root) / "views" / ("a" * 32)
+    commit = view / "_delta_log" / f"{0:020}.json"
+    commit.parent.mkdir(parents=True)
+    commit.write_text("{}")
+    os.utime(commit, (1, 1))
+    return view
 
 
 def test_replaced_files_stay_for_readers_that_planned_before(log):
     before = files_of(log)
 
-    assert log.clean(3_600_000, 0) == 0
+    assert log.clean(3_600_000, 0).count == 0
     assert files_of(log) == before
 
 
@@ -83,13 +132,13 @@ def append_one(log):
 def test_an_append_s_file_goes_once_the_log_has_gone_past_its_place(log, count):
     """Its process died before the commit, or lost the race for it."""
     log.clean(0, FAR)
-    name = leave(log, 30, count)
-    assert log.clean(0, FAR) == 0
+    name = leave(log, BEGINNING + 30, count)
+    assert log.clean(0, FAR).count == 0
     assert name in files_of(log)
 
     append_one(log)
 
-    assert log.clean(0, FAR) == 1
+    assert log.clean(0, FAR).count == 1
     assert name not in files_of(log)
 
 
@@ -97,7 +146,7 @@ def test_a_merge_s_file_stays_while_what_it_was_merged_from_stands(log):
     """The merge may come back after any time, and commit it."""
     for _ in range(2):
         append_one(log)
-    standing = log_files(log._delta.active_files())
+    standing = log_files(log.voter_log._delta.active_files())
     assert [each.size for each in standing[-2:]] == [1, 1]
     under_way = leave(log, standing[-2].base_offset, 1, 1)
     done = leave(log, standing[0].base_offset, 1, 1, name="b")
@@ -136,7 +185,7 @@ def test_what_a_damaged_file_was_merged_from_stays(log, caplog):
         with open(f"{log.uri}/{name}", "r+b") as file:
             file.truncate(20)
 
-    assert log.clean(0, FAR) == 0
+    assert log.clean(0, FAR).count == 0
     assert files_of(log) == before
     assert "was merged from stays" in caplog.text
 
@@ -150,7 +199,7 @@ def test_views_and_unfinished_files_of_killed_processes_go_after_a_day(log, tmp_
     assert commit.exists()
 
     os.utime(commit, (1, 1))
-    assert log.clean(3_600_000, 0) == 1
+    assert log.clean(3_600_000, 0).count == 1
 
     assert not list((tmp_path / "views").iterdir())
 

@@ -8,19 +8,21 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
-from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
+from kafka_on_spark.raft.log.raft_log import RaftBatch
+from kafka_on_spark.storage.metadata import metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.builders import BEGINNING
 
 
 @pytest.fixture
 def log(tmp_path, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
-    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
     return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
 
@@ -33,7 +35,7 @@ def records(number):
     ]
 
 
-def append(log, count, *, first=0, end=0):
+def append(log, count, *, first=0, end=BEGINNING):
     for number in range(first, first + count):
         # All at one moment: nothing but the files says where a decision ends.
         end = log.append(records(number), Stamp(time_ms=7), expected_offset=end).end_offset
@@ -43,7 +45,7 @@ def append(log, count, *, first=0, end=0):
 
 def test_merged_log_reads_as_before(log, tmp_path):
     unmerged = create_metadata_log(str(tmp_path / "other"), StorageOptions(), "cluster")
-    end = 0
+    end = BEGINNING
     for number in range(30):
         batch = unmerged.append(records(number), Stamp(time_ms=7), expected_offset=end)
         end = batch.end_offset
@@ -51,12 +53,12 @@ def test_merged_log_reads_as_before(log, tmp_path):
 
     assert DeltaTable(log.uri).to_pyarrow_table().num_rows == end
     assert len(DeltaTable(log.uri).file_uris()) < 16
-    assert log.read(from_offset=0) == unmerged.read(from_offset=0)
+    assert log.read(from_offset=BEGINNING) == unmerged.read(from_offset=BEGINNING)
 
 
 def test_reading_may_begin_inside_a_merged_file(log):
     append(log, 24)
-    batches = log.read(from_offset=0)
+    batches = log.read(from_offset=BEGINNING)
 
     for place, batch in enumerate(batches):
         assert log.read(from_offset=batch.base_offset) == batches[place:]
@@ -65,10 +67,10 @@ def test_reading_may_begin_inside_a_merged_file(log):
 def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
     end = append(log, 7)
-    assert len(other.read(from_offset=0)) == 7
+    assert len(other.read(from_offset=BEGINNING)) == 7
 
     append(log, 1, first=7, end=end)  # merges, a version without an offset
-    end = log.read(from_offset=0)[-1].end_offset
+    end = log.read(from_offset=BEGINNING)[-1].end_offset
     with pytest.raises(CommitConflictError):
         other.append(records(8), Stamp(time_ms=7), expected_offset=end - 1)
     batch = other.append(records(8), Stamp(time_ms=7), expected_offset=end)
@@ -77,13 +79,13 @@ def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
 
 
 def test_large_commits_stay_as_they_are(log):
-    end = 0
+    end = BEGINNING
     for number in range(16):
         batch = log.append(producers(64), Stamp(time_ms=7), expected_offset=end)
         end = append(log, 1, first=number, end=batch.end_offset)
 
     assert sizes(log).count(64) == 16
-    assert sum(sizes(log)) == log.read(from_offset=0)[-1].end_offset
+    assert sum(sizes(log)) == log.read(from_offset=BEGINNING)[-1].end_offset
 
 
 def producers(count):
@@ -104,55 +106,56 @@ def test_few_files_stay_however_long_the_log_grows(log):
 
 
 def test_jobs_of_few_commits_merge_in_the_end(log, tmp_path):
-    end = 0
+    end = BEGINNING
     for number in range(40):
         job = DeltaMetadataLog(str(tmp_path), StorageOptions())
-        assert not number or job.read(from_offset=0)[-1].end_offset == end
+        assert not number or job.read(from_offset=BEGINNING)[-1].end_offset == end
         end = append(job, 1, first=number, end=end)
 
     assert len(sizes(log)) < 20
 
 
 def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypatch):
-    end = append(log, 7)
+    end = append(log, 8)
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
-    other.read(from_offset=0)
-    write_merged = metadata_log.write_merged
+    other.read(from_offset=BEGINNING)
+    write_merged = voter_upkeep.write_merged
 
     def write_beside_an_append(files, uri, merged):
         other.append(records(99), Stamp(time_ms=7), expected_offset=end + 4)
         return write_merged(files, uri, merged)
 
-    monkeypatch.setattr(metadata_log, "write_merged", write_beside_an_append)
+    monkeypatch.setattr(voter_upkeep, "write_merged", write_beside_an_append)
     batch = log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
-    assert len(sizes(log)) == 2
+    assert len(sizes(log)) == 3  # the newest decisions stay as they are
     assert log.read(from_offset=batch.base_offset)[0] == batch
-    assert log.read(from_offset=0)[-1].records == tuple(records(99))
+    assert log.read(from_offset=BEGINNING)[-1].records == tuple(records(99))
 
 
 def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, monkeypatch):
-    end = append(log, 7)
+    end = append(log, 8)
     other = DeltaMetadataLog(str(tmp_path), StorageOptions())
-    write_merged = metadata_log.write_merged
+    write_merged = voter_upkeep.write_merged
 
     def write_after_another(files, uri, merged):
-        monkeypatch.setattr(metadata_log, "write_merged", write_merged)
-        other._merge()
+        monkeypatch.setattr(voter_upkeep, "write_merged", write_merged)
+        other.voter_log.merge()
         return write_merged(files, uri, merged)
 
-    monkeypatch.setattr(metadata_log, "write_merged", write_after_another)
+    monkeypatch.setattr(voter_upkeep, "write_merged", write_after_another)
     log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
     log.maintain()
 
-    assert len(sizes(log)) == 1
+    assert len(sizes(log)) == 2
     assert [each.base_offset for each in log.read(from_offset=end)] == [end]
 
 
 def file(base_offset, size):
     path = f"{base_offset:020d}-{0:032x}.parquet"
-    return LogFile(base_offset, size, path=path, size_bytes=1, time_ms=0)
+    header = RaftBatch(base_offset, base_offset + size, 1, path)
+    return LogFile(base_offset, size, path, size_bytes=1, time_ms=0, batches=(header,))
 
 
 def log_files(*counts):

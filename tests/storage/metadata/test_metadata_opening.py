@@ -8,7 +8,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord
 from kafka_on_spark.service.metadata import metadata_service
 from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.storage.metadata import metadata_files, metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata import metadata_files, metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
@@ -43,7 +43,7 @@ class Counts:
 def root(tmp_path, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
     monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
-    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
     monkeypatch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return str(tmp_path)
@@ -99,4 +99,7 @@ def test_table_of_a_long_log_names_few_files(root):
         decide(service, number)
 
     # All but the newest are of the largest class; each of them has that many records at least.
-    assert len(list(service._log._delta.active_files())) <= 10 + 3 * 4 + SNAPSHOT_RECORDS // 4
+    assert (
+        len(list(service._log.voter_log._delta.active_files()))
+        <= 10 + 3 * 4 + SNAPSHOT_RECORDS // 4
+    )

@@ -20,18 +20,24 @@ from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.metadata import metadata_merge
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
-from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.voter_log import TAIL_COMMITS_MAX
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.builders import BEGINNING
 
 OPTIONS = StorageOptions()
-SEEN = 3
+FIRST_VERSION = 4
+"""The commit of the first decision: after the table, its first batch, a vote and a no-op."""
+
+BATCHES = 3
+SEEN = BEGINNING + BATCHES
 
 
 @pytest.fixture
 def log(tmp_path):
     log = create_metadata_log(str(tmp_path), OPTIONS, "cluster")
-    append(log, 0, SEEN)
+    append(log, BEGINNING, BATCHES)
     return log
 
 
@@ -39,7 +45,7 @@ def log(tmp_path):
 def follower(log, tmp_path):
     """Another process's log, which has read what there is."""
     follower = DeltaMetadataLog(str(tmp_path), OPTIONS)
-    assert len(follower.read(from_offset=0)) == SEEN
+    assert len(follower.read(from_offset=BEGINNING)) == BATCHES
     return follower
 
 
@@ -57,6 +63,11 @@ def opened(monkeypatch):
     return noted
 
 
+def version_of(offset):
+    """Return the commit of a batch of one record, without a merge before it."""
+    return offset + FIRST_VERSION - BEGINNING
+
+
 def append(log, end, count):
     for number in range(count):
         records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
@@ -71,9 +82,9 @@ def test_few_commits_of_others_are_read_without_opening_the_table(log, follower,
     found = follower.read(from_offset=SEEN)
 
     assert opened == []
-    assert [each.base_offset for each in found] == [3, 4, 5, 6]
+    assert [each.base_offset for each in found] == [SEEN, SEEN + 1, SEEN + 2, SEEN + 3]
     assert found == log.read(from_offset=SEEN)
-    assert follower.read(from_offset=7) == []
+    assert follower.read(from_offset=SEEN + 4) == []
 
 
 def test_many_commits_are_read_as_the_table_has_them(log, follower, opened):
@@ -91,17 +102,17 @@ def test_a_follower_of_the_tail_appends_after_what_it_read(log, follower):
     append(log, SEEN, 2)
     follower.read(from_offset=SEEN)
 
-    assert append(follower, 5, 1) == 6
-    assert [each.base_offset for each in log.read(from_offset=SEEN)] == [3, 4, 5]
+    assert append(follower, SEEN + 2, 1) == SEEN + 3
+    assert [each.base_offset for each in log.read(from_offset=SEEN)] == [SEEN, SEEN + 1, SEEN + 2]
 
 
 def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
     append(log, SEEN, 1)
     follower.read(from_offset=SEEN)
-    append(log, 4, 1)
+    append(log, SEEN + 1, 1)
 
     with pytest.raises(CommitConflictError):
-        append(follower, 4, 1)
+        append(follower, SEEN + 1, 1)
 
 
 @pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
@@ -131,7 +142,7 @@ def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
     with pytest.raises(CommitConflictError):
         append(follower, SEEN + 1, 1)
     follower.read(from_offset=SEEN + 1)
-    os.unlink(commit_path(log.uri, end))
+    os.unlink(commit_path(log.uri, version_of(end - 1)))
 
     with pytest.raises(InconsistentClusterError):
         follower.read(from_offset=end)
@@ -142,7 +153,7 @@ def test_commit_that_a_loser_met_and_did_not_read_counts_for_nothing(log, follow
     append(log, SEEN, 1)
     with pytest.raises(CommitConflictError):
         append(follower, SEEN, 1)
-    os.unlink(commit_path(log.uri, SEEN + 1))
+    os.unlink(commit_path(log.uri, version_of(SEEN)))
 
     assert follower.read(from_offset=SEEN) == []
     assert append(follower, SEEN, 1) == SEEN + 1
@@ -151,13 +162,18 @@ def test_commit_that_a_loser_met_and_did_not_read_counts_for_nothing(log, follow
 def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
     append(log, SEEN, 2)
-    log._merge()
-    append(log, 5, 1)
+    log.voter_log.merge()
+    log.read(from_offset=SEEN)
+    append(log, SEEN + 2, 1)
     opened.clear()
 
-    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [3, 4, 5]
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [
+        SEEN,
+        SEEN + 1,
+        SEEN + 2,
+    ]
     assert opened == []
-    assert append(follower, 6, 1) == 7
+    assert append(follower, SEEN + 3, 1) == SEEN + 4
 
 
 def test_what_was_followed_is_flushed_before_it_counts(log, follower, monkeypatch):
@@ -172,7 +188,11 @@ def test_what_was_followed_is_flushed_before_it_counts(log, follower, monkeypatc
     monkeypatch.setattr(roots.os, "fsync", note)
     follower.read(from_offset=SEEN)
 
-    assert flushed == [f"{4:020d}.json", f"{5:020d}.json", "_delta_log"]
+    assert flushed == [
+        f"{version_of(SEEN):020d}.json",
+        f"{version_of(SEEN + 1):020d}.json",
+        "_delta_log",
+    ]
 
 
 def test_what_could_not_be_flushed_is_never_counted_even_if_a_later_flush_succeeds(
@@ -206,7 +226,7 @@ def _without_end(path):
 
 
 def _of_an_end_that_is_not(path):
-    path.write_text(path.read_text().replace('"version":4', '"version":9'))
+    path.write_text(path.read_text().replace(f'"version":{SEEN + 1}', '"version":9'))
 
 
 def _naming_a_file_elsewhere(path):
@@ -228,7 +248,7 @@ def test_damage_is_told_after_a_second_look_at_the_whole_table(
     log, follower, opened, tmp_path, damage, kind
 ):
     append(log, SEEN, 1)
-    damage(tmp_path / commit_path(log.uri, SEEN + 1))
+    damage(tmp_path / commit_path(log.uri, version_of(SEEN)))
     opened.clear()
 
     with pytest.raises(kind):
@@ -237,17 +257,19 @@ def test_damage_is_told_after_a_second_look_at_the_whole_table(
     assert set(opened) == {follower.uri}
 
 
-def test_a_commit_of_an_end_that_its_file_has_not_adds_what_the_file_has(log, follower, tmp_path):
+@pytest.mark.parametrize("damage", [_of_an_end_that_is_not, _without_end])
+def test_a_commit_of_an_end_that_its_file_has_not_adds_what_the_file_has(
+    log, follower, tmp_path, damage
+):
     append(log, SEEN, 1)
-    _of_an_end_that_is_not(tmp_path / commit_path(log.uri, SEEN + 1))
+    damage(tmp_path / commit_path(log.uri, version_of(SEEN)))
 
     assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
 
 
-@pytest.mark.parametrize("damage", [_empty, _without_end])
-def test_a_commit_that_moves_no_end_adds_nothing(log, follower, tmp_path, damage):
+def test_a_commit_without_bytes_adds_nothing(log, follower, tmp_path):
     append(log, SEEN, 1)
-    damage(tmp_path / commit_path(log.uri, SEEN + 1))
+    _empty(tmp_path / commit_path(log.uri, version_of(SEEN)))
 
     assert follower.read(from_offset=SEEN) == []
 
@@ -258,7 +280,7 @@ def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, fol
     tmp_path.rename(other)
     for path in other.glob("*/*.parquet"):
         put_below(other, tmp_path, path)
-    put_below(other, tmp_path, Path(commit_path(str(other / Path(log.uri).name), SEEN + 1)))
+    put_below(other, tmp_path, Path(commit_path(str(other / Path(log.uri).name), version_of(SEEN))))
 
     with pytest.raises(KafkaStorageError, match="away"):
         follower.read(from_offset=SEEN)
@@ -276,7 +298,7 @@ def put_below(disk, mount, path):
 
 def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, follower):
     end = append(log, SEEN, 1)
-    with ThreadPoolExecutor(1) as another, log._delta.lock:
+    with ThreadPoolExecutor(1) as another, log.voter_log._delta.lock:
         assert another.submit(log.read, from_offset=end).result(timeout=30) == []
         append(follower_of(log), end, 1)
         late = another.submit(log.read, from_offset=end)
@@ -286,5 +308,5 @@ def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, foll
 
 def follower_of(log):
     other = DeltaMetadataLog(log.root, OPTIONS)
-    other.read(from_offset=0)
+    other.read(from_offset=BEGINNING)
     return other

@@ -13,7 +13,7 @@ from kafka_on_spark.storage.temporaries import (
     clean_broker_root,
     clean_metadata_root,
 )
-from tests.cluster.disks import new_disks, records
+from tests.cluster.disks import new_disks
 from tests.storage.tables import OPTIONS
 
 
@@ -48,10 +48,27 @@ def test_old_unfinished_files_are_removed_and_others_stay(tmp_path):
         young = [put(place / name, age_seconds=AGE_SECONDS_MIN - 60) for name in names()]
         others = [put(place / name) for name in OTHERS]
 
-        assert clean_broker_root(str(tmp_path), [str(table)], OPTIONS) == len(old)
+        assert clean_broker_root(str(tmp_path), [str(table)], OPTIONS).count == len(old)
 
         assert not any(path.exists() for path in old)
         assert all(path.exists() for path in (*young, *others))
+
+
+def test_a_cleaning_whose_time_is_over_is_gone_on_with(tmp_path):
+    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(3)]
+    old = [put(table / names()[0]) for table in tables]
+    at_root = put(tmp_path / names()[0])
+    paths = [str(table) for table in tables]
+    begins_at, left = "", []
+    for _ in tables:
+        cleaned = clean_broker_root(
+            str(tmp_path), reversed(paths), OPTIONS, begins_at=begins_at, is_over=lambda: True
+        )
+        begins_at = cleaned.left_at
+        left.append(([path.exists() for path in old].count(True), cleaned.left_at))
+
+    assert left == [(2, paths[1]), (1, paths[2]), (0, "")]
+    assert not at_root.exists()
 
 
 def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
@@ -61,7 +78,7 @@ def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
     then = time.time() - 2 * AGE_SECONDS_MIN
     os.utime(old, (then, then))
 
-    assert clean_broker_root(str(tmp_path), [], OPTIONS) == 1
+    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 1
 
     assert not old.exists()
     assert young.exists()
@@ -75,7 +92,7 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     then = time.time() - 2 * AGE_SECONDS_MIN
     os.utime(folder, (then, then))
 
-    assert clean_broker_root(str(tmp_path), [str(tmp_path / "gone")], OPTIONS) == 0
+    assert clean_broker_root(str(tmp_path), [str(tmp_path / "gone")], OPTIONS).count == 0
 
     assert link.is_symlink()
     assert folder.is_dir()
@@ -118,7 +135,7 @@ def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tm
     assert all(each.exists() for each in (own, young, written, bare, with_file))
 
 
-def test_a_controller_cleans_the_roots_of_brokers_and_the_metadata_root():
+def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
     with new_disks(brokers=1) as disks:
         disks.cluster.create_topic("t", replication_factor=1)
         left = [
@@ -127,8 +144,6 @@ def test_a_controller_cleans_the_roots_of_brokers_and_the_metadata_root():
             put(disks.metadata_root / "snapshots" / f"_{uuid4().hex}.tmp"),
         ]
         with disks.open() as cluster:
-            cluster.run_controller()
-            for _ in range(10):
-                cluster.append("t", records(b"a"))
+            cluster.maintain()
 
         assert not any(path.exists() for path in left)

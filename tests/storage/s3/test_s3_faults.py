@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
+from s3fs import S3FileSystem
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -41,6 +42,8 @@ def options(store):
 @pytest.fixture(autouse=True)
 def _fast_and_discreet(store, monkeypatch, caplog):
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.4)
+    # s3fs tries five times, with pauses, before we hear of an error: two show that it tries again.
+    monkeypatch.setattr(S3FileSystem, "retries", 2)
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     yield
     store.recover()

@@ -30,7 +30,7 @@ from kafka_on_spark.storage.replicas.segments import (
     read_segment,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem
-from tests.builders import NOW_MS, address
+from tests.builders import BEGINNING, NOW_MS, address
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, Kind, faulty_s3
 
 STAMP = Stamp(time_ms=NOW_MS)
@@ -182,10 +182,15 @@ def test_replica_is_created_appended_to_copied_and_read(root, options):
         assert read_segment(each, segment, options).column("value").to_pylist() == [b"a", b"b"]
 
 
+def at(place):
+    """Return an offset, counted from the first decision."""
+    return Offset(BEGINNING + place)
+
+
 def test_metadata_log_is_created_appended_to_and_read(root, options):
     log = create_metadata_log(root, options, "a-cluster")
     for place in range(12):
-        log.append([record(str(place))], STAMP, expected_offset=Offset(place))
+        log.append([record(str(place))], STAMP, expected_offset=at(place))
         log.maintain()
     with pytest.raises(InvalidRequestError):
         create_metadata_log(root, options, "a-cluster")
@@ -193,33 +198,33 @@ def test_metadata_log_is_created_appended_to_and_read(root, options):
     other = DeltaMetadataLog(root, options)
     other.check()
     with pytest.raises(CommitConflictError):
-        other.append([record("late")], STAMP, expected_offset=Offset(3))
+        other.append([record("late")], STAMP, expected_offset=at(3))
 
-    read = other.read(from_offset=Offset(0))
+    read = other.read(from_offset=at(0))
     assert [each.records[0].config_value for each in read] == [str(place) for place in range(12)]
-    other.append([record("next")], STAMP, expected_offset=Offset(12))
-    assert len(log.read(from_offset=Offset(12))) == 1
+    other.append([record("next")], STAMP, expected_offset=at(12))
+    assert len(log.read(from_offset=at(12))) == 1
 
 
 def test_snapshot_is_written_once_and_found(root, options):
     log = create_metadata_log(root, options, "a-cluster")
-    log.append([record(str(each)) for each in range(9)], STAMP, expected_offset=Offset(0))
+    log.append([record(str(each)) for each in range(9)], STAMP, expected_offset=at(0))
     assert log.newest_snapshot() is None
     cluster = ClusterRecord(cluster_id="a-cluster")
 
-    log.write_snapshot([cluster, record("old")], STAMP, Offset(5))
-    log.write_snapshot([cluster, record("new")], STAMP, Offset(9))
-    log.write_snapshot([cluster, record("again")], STAMP, Offset(9))
+    log.write_snapshot([cluster, record("old")], STAMP, at(5))
+    log.write_snapshot([cluster, record("new")], STAMP, at(9))
+    log.write_snapshot([cluster, record("again")], STAMP, at(9))
 
     found = log.newest_snapshot()
     assert found.records == (cluster, record("new"))
-    assert found.end_offset == 9
+    assert found.end_offset == at(9)
 
 
 def test_secret_is_in_no_object(root, options):
     prepared(root, options)
     create_metadata_log(f"{root}-metadata", options, "a-cluster").append(
-        [record("x")], STAMP, expected_offset=Offset(0)
+        [record("x")], STAMP, expected_offset=at(0)
     )
     files = filesystem(root, options)
 
@@ -231,26 +236,26 @@ def test_secret_is_in_no_object(root, options):
 
 def test_a_process_with_a_log_open_notices_that_it_was_deleted_and_created_again(root, options):
     old = create_metadata_log(root, options, "old")
-    old.append([record("old")], STAMP, expected_offset=Offset(0))
+    old.append([record("old")], STAMP, expected_offset=at(0))
     filesystem(root, options).rm(root, recursive=True)
     new = create_metadata_log(root, options, "new")
-    new.append([record("new")], STAMP, expected_offset=Offset(0))
+    new.append([record("new")], STAMP, expected_offset=at(0))
 
     with pytest.raises(ClusterNotFoundError, match="open it again"):
-        old.read(from_offset=Offset(1))
+        old.read(from_offset=at(1))
     with pytest.raises(ClusterNotFoundError):
-        old.write_snapshot([ClusterRecord(cluster_id="old")], STAMP, Offset(1))
+        old.write_snapshot([ClusterRecord(cluster_id="old")], STAMP, at(1))
 
-    assert [each.records for each in new.read(from_offset=Offset(0))] == [(record("new"),)]
+    assert [each.records for each in new.read(from_offset=at(0))] == [(record("new"),)]
 
 
 def test_a_commit_to_a_deleted_log_is_not_in_the_one_created_in_its_place(root, options):
     old = create_metadata_log(root, options, "old")
-    old.append([record("old")], STAMP, expected_offset=Offset(0))
+    old.append([record("old")], STAMP, expected_offset=at(0))
     filesystem(root, options).rm(root, recursive=True)
     new = create_metadata_log(root, options, "new")
 
     with pytest.raises((CommitOutcomeUnknownError, CommitConflictError)):
-        old.append([record("late")], STAMP, expected_offset=Offset(1))
+        old.append([record("late")], STAMP, expected_offset=at(1))
 
-    assert new.read(from_offset=Offset(0)) == []
+    assert new.read(from_offset=at(0)) == []

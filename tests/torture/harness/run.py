@@ -14,6 +14,7 @@ from tests.torture.harness.checks.facts import Facts, facts_of, outcomes_of
 from tests.torture.harness.checks.verdicts import BAD, SMALL_PASS
 from tests.torture.harness.checks.wholeness import wait_until
 from tests.torture.harness.ending import Ending, longest_silence_s
+from tests.torture.harness.faults.disk_faults import pace_of
 from tests.torture.harness.faults.disks import Disks
 from tests.torture.harness.faults.files import obey_permissions
 from tests.torture.harness.faults.nemesis import Nemesis
@@ -81,7 +82,12 @@ def _torture(
     crash_writer = HistoryWriter(folder.history, "crashes.1")
     processes = Processes(folder, seed, crash_writer)
     nemesis = Nemesis(
-        disks, processes, cluster, seed, lambda name: HistoryWriter(folder.history, f"{name}.1")
+        disks,
+        processes,
+        cluster,
+        seed,
+        lambda name: HistoryWriter(folder.history, f"{name}.1"),
+        pace_of(minutes),
     )
     ending = Ending(folder, cluster, processes, writer)
     try:

@@ -134,6 +134,15 @@ def test_what_differs_is_not_merged(fields, rules):
     assert offsets(merges_due([*run(*[{}] * 32), batch(32, **fields)], RULES)) == [(0, 32)]
 
 
+@pytest.mark.parametrize("wrong_ms", [0, 2_500, 9_999_999])
+def test_batches_of_appenders_with_other_clocks_become_one_file_all_the_same(wrong_ms):
+    """They take turns; one clock is far behind, or far ahead: then that is the span of all."""
+    turns = run(*[{"at_ms": 5_000}, {"at_ms": wrong_ms}] * 17)
+
+    [(start, end)] = offsets(merges_due(turns, RULES))
+    assert end - start >= FAN_IN
+
+
 @pytest.mark.parametrize("fields", CLOSING)
 def test_what_no_more_will_join_becomes_one_file(fields):
     """A log of many leaderships would keep some small files of each else."""

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import ChainDigest, Offset
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.log.merging.open_puts import find_put, unread_over
 from kafka_on_spark.log.operations import advance_log_start
@@ -51,6 +52,20 @@ def test_where_compaction_dropped_the_borders_nobody_can_tell():
         find_put(compacted, [FIRST])
     assert find_put(compacted, [LAST]) == LAST
     assert compacted.log_end_offset == Offset(5)
+
+
+def test_where_it_dropped_some_of_the_borders_nobody_can_tell_below():
+    """A file that was compacted is merged with the next, which has borders."""
+    merged = with_merged(PLAIN, 0, 5)
+    borders = tuple(Border(each.end_offset, each.chain_digest) for each in (SECOND, LAST))
+    progress = CompactionProgress(compacted_below=Offset(4), finished_below=Offset(4))
+    left = replace(merged.with_borders(merged.batches[0], borders), compaction=progress)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="compacted"):
+        find_put(left, [FIRST])
+    assert find_put(left, [SECOND]) == SECOND
+    assert find_put(left, [LAST]) == LAST
+    assert find_put(left, [replace(LAST, chain_digests=OTHER.chain_digests)]) is None
 
 
 def test_below_what_retention_left_nobody_can_tell():

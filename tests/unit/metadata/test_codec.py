@@ -102,6 +102,10 @@ changes = st.builds(
 place = {"topic_id": texts, "partition": small}
 STRATEGIES = {
     kinds.ClusterRecord: {"cluster_id": texts},
+    kinds.VotersRecord: {
+        "voters": st.lists(texts, min_size=1, max_size=3).map(tuple), "cluster_id": maybe_text,
+    },
+    kinds.LeaderChangeRecord: {"leader": small, "directory_id": texts},
     kinds.ControllerRecord: {"controller_id": texts, "controller_epoch": numbers, "is_resignation": st.booleans()},
     kinds.BrokerRecord: {
         "broker_id": small, "broker_epoch": numbers, "root": texts, "rack": maybe_text,
@@ -137,7 +141,7 @@ def through_parquet(given, stamp=STAMP):
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 17
+    assert len(STRATEGIES) == 19
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)

@@ -99,6 +99,7 @@ CASES = [  # record                                              fields that dif
     pytest.param([kinds.BrokerChangeRecord(broker_id=9, broker_epoch=0, broker_state=FENCED)], {},                             id="change-of-an-unknown-broker-is-ignored"),
     pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4)], {"brokers": {1: broker(1), 2: broker(2)}, "past_brokers": {3: 4}}, id="broker-is-unregistered"),
     pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4), broker_record(3, epoch=5)], {"brokers": {1: broker(1), 2: broker(2), 3: replace(broker(3), broker_epoch=5)}}, id="and-comes-again"),
+    pytest.param([kinds.LeaderChangeRecord(leader=1, directory_id="d")], {},                                                   id="leader-of-the-quorum-changes"),
     pytest.param([removed(0)],                                   with_removed(),                                               id="partition-removed"),
     pytest.param([offset_commit(5), removed(0)],                 with_removed(),                                               id="group-offsets-go-with-their-partition"),
     pytest.param([removed(7)],                                   {},                                                           id="unknown-partition-removed"),

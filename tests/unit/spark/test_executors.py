@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 import kafka_on_spark
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.run.executors import (
     ADVICE,
     ExecutorTask,

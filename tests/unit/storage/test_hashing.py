@@ -89,6 +89,18 @@ def test_columns_hash_as_their_rows(length_max):
     assert murmur64a(column).tolist() == [murmur64a_of(each) for each in data]
 
 
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 66, 200])
+def test_long_rows_among_short_ones_hash_as_they_do_alone(count):
+    """Some are longer than what Python takes at once."""
+    data = random_bytes(Random(count), count, 50)
+    data[count // 2] = Random(0).randbytes(2**19 + 2**18 + 5)
+    data[-1] = Random(1).randbytes(1003)
+    column = pa.array(data, pa.binary())
+
+    assert murmur2(column).tolist() == [murmur2_of(each) for each in data]
+    assert murmur64a(column).tolist() == [murmur64a_of(each) for each in data]
+
+
 def test_every_slice_of_a_small_column_hashes_as_its_rows():
     data = random_bytes(Random(1), 9, 20)
     column, checked = pa.array(data, pa.binary()), 0

@@ -141,10 +141,7 @@ class Delivery:
                 outcomes.append(_stands(part, each))
                 del self._parts[each.key]
             else:
-                may_be = isinstance(each.error, _UNKNOWN) or bool(
-                    each.error.context.get("may_be_committed")
-                )
-                outcomes += self.fail([part], each.error, may_be_appended=may_be)
+                outcomes += self.fail([part], each.error, may_be_appended=may_stand(each.error))
         return outcomes
 
     def fail(
@@ -170,6 +167,11 @@ class Delivery:
 def is_passing(error: KafkaOnSparkError) -> bool:
     """Return whether another try of the same append may succeed."""
     return error.is_retriable or isinstance(error, _UNKNOWN)
+
+
+def may_stand(error: KafkaOnSparkError) -> bool:
+    """Return whether what failed with an error of the append itself may be in the log."""
+    return isinstance(error, _UNKNOWN) or bool(error.context.get("may_be_committed"))
 
 
 def _refused(part: PendingPart, error: KafkaOnSparkError) -> Outcome:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kafka_on_spark.controller.commands.expiry import needs_renewal
 from kafka_on_spark.controller.commands.producer_runs import (
+    GIVEN_EPOCH_MAX,
     NextAppend,
     OwnRun,
     begin_append,
@@ -158,9 +159,10 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
     for name, number in (("sequence", sequence), ("producer_epoch", producer_epoch)):
         if number is not None:
             check_whole_number(number, name)
-    if producer_epoch is not None and producer_epoch < 0:
+    if producer_epoch is not None and not 0 <= producer_epoch <= GIVEN_EPOCH_MAX:
         raise InvalidRequestError(
-            f"producer_epoch {producer_epoch} is not allowed: give a number from 0 on, or none"
+            f"producer_epoch {producer_epoch} is not allowed: give a number from 0 to"
+            f" {GIVEN_EPOCH_MAX}, or none"
         )
     if sequence is None or sequence < 0:
         raise InvalidRequestError(

@@ -1,9 +1,9 @@
 """The fetches of a partition, planned by the metadata: where there is work, or to inspect it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -17,6 +17,17 @@ def has_work(partition: PartitionRegistration) -> bool:
         or partition.is_under_replicated
         or partition.is_reassigning
     )
+
+
+def keys_with_work(
+    image: MetadataImage, topic_ids: Collection[TopicId] | None
+) -> list[PartitionKey]:
+    """Return the partitions with work of some topics, or of all."""
+    return [
+        key
+        for key, partition in image.partitions_needing_work()
+        if (topic_ids is None or key.topic_id in topic_ids) and has_work(partition)
+    ]
 
 
 def plan_fetches(

@@ -52,9 +52,7 @@ DISK_FAULTS: Final = (
 NEEDS_WHOLE: Final = frozenset(
     {"wiped", "emptied", "rolled back", *MOMENTS, *FORGERIES, NOBODY_CONTROLS}
 )
-HOLD_S: Final = (2.0, 9.0)
 PIPE_S: Final = (2.0, 6.0)
-PAUSE_S: Final = (0.5, 4.0)
 MOMENT_S: Final = (0.005, 0.3)
 BETWEEN_MOMENTS_S: Final = (0.02, 0.4)
 MOMENTS_RANGE: Final = (4, 10)
@@ -64,6 +62,31 @@ FORGE_S_MAX: Final = 40.0
 WHOLE_S_MAX: Final = 120.0
 ANSWERED_S_MAX: Final = 60.0
 LEASE_S_MAX: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quickly faults follow each other, in seconds.
+
+    Attributes:
+        hold_s: How long a disk is gone or useless, at least and at most.
+        pause_s: How long nothing is done to it then.
+    """
+
+    hold_s: tuple[float, float]
+    pause_s: tuple[float, float]
+
+
+PACE: Final = Pace(hold_s=(2.0, 9.0), pause_s=(0.5, 4.0))
+HURRY: Final = Pace(hold_s=(2.0, 5.0), pause_s=(0.2, 1.2))
+"""Of a run that ends when each fault was done once: a broker is fenced after 1.5 s, and a replica that
+lags leaves its ISR after 4 s, so that more than 5 s is only waited for."""
+HURRIES_MINUTES_MAX: Final = 1.0
+
+
+def pace_of(minutes: float) -> Pace:
+    """Return the pace of a run of so many minutes."""
+    return HURRY if minutes <= HURRIES_MINUTES_MAX else PACE
 
 
 def dealt(kinds: Sequence[str], rng: random.Random) -> Iterator[str]:
@@ -93,7 +116,12 @@ class DiskFaults:
     """Does the faults of disks of one run."""
 
     def __init__(
-        self, disks: Disks, cluster: Cluster, processes: Processes, over: threading.Event
+        self,
+        disks: Disks,
+        cluster: Cluster,
+        processes: Processes,
+        over: threading.Event,
+        pace: Pace,
     ) -> None:
         """`over`: set when faults are to end."""
         self.done: Counter[str] = Counter()
@@ -103,6 +131,7 @@ class DiskFaults:
         self._cluster = cluster
         self._processes = processes
         self._over = over
+        self._pace = pace
         self._may_lose = True
         self._how: dict[str, Callable[[Hit], bool]] = {
             "two away": self._take_two_away,
@@ -118,9 +147,9 @@ class DiskFaults:
         """Do one after the other until they are to end; what was done is undone then."""
         kinds = [kind for kind in DISK_FAULTS if kind not in self._disks.why_not]
         for kind in dealt(kinds, rng):
-            if self._over.wait(rng.uniform(*PAUSE_S)):
+            if self._over.wait(rng.uniform(*self._pace.pause_s)):
                 return
-            hold_s = rng.uniform(*(PIPE_S if kind in PIPES else HOLD_S))
+            hold_s = rng.uniform(*(PIPE_S if kind in PIPES else self._pace.hold_s))
             hit = Hit(kind, rng.choice(BROKERS), hold_s, random.Random(rng.random()))
             if kind in NEEDS_WHOLE and not self._wait_until_whole():
                 continue

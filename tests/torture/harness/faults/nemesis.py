@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster
 from tests.torture.harness.checks.anomalies import Anomaly
-from tests.torture.harness.faults.disk_faults import DISK_FAULTS, PAUSE_S, DiskFaults, dealt
+from tests.torture.harness.faults.disk_faults import DISK_FAULTS, PACE, DiskFaults, Pace, dealt
 from tests.torture.harness.faults.disks import Disks
 from tests.torture.harness.folder import controller_pid
 from tests.torture.harness.history import NEMESIS, HistoryWriter
@@ -49,9 +49,11 @@ class Nemesis:
         cluster: Cluster,
         seed: int,
         open_writer: Callable[[str], HistoryWriter],
+        pace: Pace = PACE,
     ) -> None:
+        """`pace`: of the faults of disks; a process that is killed takes its time to begin again."""
         self._over = threading.Event()
-        self.on_disks = DiskFaults(disks, cluster, processes, self._over)
+        self.on_disks = DiskFaults(disks, cluster, processes, self._over, pace)
         self.done = self.on_disks.done
         self.anomalies = self.on_disks.anomalies
         self._disks = disks
@@ -109,7 +111,7 @@ class Nemesis:
     def _torment_processes(self, rng: random.Random, writer: HistoryWriter) -> None:
         waiting: list[str] = []
         kinds = dealt(PROCESS_FAULTS, rng)
-        while not self._over.wait(rng.uniform(*PAUSE_S)):
+        while not self._over.wait(rng.uniform(*PACE.pause_s)):
             # One that found nobody, as while Spark starts, goes before new ones.
             kind = next((each for each in waiting if self._targets(each)), None)
             if kind is not None:

@@ -80,6 +80,27 @@ def test_a_renewal_counts_from_the_time_that_it_names():
     assert image.producers == {"p": 0}
 
 
+@pytest.mark.parametrize("behind_ms", [0, WEEK_MS, 52 * WEEK_MS])
+def test_whoever_lives_does_not_expire_for_a_clock_of_its_own_that_is_behind(behind_ms):
+    """It is heard of after others' commits, and again after its own."""
+    image = replayed(image_of(partition("1 2 3", hw=9)), run("other"), at_ms=NOW_MS - 5)
+    image = replayed(image, run("p"), at_ms=NOW_MS - behind_ms)
+    image = replayed(image, run("other"), at_ms=NOW_MS - 5)
+    for record in (saved(5), run("p"), saved(6)):
+        image = replayed(image, record, at_ms=NOW_MS - behind_ms)
+
+    assert not expire(image, NOW_MS).records
+    silent = expire(image, NOW_MS + WEEK_MS + 1).response
+    assert (silent.producers, silent.offsets) == (2, 1)
+
+
+def test_a_run_renews_its_id_by_the_newest_commit_if_its_own_clock_is_behind():
+    image = replayed(MetadataImage(), run("p"), at_ms=NOW_MS - WEEK_MS // 2)
+    image = replayed(image, run("other"), at_ms=NOW_MS)
+
+    assert needs_renewal(image, "p", NOW_MS - 52 * WEEK_MS)
+
+
 def test_writers_under_a_transactional_id_stay():
     image = replayed(MetadataImage(), run("transaction/t"), at_ms=0)
 

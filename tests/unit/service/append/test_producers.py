@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire
+from kafka_on_spark.controller.commands.producer_runs import GIVEN_EPOCH_MAX
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
@@ -81,7 +82,7 @@ def test_a_producer_has_a_text_for_a_name(world, producer_id):
 
 def test_epochs_count_from_0_on(world):
     assert runs(world).begin("p", 0, 1).producer_epoch == 0
-    with pytest.raises(InvalidRequestError, match="from 0 on, or none"):
+    with pytest.raises(InvalidRequestError, match="from 0 to 1073741823, or none"):
         runs(world).begin("p", -1, 1)
 
 
@@ -229,3 +230,31 @@ def test_an_epoch_that_is_given_must_be_above_those_that_have_expired(world):
         runs(world).begin("q", 5, 2)
     assert runs(world).begin("q", 6, 2).producer_epoch == 6
     assert world.image.expired_producers == {}
+
+
+def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
+    """What logs know of an id is forgotten by its epoch, too, by processes that know it not yet."""
+    expired(world)
+
+    with pytest.raises(
+        UnknownProducerIdError, match=r"epoch 5 is not .* give producer_epoch 6, or"
+    ):
+        runs(world).begin("new", 5, 0)
+    assert runs(world).begin("new", 6, 0).producer_epoch == 6
+
+
+@pytest.mark.parametrize("epoch", [-1, GIVEN_EPOCH_MAX + 1, 2**31 - 1, 2**31, 2**70])
+def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch):
+    """It would be a floor for the epochs of all ids once it has expired."""
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {GIVEN_EPOCH_MAX}, or none"):
+        runs(world).begin("p", epoch, 0)
+    assert world.image.producers == {}
+
+
+def test_the_highest_epoch_that_may_be_given_leaves_room_for_all_ids(world):
+    runs(world).begin("p", GIVEN_EPOCH_MAX, 0)
+    expire_all(world)
+
+    epochs = [runs(world).begin("new", None, 0).producer_epoch for _ in range(3)]
+
+    assert epochs == [GIVEN_EPOCH_MAX + each for each in (1, 2, 3)]

@@ -18,8 +18,10 @@ from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionErr
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
+from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import digest_at, image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
@@ -63,6 +65,97 @@ def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
 
 
 ALTER = ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5})
+
+
+def renewals_of(world):
+    """Return when the lease was renewed, by the clock of the commits."""
+    return [
+        batch.stamp.time_ms
+        for batch in world.log.batches
+        if any(
+            isinstance(each, ControllerRecord) and each.cause == "renewed" for each in batch.records
+        )
+    ]
+
+
+def test_the_lease_is_renewed_between_the_parts_of_a_share_of_upkeep(world):
+    """Each takes four seconds, a large file's merge, and the lease lasts for ten."""
+    loop = world.loop("active")
+    waits = []
+
+    def maintain(*, after_part):
+        for _ in range(10):
+            world.clock.advance(4000)
+            after_part()
+            waits.append(watch.is_over(world.image))
+
+    watch = LeaseWatch(world.clock)
+    loop._chores = Chores(maintain=maintain)
+
+    loop.run(None)
+
+    assert len(renewals_of(world)) == 10
+    assert not any(waits)
+
+
+def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
+    loop = world.loop("active")
+
+    class Slow:
+        deleted_records = 1
+
+        def run(self, *args, **keywords):
+            world.clock.advance(4000)
+            return self
+
+    loop._chores = Chores(
+        retention=Slow(), expiry=Slow(), compaction=Slow(), clean=lambda check: Slow().run() and 2
+    )
+
+    report = loop.run(None)
+
+    assert len(renewals_of(world)) == 4
+    assert (report.records_deleted, report.tables_removed) == (1, 2)
+
+
+def test_a_share_of_upkeep_ends_where_another_controller_has_claimed(world):
+    loop, done = world.loop("active"), []
+
+    def maintain(*, after_part):
+        for number in range(3):
+            world.clock.advance(2 * LEASE_MS)
+            if number == 1:
+                other = world.metadata()
+                other.catch_up()
+                other.submit(
+                    lambda image: claim(image, "other", "", seen=image.controller), timeout_ms=1000
+                )
+            done.append(number)
+            after_part()
+
+    loop._chores = Chores(maintain=maintain)
+
+    with pytest.raises(NotControllerError):
+        loop.run(None)
+
+    assert done == [0, 1]
+
+
+def test_parts_that_take_no_time_cost_no_look_at_the_log(world):
+    loop = world.loop("active")
+    served = []
+    serve = loop._serve_requests
+    loop._serve_requests = lambda: served.append(1) or serve()
+
+    def maintain(*, after_part):
+        for _ in range(100):
+            after_part()
+
+    loop._chores = Chores(maintain=maintain)
+
+    loop.run(None)
+
+    assert len(served) == 2
 
 
 def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):

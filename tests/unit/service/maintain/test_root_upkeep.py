@@ -1,79 +1,208 @@
-"""Upkeep of roots: once an hour by whichever process, and when it is asked for."""
+"""Upkeep of roots: once an interval by whichever process comes first, in parts, and when asked for."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from kafka_on_spark.service.maintain.root_upkeep import INTERVAL_MS, RootUpkeep
-from kafka_on_spark.spark.wiring.upkeep import whole_roots
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.service.maintain.root_upkeep import (
+    CLEANING_MS_MIN,
+    INTERVAL_MS,
+    METADATA,
+    RootUpkeep,
+    VisitResult,
+    interval_ms_of,
+)
 from tests.builders import image_of, partition
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, MemoryRootHints
 
-HALF_PAST = 1000 * INTERVAL_MS + INTERVAL_MS // 2
+BEGAN_MS = 1000 * INTERVAL_MS
+ALL = [METADATA, 1, 2, 3]
+EVERY = 10**9
 
 
 class Roots:
-    def __init__(self, count=3, configs=None, **options):
-        self.clock = FakeClock(HALF_PAST)
-        self.listed = []
-        image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
-        metadata = SimpleNamespace(image=image, clean=lambda: count)
-        self.upkeep = RootUpkeep(metadata, self.clock, visit=self.visit)
+    """A cluster whose processes clean its roots, and what they cleaned, in order."""
 
-    def visit(self, image):
-        orders = whole_roots(image)
-        self.listed += [order.broker_id for order in orders]
-        assert all(order.topic_ids is None for order in orders)
+    def __init__(self, configs=None, **options):
+        self.clock = FakeClock(BEGAN_MS)
+        self.hints = MemoryRootHints()
+        self.image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
+        self.done = []
+        self.cleaned = lambda: CleanedFiles(3)
+        self.visited = lambda order: VisitResult()
+        self.took_ms = 0
+        self.upkeep = self.process()
+
+    def process(self):
+        return RootUpkeep(self, self.clock, hints=self.hints, visit=self.visit)
+
+    def clean(self, work_ms_max=None):
+        self.done.append(METADATA)
+        self.clock.advance(self.took_ms)
+        return self.cleaned()
+
+    def visit(self, orders):
+        self.done += [order.broker_id for order in orders]
+        self.clock.advance(self.took_ms)
+        return [self.visited(order) for order in orders]
+
+    def share(self, upkeep=None, *, after_ms=0, work_ms_max=EVERY):
+        """Return what a round cleans."""
+        self.clock.advance(after_ms)
+        self.done = []
+        (upkeep or self.upkeep).run_share(work_ms_max)
+        return self.done
+
+
+def begun(**options):
+    """Return roots of which it is known that they were due a moment ago."""
+    roots = Roots(**options)
+    assert roots.share() == []
+    return roots
+
+
+def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
+    roots = begun()
+
+    assert roots.share(after_ms=INTERVAL_MS - 1) == []
+    assert sorted(map(str, roots.share(after_ms=1))) == sorted(map(str, ALL))
+    assert roots.share() == []
 
 
 # fmt: off
-TIMES = [
-    pytest.param(None,             False, id="no-round-before"),
-    pytest.param(1000,             False, id="in-the-same-hour"),
-    pytest.param(INTERVAL_MS // 2 + 1, True, id="in-the-hour-before"),
-    pytest.param(50 * INTERVAL_MS, True,  id="long-ago"),
+INTERVALS = [
+    pytest.param( 10_000, CLEANING_MS_MIN, id="a-minute-at-least"),
+    pytest.param(600_000,         600_000, id="as-often-as-what-it-removes-may-go"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("since_ms, is_due", TIMES)
-def test_the_first_round_of_an_hour_visits_the_roots(since_ms, is_due):
+@pytest.mark.parametrize("delay_ms, interval_ms", INTERVALS)
+def test_the_metadata_log_is_cleaned_as_often_as_what_it_removes_may_go(delay_ms, interval_ms):
+    roots = begun(configs={"file.delete.delay.ms": str(delay_ms)})
+
+    assert interval_ms_of(roots.image, METADATA) == interval_ms
+    assert roots.share(after_ms=interval_ms - 1) == []
+    assert METADATA in roots.share(after_ms=1)
+
+
+def test_of_many_processes_one_cleans():
+    roots = begun()
+    others = [roots.process() for _ in range(3)]
+    for other in others:
+        roots.share(other)
+    roots.clock.advance(INTERVAL_MS)
+
+    done = [roots.share(each) for each in (*others, roots.upkeep)]
+
+    assert list(map(len, done)) == [4, 0, 0, 0]
+    assert len(roots.share(others[2], after_ms=INTERVAL_MS)) == 4
+
+
+def test_a_process_that_ends_is_followed_by_one_that_knows():
+    roots = begun()
+
+    assert roots.share(roots.process(), after_ms=INTERVAL_MS // 2) == []
+    assert len(roots.share(roots.process(), after_ms=INTERVAL_MS // 2)) == 4
+    assert roots.share(roots.process(), after_ms=1000) == []
+
+
+@pytest.mark.parametrize("is_offline", [True, False])
+def test_without_a_hint_a_process_goes_by_what_it_remembers(is_offline):
+    roots = begun()
+    for _ in range(3):
+        roots.hints.hint, roots.hints.is_offline = None, is_offline
+        assert roots.share(after_ms=INTERVAL_MS // 2) == []
+        roots.hints.hint = None
+        assert len(roots.share(after_ms=INTERVAL_MS // 2)) == 4
+
+
+@pytest.mark.parametrize("ahead_ms", [10**12, -(10**12)])
+def test_a_wrong_clock_keeps_no_process_from_its_turn(ahead_ms):
+    roots = begun()
+    roots.hints.hint = {str(each): BEGAN_MS + ahead_ms for each in ALL}
+
+    assert len(roots.share(after_ms=INTERVAL_MS)) == 4
+
+
+def test_clocks_that_differ_a_little_leave_one_to_clean():
+    roots = begun()
+    behind = roots.process()
+    assert len(roots.share(after_ms=INTERVAL_MS)) == 4
+
+    assert roots.share(behind, after_ms=-5000) == []
+
+
+def test_a_share_ends_when_its_time_is_over_and_the_next_goes_on_with_the_rest():
+    roots = begun()
+    roots.took_ms = 10
+    done = [roots.share(after_ms=INTERVAL_MS, work_ms_max=5)]
+    done += [roots.share(work_ms_max=15), roots.share(work_ms_max=5)]
+
+    assert list(map(len, done)) == [1, 2, 1]
+    assert {each for part in done for each in part} == set(ALL)
+
+
+def test_what_a_cleaning_has_left_is_gone_on_with_by_the_process_that_knows_where():
+    roots = begun()
+    other = roots.process()
+    orders = []
+
+    def visited(order):
+        orders.append(order)
+        return VisitResult(left_at="t-1/0-a" if len(orders) == 1 else "")
+
+    roots.visited = visited
+    left = iter([CleanedFiles(1, is_left=True), CleanedFiles(1)])
+    roots.cleaned = lambda: next(left)
+    roots.share(after_ms=INTERVAL_MS)
+
+    assert roots.share(other) == []
+    assert sorted(map(str, roots.share())) == sorted([METADATA, str(orders[0].broker_id)])
+    assert orders[-1].begins_at == "t-1/0-a"
+    assert roots.share() == []
+
+
+def test_who_fails_leaves_a_root_to_another_process():
+    roots = begun()
+    other = roots.process()
+    roots.visited = lambda order: VisitResult(error="EIO" if order.broker_id == 2 else None)
+    assert 2 in roots.share(after_ms=INTERVAL_MS)
+
+    assert roots.share() == []
+    assert roots.share(other) == [2]
+    assert 2 in roots.share(after_ms=INTERVAL_MS)
+
+
+def test_a_metadata_root_that_does_not_answer_is_told_and_left_to_another_process():
+    roots = begun()
+    other = roots.process()
+
+    def fail():
+        raise KafkaStorageError("EIO")
+
+    roots.cleaned = fail
+    with pytest.raises(KafkaStorageError):
+        roots.share(after_ms=INTERVAL_MS)
+    roots.cleaned = lambda: CleanedFiles(3)
+
+    assert METADATA not in roots.share()
+    assert METADATA in roots.share(other)
+
+
+def test_all_are_cleaned_at_once_when_asked_for():
     roots = Roots()
+    orders = []
+    roots.visited = lambda order: orders.append(order) or VisitResult()
 
-    rows = roots.upkeep.run_if_due(since_ms)
-
-    assert bool(rows) == is_due
-    assert roots.listed == ([1, 2, 3] if is_due else [])
-
-
-# fmt: off
-CLEANINGS = [
-    pytest.param(   10_000,  59_999, False, id="ten-seconds-in-the-same-minute"),
-    pytest.param(   10_000,  60_000, True,  id="ten-seconds-in-the-minute-before"),
-    pytest.param(  600_000, 299_999, False, id="ten-minutes-in-the-same-ten"),
-    pytest.param(  600_000, 300_000, True,  id="ten-minutes-in-those-before"),
-    pytest.param(3_600_000, 300_000, False, id="an-hour"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("delay_ms, since_ms, is_due", CLEANINGS)
-def test_the_metadata_log_is_cleaned_as_often_as_what_it_removes_may_go(delay_ms, since_ms, is_due):
-    roots = Roots(configs={"file.delete.delay.ms": str(delay_ms)})
-    roots.clock.advance(299_999)
-
-    rows = roots.upkeep.run_if_due(since_ms)
-
-    assert bool(rows) == is_due
-    assert roots.listed == []
-
-
-def test_what_is_deleted_from_the_metadata_root_is_a_row():
-    [row] = Roots().upkeep.run()
+    [row] = roots.upkeep.run().rows
 
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
-    assert Roots(0).upkeep.run() == ()
+    assert sorted(map(str, roots.done)) == sorted(map(str, ALL))
+    assert {order.work_ms_max for order in orders} == {None}
+    assert roots.share(roots.process(), after_ms=CLEANING_MS_MIN - 1) == []
 
 
 def test_a_broker_that_is_fenced_is_left_alone():
@@ -81,4 +210,4 @@ def test_a_broker_that_is_fenced_is_left_alone():
 
     roots.upkeep.run()
 
-    assert roots.listed == [1, 3]
+    assert roots.done == [1, 3, METADATA]

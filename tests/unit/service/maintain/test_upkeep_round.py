@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +11,8 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.records import ConfigRecord
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.service.maintain.root_upkeep import RootWork
+from kafka_on_spark.service.maintain.upkeep_plan import PART_MS, TURN_MS
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import (
     UpkeepPorts,
@@ -205,6 +208,104 @@ def test_a_piece_of_work_that_took_too_long_is_made_up_for():
 
     assert worked.share(1000) == []
     assert worked.share(1000) == []
+
+
+def test_a_long_visit_is_cut_into_parts_and_each_order_has_all_its_time():
+    """A round of cron: a quarter of a minute for one partition that has much to do."""
+    worked = begun()
+    worked.work = lambda order: WorkDone(count=1, is_left=True)
+    worked.took_ms, worked.side_by_side = 1000.0, 3
+    parts = []
+
+    worked.clock.advance(INTERVAL_MS)
+    worked.done = []
+    report = worked.upkeep.run_share(after_part=lambda: parts.append(len(worked.done)))
+
+    assert {order.work_ms_max for order in worked.done} == {TURN_MS}
+    assert len(worked.done) == 3 * 5  # 15 s
+    assert max(after - before for before, after in pairwise([0, *parts, 15])) * TURN_MS <= PART_MS
+    assert [row.count for row in report.rows] == [5, 5, 5]
+
+
+def test_an_order_that_gets_on_no_more_does_not_come_again():
+    worked = begun()
+    worked.work = lambda order: WorkDone(is_left=True)
+
+    worked.share()
+
+    assert len(worked.done) == 3
+
+
+class SlowRoots:
+    """Roots that take `took_ms`, and remember for how long they were let."""
+
+    def __init__(self, worked, took_ms, read_bytes=0):
+        self.worked, self.took_ms, self.read_bytes, self.let = worked, took_ms, read_bytes, []
+
+    def run_share(self, work_ms_max):
+        self.let.append(work_ms_max)
+        self.worked.clock.advance(self.took_ms)
+        return RootWork(read_bytes=self.read_bytes)
+
+
+def test_roots_have_half_of_a_round_s_time_and_replicas_the_rest():
+    worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
+    worked.took_ms = 10.0
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=300)
+
+    worked.share(INTERVAL_MS)
+
+    assert roots.let == [300]
+    assert sum(worked.took_ms for _ in worked.done) <= 2 * 300
+
+
+def test_a_long_piece_of_work_on_roots_is_made_up_for():
+    worked = begun(10)
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=4000)
+
+    visited = [worked.share(1000) for _ in range(4)]
+
+    assert len(roots.let) == 1
+    assert visited == [[], [], [], []]
+    worked.share(INTERVAL_MS)
+    assert len(roots.let) == 2
+
+
+def test_what_is_read_on_roots_keeps_to_the_throttle():
+    worked = begun(cluster={"log.cleaner.io.max.bytes.per.second": "1000"})
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1, read_bytes=5000)
+    worked.share()
+    assert len(roots.let) == 1
+
+    worked.share(2000)
+    assert len(roots.let) == 1
+
+    worked.share(3000)
+    assert len(roots.let) == 2
+
+
+def test_roots_that_fail_keep_no_replica_from_its_visit(caplog):
+    worked = begun()
+
+    class Fails:
+        def run_share(self, work_ms_max):
+            raise KafkaStorageError("the metadata root may not be cleaned")
+
+    worked.upkeep._roots = Fails()
+
+    assert worked.share() == [0]
+    assert "upkeep is left to the next round: the metadata root may not be cleaned" in caplog.text
+    assert worked.share() == []
+
+
+def test_a_round_of_some_topics_leaves_the_roots():
+    worked = begun()
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1)
+    worked.clock.advance(INTERVAL_MS)
+
+    worked.upkeep.run_share("orders")
+
+    assert roots.let == []
 
 
 def test_bytes_keep_to_the_throttle():

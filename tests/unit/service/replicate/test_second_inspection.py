@@ -106,6 +106,35 @@ def test_a_round_leaves_what_its_second_inspections_find_anew_to_the_next(rounds
     assert rounds.second_inspections.wait_ms() is not None
 
 
+def test_who_waits_for_all_waits_no_longer_than_a_command_may_take_and_is_told(rounds, caplog):
+    """As a process does that closes its cluster: each inspection may find something anew."""
+    finding = Finding(rounds.keys[0], THIRD, uuid_on(THIRD))
+    inspected = []
+
+    def find_again(orders):
+        inspected.append(rounds.clock.monotonic_ms())
+        rounds.second_inspections.record_finding(finding)
+        return rounds._run_fetches(orders)
+
+    rounds.second_inspections.record_finding(finding)
+    began_ms = rounds.clock.monotonic_ms()
+
+    rounds.second_inspections.finish(find_again)
+
+    assert 0 < len(inspected) <= 2
+    assert rounds.clock.monotonic_ms() - began_ms <= 2000 + 1000
+    [told] = [each.getMessage() for each in caplog.records if "a second time" in each.getMessage()]
+    assert "after 3 s: orders-0 on broker 3; run `kafka-on-spark replicate`" in told
+
+
+def test_who_waits_for_another_thread_that_hangs_is_told(rounds, caplog):
+    rounds.second_inspections._under_way = 1
+
+    rounds.second_inspections.finish()
+
+    assert "another thread still inspects them" in caplog.text
+
+
 def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
     rounds.append(0, "b")
     restore = lose(rounds, THIRD)

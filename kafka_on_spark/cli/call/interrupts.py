@@ -1,0 +1,62 @@
+"""^C and SIGTERM for verbs that go on until they are told to end.
+
+An interrupt ends a wait at once. What is under way is finished first, so that it has an answer; a
+second interrupt ends that, too.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Takes both signals while it is entered; in another thread than the main one it does nothing.
+
+    Attributes:
+        code: The exit code of a process that the signal ends; None: none has come.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self._is_waiting = False
+        self._before: list[Any] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = [signal.signal(each, self._take) for each in SIGNALS]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each, before in zip(SIGNALS, self._before, strict=False):
+            signal.signal(each, before)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Within it, an interrupt raises at once; so does one that has come before.
+
+        Raises:
+            KeyboardInterrupt: One has come.
+        """
+        self._is_waiting = True
+        try:
+            if self.code is not None:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._is_waiting = False
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        is_second = self.code is not None
+        self.code = 128 + number
+        if self._is_waiting or is_second:
+            raise KeyboardInterrupt

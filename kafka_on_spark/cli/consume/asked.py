@@ -1,0 +1,156 @@
+"""What a call of `consume` asks for, out of its options; and which of them exclude each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka_on_spark.cli.consume.starts import EARLIEST, LATEST, Span, span_of
+from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
+from kafka_on_spark.cli.lines.properties import REFUSED_OF_CONSUMERS, check_known, properties
+from kafka_on_spark.errors import InvalidRequestError
+
+CLIENT_PROPERTIES: Final = (
+    "auto.offset.reset",
+    "client.rack",
+    "enable.auto.commit",
+    "group.id",
+    "isolation.level",
+)
+ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
+FORMATTERS: Final = ("DefaultMessageFormatter", "NoOpMessageFormatter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a call asks for.
+
+    Attributes:
+        topic: The topic, or None.
+        pattern: A regular expression of topics, or None.
+        partitions: Of the topic; none: all.
+        span: Where to begin and to end.
+        default_start: Where to begin if nothing else says it: EARLIEST or LATEST.
+        exits_at_end: End with the last record that was committed when the call began.
+        records_max: End after so many records; None: go on.
+        timeout_ms: End if there is no record for so long; None: go on.
+        group: Whose offsets are gone on from, and committed; None: nobody's.
+        commits: Whether the group's offsets are committed.
+        client_rack: Replicas of this rack are read first.
+        form: How a record is printed.
+    """
+
+    topic: str | None
+    pattern: str | None
+    partitions: tuple[int, ...]
+    span: Span
+    default_start: str
+    exits_at_end: bool
+    records_max: int | None
+    timeout_ms: int | None
+    group: str | None
+    commits: bool
+    client_rack: str | None
+    form: Form
+
+
+def asked_for(given: Mapping[str, Any]) -> Asked:
+    """Return what a call's parameters ask for.
+
+    Raises:
+        InvalidRequestError: Two of them exclude each other, or one has a value that is not allowed.
+    """
+    client = properties(given["consumer_property"], "--consumer-property")
+    check_known(client, CLIENT_PROPERTIES, REFUSED_OF_CONSUMERS, "a consumer")
+    level = given["isolation_level"] or client.get("isolation.level", "read_committed")
+    if level not in ISOLATION_LEVELS:
+        raise InvalidRequestError(f"--isolation-level can't be {level!r}: give {ISOLATION_LEVELS}")
+    if (given["topic"] is None) == (given["include"] is None):
+        raise InvalidRequestError("name the topics in one way: --topic, or --include EXPRESSION")
+    if given["partition"] and given["topic"] is None:
+        raise InvalidRequestError("--partition is one of a topic's: give --topic as well")
+    group = _one("--group", given["group"], client.get("group.id"))
+    if group is not None and (given["partition"] or given["offset"]):
+        raise InvalidRequestError(
+            "the offsets of --group say where to begin in all partitions: leave --partition and"
+            " --offset out, or set the offsets by consumer-groups --reset-offsets"
+        )
+    if given["offset"] and given["from_beginning"]:
+        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
+    span = span_of(given["offset"] or ())
+    return Asked(
+        topic=given["topic"],
+        pattern=given["include"],
+        partitions=tuple(given["partition"] or ()),
+        span=span,
+        default_start=_default_start(given, client, span, has_group=group is not None),
+        exits_at_end=given["exit"],
+        records_max=given["max_messages"],
+        timeout_ms=given["timeout_ms"],
+        group=group,
+        commits=group is not None and client.get("enable.auto.commit", "true") == "true",
+        client_rack=client.get("client.rack"),
+        form=_form(given),
+    )
+
+
+def _one(option: str, first: str | None, second: str | None) -> str | None:
+    if first is not None and second is not None and first != second:
+        raise InvalidRequestError(f"{option} is given twice, as {first!r} and {second!r}: give one")
+    return second if first is None else first
+
+
+def _default_start(
+    given: Mapping[str, Any], client: Mapping[str, str], span: Span, *, has_group: bool
+) -> str:
+    """Return where to begin where nothing else says it.
+
+    Kafka's tool begins with what comes next. Who asks for records up to an end means those that are
+    there.
+    """
+    reset = client.get("auto.offset.reset")
+    if reset not in (None, EARLIEST, LATEST):
+        raise InvalidRequestError(
+            f"auto.offset.reset can't be {reset!r}: give {EARLIEST} or {LATEST}"
+        )
+    if given["from_beginning"]:
+        return EARLIEST
+    has_end = (given["exit"] or span.end_ms is not None) and not has_group
+    return reset or (EARLIEST if has_end else LATEST)
+
+
+def _form(given: Mapping[str, Any]) -> Form:
+    of_formatter = properties(given["formatter_property"], "--property", given["formatter_config"])
+    if given["delimiter"] is not None:
+        of_formatter["line.separator"] = given["delimiter"]
+    if given["key_delimiter"] is not None:
+        of_formatter |= {"print.key": "true", "key.separator": given["key_delimiter"]}
+    formatter = (given["formatter"] or FORMATTERS[0]).rpartition(".")[2]
+    if formatter not in FORMATTERS:
+        raise InvalidRequestError(
+            f"--formatter can't be {given['formatter']!r}, since no class of Java's runs here: give"
+            f" {' or '.join(FORMATTERS)}, --format or --json"
+        )
+    ways = [
+        option
+        for option, is_given in {
+            "--json": given["json"],
+            "--format": given["format_"] is not None,
+            "--formatter": formatter != FORMATTERS[0],
+            "--property": bool(of_formatter),
+        }.items()
+        if is_given
+    ]
+    if len(ways) > 1:
+        raise InvalidRequestError(
+            f"{' and '.join(ways)} both say how a record is printed: give one of them"
+        )
+    if given["null"] and given["format_"] is None:
+        raise InvalidRequestError(
+            "--null goes with --format: else null.literal says it, as in --property"
+            " null.literal=NULL"
+        )
+    if given["json"]:
+        return json_form
+    if given["format_"] is not None:
+        return format_string(given["format_"], b"NULL" if given["null"] else b"")
+    return no_form if formatter == FORMATTERS[1] else form_of(of_formatter)

@@ -1,0 +1,141 @@
+"""Prints what a consumer hands out, until an end is reached, and commits what was printed.
+
+It waits only in the consumer's `poll`.
+"""
+
+import select
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+import pyarrow as pa
+
+from kafka_on_spark.cli.call.interrupts import Interrupts
+from kafka_on_spark.cli.lines.printed import Form, Printed
+from kafka_on_spark.cluster.consuming.consumed import records_of
+from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.storage.calls.clock import SystemClock
+
+SLICE_MS: Final = 500
+"""So often a wait sees that the reader of the output has gone away."""
+
+COMMIT_MS: Final = 5_000
+"""Between two commits of a group's offsets, which the metadata log keeps for ever. Source:
+auto.commit.interval.ms."""
+
+
+class Printing:
+    """Prints records to standard output.
+
+    Attributes:
+        record_count: Records that were printed.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        form: Form,
+        interrupts: Interrupts,
+        *,
+        records_max: int | None,
+        timeout_ms: int | None,
+        commits: bool,
+    ) -> None:
+        self._consumer = consumer
+        self._form = form
+        self._interrupts = interrupts
+        self._records_max = records_max
+        self._timeout_ms = timeout_ms
+        self._commits = commits
+        self._clock = SystemClock()
+        self._printed_to: dict[TopicPartition, int] = {}
+        self._committed_at_ms = self._clock.monotonic_ms()
+        self.record_count = 0
+
+    def run(self, stops: dict[TopicPartition, int] | None) -> None:
+        """Print up to `stops`, an offset a partition (exclusive); without them, as records come.
+
+        Raises:
+            KeyboardInterrupt: Somebody has interrupted it.
+            BrokenPipeError: The reader of the output has gone away.
+            And what `Consumer.poll` raises.
+        """
+        idle_since_ms = self._clock.monotonic_ms()
+        while not self._is_full() and not self._is_at_end(stops):
+            with self._interrupts.waiting():
+                table = self._consumer.poll(self._wait_ms(idle_since_ms))
+            if table.num_rows:
+                self._print(table, stops)
+                idle_since_ms = self._clock.monotonic_ms()
+            elif self._left_ms(idle_since_ms) <= 0:
+                break
+            _check_reader()
+            self._commit_if_due()
+
+    def commit(self) -> None:
+        """Commit what was printed."""
+        if self._commits and self._printed_to:
+            self._consumer.commit({name: each for name, each in self._printed_to.items()})
+            self._printed_to.clear()
+
+    def _commit_if_due(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._committed_at_ms >= COMMIT_MS:
+            self.commit()
+            self._committed_at_ms = now_ms
+
+    def _is_full(self) -> bool:
+        return self._records_max is not None and self.record_count >= self._records_max
+
+    def _is_at_end(self, stops: dict[TopicPartition, int] | None) -> bool:
+        if stops is None:
+            return False
+        for name, stop in list(stops.items()):
+            if self._consumer.position(name) >= stop:
+                del stops[name]
+                self._consumer.pause([name])
+        return not stops
+
+    def _left_ms(self, idle_since_ms: int) -> float:
+        if self._timeout_ms is None:
+            return SLICE_MS
+        return idle_since_ms + self._timeout_ms - self._clock.monotonic_ms()
+
+    def _wait_ms(self, idle_since_ms: int) -> float:
+        return max(min(SLICE_MS, self._left_ms(idle_since_ms)), 0)
+
+    def _print(self, table: pa.Table, stops: dict[TopicPartition, int] | None) -> None:
+        """Print rows below their stops, and no more than are asked for."""
+        out, printed_to = sys.stdout.buffer, {}
+        for record in _records(table):
+            name = TopicPartition(record.topic, record.partition)
+            if stops is not None and record.offset >= stops.get(name, 0):
+                continue
+            if self._is_full():
+                break
+            out.write(self._form(record))
+            self.record_count += 1
+            printed_to[name] = record.offset + 1
+        out.flush()
+        self._printed_to |= printed_to
+
+
+def _records(table: pa.Table) -> Iterator[Printed]:
+    return (Printed(*record) for record in chain.from_iterable(map(records_of, table.to_batches())))
+
+
+def _check_reader() -> None:
+    """Check that somebody reads standard output: a pipe without a reader tells it at once.
+
+    Raises:
+        BrokenPipeError: Nobody does.
+    """
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return  # no file at all, as in a test
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError

@@ -1,0 +1,75 @@
+"""Properties of Kafka's readers, formatters and clients: NAME=VALUE, from the call or from a file.
+
+A value keeps its blanks: a separator may be one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kafka_on_spark.cli.call.options import properties_of
+from kafka_on_spark.errors import InvalidRequestError
+
+
+def properties(given: Sequence[str] | None, option: str, file: str | None = None) -> dict[str, str]:
+    """Return properties by name; those of the call win over those of the `file`.
+
+    Raises:
+        InvalidRequestError: One is not NAME=VALUE, or the file can't be read.
+    """
+    lines = [] if file is None else properties_of(file, option)
+    found = {}
+    for each in [*lines, *(given or ())]:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
+        found[name.strip()] = value
+    return found
+
+
+def check_known(
+    given: Mapping[str, str], known: Sequence[str], refused: Mapping[str, str], client: str
+) -> None:
+    """Check the names of a client's properties; `refused` says why some of Kafka's mean nothing.
+
+    Raises:
+        InvalidRequestError: One is not `known`.
+    """
+    for name in given:
+        if name in known:
+            continue
+        why = refused.get(name, f"{client} takes {', '.join(known)}")
+        raise InvalidRequestError(f"property {name!r} means nothing here: {why}")
+
+
+_SEGMENTS: Final = "segments are Parquet files, whose columns are compressed by zstd"
+_BYTES: Final = "keys and values are bytes as they are; --json takes and gives what is no text"
+NO_CONNECTION: Final = "no server runs here, so there is no connection to set up"
+
+REFUSED_OF_PRODUCERS: Final[Mapping[str, str]] = {
+    "buffer.memory": "a chunk of batch.size bytes is held, and the input waits meanwhile",
+    "bootstrap.servers": "give --cluster",
+    "client.id": NO_CONNECTION,
+    "compression.type": _SEGMENTS,
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "max.block.ms": "the input waits for the append that is under way",
+    "max.in.flight.requests.per.connection": "one append is under way at a time",
+    "max.request.size": "the topic's max.message.bytes bounds a record",
+    "request.timeout.ms": "delivery.timeout.ms is for all tries of one append",
+    "retries": "delivery.timeout.ms says how long an append is tried again",
+    "retry.backoff.ms": "delivery.timeout.ms says how long an append is tried again",
+    "transactional.id": "there are no transactions in this version",
+}
+
+REFUSED_OF_CONSUMERS: Final[Mapping[str, str]] = {
+    "auto.commit.interval.ms": "offsets are committed each five seconds, and at the end",
+    "bootstrap.servers": "give --cluster",
+    "client.id": NO_CONNECTION,
+    "fetch.max.wait.ms": NO_CONNECTION,
+    "fetch.min.bytes": NO_CONNECTION,
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "max.poll.records": "--max-messages says how many records are printed",
+    "session.timeout.ms": "the call is no member of its group",
+    "heartbeat.interval.ms": "the call is no member of its group",
+}

@@ -1,0 +1,206 @@
+"""`serve`: is the controller or a standby, and keeps the cluster going, until it is told to end."""
+
+import logging
+import os
+import signal
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from kafka_on_spark import logs
+from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
+from kafka_on_spark.cli.call.output import note
+from kafka_on_spark.cli.serve.health_port import HealthPort, probe_page
+from kafka_on_spark.cli.serve.supervisor import Supervisor
+from kafka_on_spark.cluster.serving import ServedCluster
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.service.serve.health import Answer, Limits, healthz, readyz
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+WAIT_S: Final = 0.2
+"""How often the main thread looks whether a signal was sent."""
+
+
+class LogFormat(StrEnum):
+    """How lines of the log are written."""
+
+    TEXT = logs.TEXT
+    JSON = logs.JSON
+
+
+class ServingFailedError(KafkaOnSparkError):
+    """A served cluster can't be served any more; only another process can."""
+
+
+def serve(
+    cluster: ClusterUrl,
+    on_spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="Run tasks on Spark's executors: of spark-submit, if that starts this process."
+            " Without it, in threads.",
+        ),
+    ] = False,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port",
+            min=0,
+            max=65535,
+            help="Answer GET /healthz and /readyz at this port; 0: at any that is free.",
+        ),
+    ] = None,
+    health_host: Annotated[
+        str, typer.Option("--health-host", metavar="ADDRESS", help="The address of that port.")
+    ] = "127.0.0.1",
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Lines of text, or a JSON object a line.")
+    ] = LogFormat.TEXT,
+    stop_seconds: Annotated[
+        float,
+        typer.Option(
+            "--stop-seconds", min=1, help="It ends within that time of SIGTERM, come what may."
+        ),
+    ] = 20.0,
+    ready_seconds: Annotated[
+        float,
+        typer.Option(
+            "--ready-seconds", min=1, help="/readyz: the last pass has ended within that time."
+        ),
+    ] = 60.0,
+    stalled_seconds: Annotated[
+        float,
+        typer.Option(
+            "--stalled-seconds", min=1, help="/healthz: its loop has moved within that time."
+        ),
+    ] = 600.0,
+    storage_option: StorageOption = None,
+) -> None:
+    """Keep a cluster going: control it, replicate, and do all upkeep, until SIGTERM or SIGINT.
+
+    Of several such processes one is the controller; the others stand by, and one of them takes over
+    once it has not renewed its lease for controller.lease.ms. Roots that are away, full or
+    read-only are waited for. The exit code is 0 when it was told to end.
+    """
+    _log_as(log_format)
+    root = cluster_url(cluster)
+    options = StorageOptions(pairs(storage_option, "--storage-option"))
+    told = Signals()
+    served = ServedCluster(root, options, _session() if on_spark else None)
+    limits = Limits(stalled_ms=int(stalled_seconds * 1000), look_ms=int(ready_seconds * 1000))
+    probes = Probes(served, limits)
+    port = None
+    if health_port is not None:
+        pages = {"/healthz": probe_page(probes.healthz), "/readyz": probe_page(probes.readyz)}
+        port = HealthPort(health_host, health_port, pages)
+        log.info("answers /healthz and /readyz at http://%s:%d", health_host, port.port)
+    told.take()  # after Spark's session, which takes one of them for itself
+    log.info("serves the cluster at %s", root)
+    served.begin()
+    supervisor = Supervisor()
+    _watch(served, probes, told, supervisor)
+    log.info("ends: %s", served.failure or f"told to by {told.name}")
+    supervisor.ending()
+    is_clean = served.end(int(stop_seconds * 1000))
+    if port is not None:
+        port.close()
+    _finish(served, is_clean=is_clean)
+
+
+class Signals:
+    """The signals that tell this process to end; a second one ends it at once."""
+
+    def __init__(self) -> None:
+        self._taken: list[int] = []
+
+    def take(self) -> None:
+        """Take them from now on."""
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, self._take)
+
+    def _take(self, number: int, frame: object) -> None:
+        # Nothing that has a lock: the main thread may hold that very lock.
+        if self._taken:
+            os._exit(128 + number)
+        self._taken.append(number)
+
+    @property
+    def name(self) -> str:
+        """Which one was sent; empty: none."""
+        return signal.Signals(self._taken[0]).name if self._taken else ""
+
+
+class Probes:
+    """What is answered to a supervisor that asks."""
+
+    def __init__(self, served: ServedCluster, limits: Limits) -> None:
+        self._served = served
+        self._limits = limits
+        self._clock = SystemClock()
+
+    def healthz(self) -> Answer:
+        """Return whether the loop moves."""
+        return healthz(self._served.looks.seen, self._clock.monotonic_ms(), self._limits)
+
+    def readyz(self) -> Answer:
+        """Return whether the work is done."""
+        return readyz(self._served.looks.seen, self._clock.monotonic_ms(), self._limits)
+
+
+def _watch(served: ServedCluster, probes: Probes, told: Signals, supervisor: Supervisor) -> None:
+    """Tell systemd how it goes, until the process is to end."""
+    is_ready, looked_at = False, 0.0
+    while not served.ended.wait(WAIT_S) and not told.name:
+        looked_at += WAIT_S
+        if looked_at < supervisor.interval_s:
+            continue
+        looked_at = 0.0
+        readiness = probes.readyz()
+        if readiness.is_well and not is_ready:
+            supervisor.ready()
+            is_ready = True
+        supervisor.status("; ".join(readiness.body["reasons"]) or readiness.body["role"])
+        if probes.healthz().is_well:
+            supervisor.alive()
+
+
+def _log_as(form: LogFormat) -> None:
+    """Write this package's lines in a form, INFO and above where nothing else is said."""
+    if form is not LogFormat.TEXT or logs.FORMAT_VARIABLE not in os.environ:
+        logs.write_as(form.value)
+    if not os.environ.get(logs.LEVEL_VARIABLE):
+        logging.getLogger(logs.NAME).setLevel(logging.INFO)
+
+
+def _session() -> "SparkSession":
+    # In the function: without Spark, its session's modules are not needed.
+    from kafka_on_spark.spark.session import build_session
+
+    return build_session("kafka-on-spark serve")
+
+
+def _finish(served: ServedCluster, *, is_clean: bool) -> None:
+    """End the process.
+
+    Raises:
+        ServingFailedError: It could not go on.
+    """
+    if served.failure is not None and is_clean:
+        raise ServingFailedError(served.failure)
+    if not is_clean:
+        # A thread that hangs at a root would keep Python from ending.
+        if served.failure is not None:
+            note(f"kafka-on-spark: {served.failure}")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0 if served.failure is None else FAILED)

@@ -1,0 +1,400 @@
+"""The object that reads a topic as it grows: Kafka's consumer, in plain Python."""
+
+import math
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from operator import index
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord, records_of
+from kafka_on_spark.errors import ClusterClosedError, ConsumerClosedError, InvalidRequestError
+from kafka_on_spark.ids import (
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    check_mapping,
+    check_number,
+    check_whole_number,
+)
+from kafka_on_spark.query.consuming.assigned import assignment_of
+from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST, ConsumerSettings
+from kafka_on_spark.query.consuming.standing import at, partition_of
+from kafka_on_spark.query.moments import given_micros
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.partition_names import key_of, keys_of
+from kafka_on_spark.query.subscription import Subscription
+from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.forks import FORKED, is_forked
+from kafka_on_spark.storage.replicas.reader import row_schema
+
+Partition = tuple[str, int]
+
+CHUNK_ROWS: Final = 500
+"""Rows that become records at once. Source: max.poll.records."""
+
+GATHER_MS: Final = 50
+"""A poll that has rows takes more of what is committed for so long."""
+
+
+class Consumer:
+    """Reads committed records as they come, and keeps a group's offsets. Made by
+    `Cluster.consumer`.
+
+    `poll` returns rows as Arrow; a loop over the consumer gets records one by one, and waits for
+    the next. One thread uses it at a time; `wakeup` is for any. Close it, or use it in `with`.
+
+    What was handed out counts as processed once more is asked for, or by `commit` and `close`. So a
+    loop that fails in the middle of a record reads that record again, and nothing is skipped.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        settings: ConsumerSettings,
+        subscription: Subscription | None,
+        timeout_ms: float | None,
+    ) -> None:
+        self._services = services
+        self._metadata = services.metadata
+        self._consuming = consuming_of(services, settings)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
+        self._chunk: Iterator[ConsumerRecord] = iter(())
+        self._rows: pa.RecordBatch | None = None
+        self._next_row = 0
+        self._turn: object = None
+        if subscription is not None:
+            self._consuming.subscribe(subscription)
+
+    # Records
+
+    def poll(self, timeout_ms: float | None = 0) -> pa.Table:
+        """Return the next records, in the columns of `Cluster.read`; wait for them for at most
+        `timeout_ms` (None: for as long as it takes). Without any the table is empty.
+
+        A table has max_poll_records at most, of one partition or several, each in offset order.
+
+        Raises:
+            InvalidRequestError: The consumer has no partitions.
+            UnknownTopicOrPartitionError: One of them is gone.
+            OffsetOutOfRangeError, LogTruncatedError: A position is gone, or was never decided, and
+                auto_offset_reset is 'none'.
+            KafkaStorageError: The metadata root, or all replicas of a partition, have not answered
+                for long.
+            WakeupError: Another thread has called `wakeup`.
+        """
+        if timeout_ms is not None:
+            check_number(timeout_ms, "timeout_ms")
+        with self._alone() as consuming:
+            self._turn = None
+            rows_max = consuming.settings.max_poll_records
+            rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
+            batches, count = [], 0
+            until_ms = self._services.clock.monotonic_ms() + GATHER_MS
+            while rows is not None:
+                consuming.hand_out(rows)
+                batches.append(rows)
+                count += rows.num_rows
+                if count >= rows_max or self._services.clock.monotonic_ms() >= until_ms:
+                    break
+                rows = consuming.more_rows(rows_max - count)
+            return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record; wait for it for at most consumer_timeout_ms.
+
+        Raises: as `poll`.
+        """
+        with self._alone() as consuming:
+            record = self._next(consuming)
+        if record is None:
+            raise StopIteration
+        return record
+
+    def _next(self, consuming: Consuming[pa.RecordBatch]) -> ConsumerRecord | None:
+        record = None
+        if self._turn is not None and consuming.turn is self._turn:
+            consuming.go_on()
+            record = next(self._chunk, None)
+        if record is None:
+            self._turn = None
+            rows = consuming.next_rows(self._timeout_ms, CHUNK_ROWS)
+            if rows is None:
+                return None
+            self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
+            self._turn = consuming.turn
+            record = next(self._chunk)
+        assert self._rows is not None, "a record is one of its rows"
+        consuming.hand_out(self._rows.slice(self._next_row, 1))
+        self._next_row += 1
+        return record
+
+    def wakeup(self) -> None:
+        """Have the call that waits in another thread, or the next one, raise a WakeupError."""
+        self._consuming.wake_up()
+
+    # Partitions
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read these partitions and no others, as in `[("orders", 0)]`.
+
+        Raises:
+            InvalidRequestError: A partition is not named by topic and number, or there is none.
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        with self._alone() as consuming:
+            consuming.subscribe(assignment_of(self._metadata.catch_up(), partitions))
+
+    def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read.
+
+        Raises:
+            UnknownTopicOrPartitionError: One of them is gone.
+        """
+        with self._alone() as consuming:
+            return self._names(consuming.assignment())
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Hand out nothing of these partitions until they are resumed; positions stay.
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        with self._alone() as consuming:
+            consuming.pause(set(self._keys(partitions)))
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        """Go on with partitions that were paused.
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        with self._alone() as consuming:
+            consuming.resume(set(self._keys(partitions)))
+
+    def paused(self) -> list[TopicPartition]:
+        """Return the partitions that are paused."""
+        with self._alone() as consuming:
+            return self._names(consuming.paused)
+
+    # Positions
+
+    def position(self, partition: Partition) -> Offset:
+        """Return the offset of the next record that is handed out of a partition.
+
+        Raises:
+            InvalidRequestError: The partition is not assigned.
+            OffsetOutOfRangeError, LogTruncatedError: As in `poll`.
+        """
+        with self._alone() as consuming:
+            return consuming.standing(self._key(partition)).offset
+
+    def current_lag(self, partition: Partition) -> int:
+        """Return how many committed offsets of a partition are at or above the position.
+
+        Raises: as `position`.
+        """
+        with self._alone() as consuming:
+            key = self._key(partition)
+            offset = consuming.standing(key).offset
+            return max(partition_of(self._metadata.image, key).high_watermark - offset, 0)
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Go on at an offset of a partition. One that is out of range is told by the next `poll`,
+        or replaced as auto_offset_reset says.
+
+        Raises:
+            InvalidRequestError: The partition is not assigned, or the offset is no number from 0.
+        """
+        with self._alone() as consuming:
+            check_whole_number(offset, "the offset")
+            consuming.seek(self._key(partition), offset)
+
+    def seek_to_beginning(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Go on at the log start of partitions (None: of all that are assigned).
+
+        Raises:
+            InvalidRequestError: One is not assigned.
+        """
+        self._seek_to(EARLIEST, partitions)
+
+    def seek_to_end(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Go on with what is committed from now on.
+
+        Raises:
+            InvalidRequestError: A partition is not assigned.
+        """
+        self._seek_to(LATEST, partitions)
+
+    def _seek_to(self, place: str, partitions: Iterable[Partition] | None) -> None:
+        with self._alone() as consuming:
+            image = self._metadata.catch_up()
+            for key in consuming.assignment() if partitions is None else self._keys(partitions):
+                consuming.seek(key, at(partition_of(image, key), place).offset)
+
+    def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        """Return the first offset that is kept of each partition.
+
+        Raises:
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        return self._offsets(EARLIEST, partitions)
+
+    def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        """Return the first offset of each partition that is not committed.
+
+        Raises:
+            UnknownTopicOrPartitionError: One does not exist.
+        """
+        return self._offsets(LATEST, partitions)
+
+    def _offsets(self, place: str, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
+        with self._alone():
+            keys = self._keys(partitions)
+            image = self._metadata.image
+            return {image.name_of(key): at(partition_of(image, key), place).offset for key in keys}
+
+    def offsets_for_times(
+        self, times: Mapping[Partition, datetime | int]
+    ) -> dict[TopicPartition, Offset | None]:
+        """Return the offset of the first record of each partition that is not older than a time, a
+        datetime with a time zone or ms since 1970; None: all committed records are older.
+
+        Raises:
+            InvalidRequestError: A time is neither.
+            UnknownTopicOrPartitionError: A partition does not exist.
+            KafkaStorageError: No replica can answer.
+        """
+        with self._alone() as consuming:
+            check_mapping(times, "times", "partitions and times")
+            image = self._metadata.catch_up()
+            questions = [
+                TimeQuestion(key_of(image, name), _milliseconds(time))
+                for name, time in times.items()
+            ]
+            found = look_up_times(self._services, image, questions, consuming.settings.client_rack)
+            names = [image.name_of(each.key) for each in questions]
+            return dict(zip(names, found, strict=True))
+
+    # Commits
+
+    def commit(self, offsets: Mapping[Partition, int] | None = None) -> None:
+        """Commit the group's offsets: the positions, so that all that was handed out counts as
+        processed; or other ones.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+            OffsetOutOfRangeError: A given offset is below the log start or above the high
+                watermark.
+            UnknownTopicOrPartitionError: A partition does not exist.
+            RequestTimedOutError: Other commits were always faster: nothing is committed.
+            CommitOutcomeUnknownError: Whether it is committed is unknown; commit again.
+        """
+        with self._alone() as consuming:
+            if offsets is None:
+                consuming.commit()
+                return
+            check_mapping(offsets, "offsets", "partitions and offsets")
+            for offset in offsets.values():
+                check_whole_number(offset, "the offset")
+            consuming.commit_offsets({self._key(name): each for name, each in offsets.items()})
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
+        """Return the group's offsets; None where it has none.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        with self._alone() as consuming:
+            keys = self._keys(partitions)
+            found = consuming.committed(keys)
+            return {self._metadata.image.name_of(key): found[key] for key in keys}
+
+    # The end
+
+    def close(self) -> None:
+        """End; with enable_auto_commit, commit the positions first.
+
+        Raises:
+            RequestTimedOutError, CommitOutcomeUnknownError: As `commit`. It is closed.
+        """
+        self._close(is_failed=False)
+
+    def _close(self, *, is_failed: bool) -> None:
+        if self._is_closed or is_forked():
+            return
+        with self._alone() as consuming:
+            self._is_closed = True
+            if consuming.settings.is_auto_commit:
+                consuming.commit_processed() if is_failed else consuming.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; after an error what was handed out last does not count as processed."""
+        self._close(is_failed=error is not None)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Consuming[pa.RecordBatch]]:
+        """Keep other threads out, as Kafka's consumer does.
+
+        Raises:
+            ConsumerClosedError, ClusterClosedError: The consumer or the cluster is closed.
+            InvalidRequestError: Another thread is in a call.
+        """
+        if is_forked():
+            raise ClusterClosedError(FORKED)
+        if not self._lock.acquire(blocking=False):
+            raise InvalidRequestError(
+                "another thread is in a call of this consumer, which is for one thread at a time:"
+                " make a consumer for each thread, or end the call by wakeup()"
+            )
+        try:
+            if self._is_closed:
+                raise ConsumerClosedError(
+                    "the consumer is closed: make another with Cluster.consumer"
+                )
+            self._metadata.check_open()
+            yield self._consuming
+        except Exception:
+            raise
+        except BaseException:  # ^C, in the middle of anything
+            self._consuming.void()
+            raise
+        finally:
+            self._lock.release()
+
+    def _key(self, name: object) -> PartitionKey:
+        return key_of(self._metadata.catch_up(), name)
+
+    def _keys(self, names: object) -> list[PartitionKey]:
+        return keys_of(self._metadata.catch_up(), names)
+
+    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+        image = self._metadata.image
+        return sorted(image.name_of(key) for key in keys)
+
+
+def _milliseconds(time: object) -> int:
+    if isinstance(time, datetime):
+        return given_micros("a time", time) // 1000
+    check_whole_number(time, "a time that is no datetime")
+    return index(time)  # type: ignore[arg-type]

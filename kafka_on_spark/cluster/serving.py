@@ -1,0 +1,153 @@
+"""A cluster that one process serves for ever: opened, as soon as it can be, and kept going.
+
+Apart from `Cluster`, whose methods end: here threads go on until they are told to end, and a root
+that is away is waited for.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kafka_on_spark.cluster.upkeep import Upkeep
+from kafka_on_spark.controller.pace.back_off import pauses_ms
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.service.metadata.metadata_outage import is_failing
+from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
+from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Serving
+from kafka_on_spark.spark.wiring.preparing_roots import check_created
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+PASS_PART: Final = 0.6
+"""Of the time that the end may take: for the loops to end by themselves. The rest is for resigning
+in place of one that does not, and for closing."""
+
+
+class ServedCluster:
+    """The cluster at `metadata_root`, served by threads of this process; tasks run on `spark`.
+
+    Attributes:
+        looks: What it has looked at.
+        ended: Set once the loops are to end, whoever says so.
+        failure: Why it could not go on; None: it was told to end, or goes on.
+    """
+
+    def __init__(
+        self, metadata_root: str, options: StorageOptions, spark: "SparkSession | None"
+    ) -> None:
+        self._root = metadata_root
+        self._options = options
+        self._spark = spark
+        self._services: Services | None = None
+        self._serving: Serving | None = None
+        self._threads: list[threading.Thread] = []
+        self._clock = SystemClock()
+        self.looks = Looks(self._clock)
+        self.ended = threading.Event()
+        self.failure: str | None = None
+
+    def begin(self) -> None:
+        """Begin to serve, in threads."""
+        self._start(self._serve, "serve")
+
+    def end(self, within_ms: int) -> bool:
+        """Have the loops end, resign and close; return whether all of it was done in time.
+
+        What is under way after that time is abandoned with the process, as if that was killed.
+        """
+        until_ms = self._clock.monotonic_ms() + within_ms
+        self.looks.become(Role.ENDING)
+        self.ended.set()
+        is_quiet = self._join(self._threads, int(until_ms - (1 - PASS_PART) * within_ms))
+        if not is_quiet:
+            log.info("a pass or a round is abandoned: it does not end in time")
+        self._start(lambda: self._leave(is_quiet=is_quiet), "leave")
+        return self._join(self._threads, until_ms)
+
+    def _leave(self, *, is_quiet: bool) -> None:
+        try:
+            if self._serving is not None and not is_quiet:
+                self._serving.resign()
+            if self._services is not None:
+                self._services.close()
+        except KafkaOnSparkError as error:
+            log.info("the end is not a clean one, which costs a standby a lease: %s", error)
+
+    def _join(self, threads: Sequence[threading.Thread], until_ms: int) -> bool:
+        for each in tuple(threads):
+            each.join(max(until_ms - self._clock.monotonic_ms(), 0) / 1000)
+        return not any(each.is_alive() for each in threads)
+
+    def _start(self, work: Callable[[], object], name: str) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self) -> None:
+        try:
+            services = self._open()
+            if services is None:
+                return
+            serving = Serving(
+                services.metadata,
+                services.clock,
+                looks=self.looks,
+                ending=self.ended,
+                controller_id=services.controller_id,
+                make_controller=lambda metadata, clock, after_pass: services.controller_loop(
+                    metadata=metadata, clock=clock, after_pass=after_pass
+                ),
+                run_round=lambda: Upkeep(self._root, services).replicate(None, False, None),
+                why_lost=self._why_lost,
+            )
+            self._services, self._serving = services, serving
+            self._start(serving.replicate, "rounds")
+            serving.control()
+            self.failure = serving.failure
+        except KafkaOnSparkError as error:
+            self.failure = str(error)
+        except BaseException as error:
+            self.failure = f"it has ended by an error of its own: {error!r}"
+            log.exception("a loop has ended")
+        finally:
+            self.ended.set()
+
+    def _open(self) -> Services | None:
+        """Open the cluster; a root that does not answer is asked again, until it does or the
+        process is to end.
+
+        Raises:
+            ClusterNotFoundError: There is no cluster.
+            KafkaOnSparkError: It can't be opened, and waiting does not help.
+        """
+        for pause_ms in pauses_ms(RETRY_MS_MIN, RETRY_MS_MAX):
+            try:
+                with self.looks.looking(METADATA):
+                    services = Services.open(self._root, self._options, self._spark)
+                    check_created(services, self._root)
+                    return services
+            except KafkaOnSparkError as error:
+                if not is_failing(error):
+                    raise
+                if pause_ms == RETRY_MS_MIN:
+                    log.warning("waits for the metadata root: %s", error)
+            self.looks.move(CONTROL)
+            if self.ended.wait(pause_ms / 1000):
+                return None
+        raise AssertionError("pauses have no end")
+
+    def _why_lost(self) -> str | None:
+        if self._spark is None:
+            return None
+        from kafka_on_spark.spark.jvm import has_ended  # imports pyspark
+
+        if has_ended(self._spark):
+            return "the Spark session has ended: start this process again"
+        return None

@@ -1,0 +1,88 @@
+"""A consumer's settings, by Kafka's names.
+
+Source: org.apache.kafka.clients.consumer.ConsumerConfig.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.commands.groups import check_group
+from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
+from kafka_on_spark.ids import check_text, check_whole_number
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+NONE: Final = "none"
+
+MAX_POLL_RECORDS: Final = 16_384
+"""Kafka's is 500, which it takes from what it has fetched; here so many rows are decoded at once,
+and a table of them costs no more than one of 500."""
+AUTO_COMMIT_INTERVAL_MS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """How a consumer reads.
+
+    Attributes:
+        group: Whose offsets it begins at and commits; None: it has none. Source: group.id.
+        auto_offset_reset: Where it begins in a partition of which the group has no offset, or one
+            that is out of range: EARLIEST, LATEST or NONE, which fails. Source: auto.offset.reset.
+        max_poll_records: Rows that one poll returns at most. Source: max.poll.records.
+        is_auto_commit: Whether it commits what was processed. Source: enable.auto.commit.
+        auto_commit_interval_ms: How often, at most. Source: auto.commit.interval.ms.
+        client_rack: Replicas of this rack are read first; None: the leader is. Source: client.rack.
+    """
+
+    group: str | None
+    auto_offset_reset: str
+    max_poll_records: int
+    is_auto_commit: bool
+    auto_commit_interval_ms: int
+    client_rack: str | None
+
+
+def consumer_settings(
+    *,
+    group: str | None,
+    auto_offset_reset: str,
+    max_poll_records: int,
+    enable_auto_commit: bool,
+    auto_commit_interval_ms: int,
+    client_rack: str | None,
+) -> ConsumerSettings:
+    """Return the settings of a consumer, checked.
+
+    Raises:
+        InvalidConfigError: A value is not allowed.
+        InvalidRequestError: One is of a wrong type.
+        InvalidGroupIdError: The group's name is not allowed.
+    """
+    if group is not None:
+        check_group(group)
+    if auto_offset_reset not in (EARLIEST, LATEST, NONE):
+        raise InvalidConfigError(
+            f"auto_offset_reset can't be {auto_offset_reset!r}: give 'earliest', 'latest' or 'none'"
+        )
+    if not isinstance(enable_auto_commit, bool):
+        raise InvalidRequestError(
+            f"enable_auto_commit can't be {enable_auto_commit!r}: give True or False"
+        )
+    if client_rack is not None:
+        check_text(client_rack, "client_rack", InvalidRequestError)
+    numbers = {
+        "max_poll_records": (max_poll_records, 1),
+        "auto_commit_interval_ms": (auto_commit_interval_ms, 0),
+    }
+    for name, (value, least) in numbers.items():
+        check_whole_number(value, name)
+        if value < least:
+            raise InvalidConfigError(f"{name} can't be {value}: give {least} or more")
+    return ConsumerSettings(
+        group=group,
+        auto_offset_reset=auto_offset_reset,
+        max_poll_records=max_poll_records,
+        is_auto_commit=enable_auto_commit and group is not None,
+        auto_commit_interval_ms=auto_commit_interval_ms,
+        client_rack=client_rack,
+    )

@@ -1,0 +1,143 @@
+"""Where a consumer stands in a partition: where it begins, and what an image leaves of that.
+
+Pure. A position carries the unclean generation that it was taken in: so a consumer notices that
+records below it were lost, and goes back to where they were cut (KIP-320), or fails.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
+from kafka_on_spark.query.consuming.settings import EARLIEST, NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A consumer's position in a partition.
+
+    Attributes:
+        offset: The next record that it hands out.
+        unclean_generation: Unclean elections of the partition when the position was taken.
+    """
+
+    offset: Offset
+    unclean_generation: int
+
+
+FindCut = Callable[[PartitionKey, int], Offset | None]
+"""Returns the lowest offset at which unclean elections after a generation have cut a partition,
+None if none is found. It may read the whole metadata log, and is asked only if there was one."""
+
+
+def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
+    """Return the registration of a partition that the image has."""
+    return image.topics[key.topic_id].partitions[key.partition]
+
+
+def begin(
+    image: MetadataImage, key: PartitionKey, *, group: str | None, reset: str, is_added: bool
+) -> Standing:
+    """Return where a consumer begins in a partition: at the group's offset, or by `reset`.
+
+    A partition that `is_added` to its topic is read from its beginning, whatever `reset` says.
+
+    Raises:
+        OffsetOutOfRangeError: There is no offset, and `reset` is NONE.
+    """
+    partition = partition_of(image, key)
+    saved = None if group is None else image.groups.get((group, key))
+    if saved is not None:
+        return Standing(saved.offset, saved.unclean_generation)
+    if is_added:
+        return at(partition, EARLIEST)
+    if reset == NONE:
+        whose = "the consumer" if group is None else f"group {group!r}"
+        raise OffsetOutOfRangeError(
+            f"{whose} has no offset of {image.name_of(key)}, and auto_offset_reset is 'none': seek,"
+            " set the group's offset, or give 'earliest' or 'latest'"
+        )
+    return at(partition, reset)
+
+
+def added_since(
+    image: MetadataImage, keys: Iterable[PartitionKey], group: str | None
+) -> set[PartitionKey]:
+    """Return the partitions that were added to their topics after a group had committed lower ones:
+    it has an offset of none that is as high."""
+    highest: dict[TopicId, int] = {}
+    for name, saved in image.groups:
+        if name == group:
+            highest[saved.topic_id] = max(saved.partition, highest.get(saved.topic_id, 0))
+    return {key for key in keys if key.partition > highest.get(key.topic_id, key.partition)}
+
+
+def at(partition: PartitionRegistration, place: str) -> Standing:
+    """Return the position EARLIEST or LATEST of a partition."""
+    start, end = partition.log_start_offset, partition.high_watermark
+    return Standing(start if place == EARLIEST else end, partition.unclean_generation)
+
+
+def revised(
+    image: MetadataImage, key: PartitionKey, standing: Standing, *, reset: str, find_cut: FindCut
+) -> Standing:
+    """Return the position that `image` leaves of `standing`: itself, if its record can be read.
+
+    Source: SubscriptionState.maybeCompleteValidation, FetchCollector.handleInitializeErrors.
+
+    Raises:
+        LogTruncatedError: Records below it were lost, and `reset` is NONE.
+        OffsetOutOfRangeError: It is out of range, and `reset` is NONE.
+    """
+    partition = partition_of(image, key)
+    start, end = partition.log_start_offset, partition.known_log_end
+    if partition.unclean_generation != standing.unclean_generation:
+        standing = _after_election(image, key, standing, reset, find_cut)
+    if start <= standing.offset <= end:
+        return standing
+    if reset == NONE:
+        raise OffsetOutOfRangeError(
+            f"offset {standing.offset} of {image.name_of(key)} is not between its log start {start}"
+            f" and its log end {end}, and auto_offset_reset is 'none': seek to another"
+        )
+    return at(partition, reset)
+
+
+def _after_election(
+    image: MetadataImage, key: PartitionKey, standing: Standing, reset: str, find_cut: FindCut
+) -> Standing:
+    partition = partition_of(image, key)
+    now = partition.unclean_generation
+    if standing.offset <= partition.log_start_offset:
+        return Standing(standing.offset, now)  # what it has read is gone, lost or not
+    cut = find_cut(key, standing.unclean_generation)
+    end = partition.high_watermark if cut is None else cut
+    if standing.offset <= end:
+        return Standing(standing.offset, now)
+    if reset == NONE:
+        raise LogTruncatedError(
+            f"{image.name_of(key)} has lost the records from offset {end} on, below the position"
+            f" {standing.offset} (unclean election {now}), and auto_offset_reset is 'none': seek to"
+            " where to go on"
+        )
+    return Standing(end, now)
+
+
+def cut_after(
+    batches: Iterable[MetadataBatch], key: PartitionKey, unclean_generation: int
+) -> Offset | None:
+    """Return the lowest end that unclean elections after a generation gave to a partition."""
+    cuts = [
+        record.change.high_watermark
+        for batch in batches
+        for record in batch.records
+        if isinstance(record, PartitionChangeRecord)
+        and record.key == key
+        and record.change.unclean_generation is not KEEP
+        and record.change.unclean_generation > unclean_generation
+        and record.change.high_watermark is not KEEP
+    ]
+    return min(cuts, default=None)

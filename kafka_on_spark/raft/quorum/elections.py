@@ -1,0 +1,113 @@
+"""When an election is due, who stands, and in which epoch.
+
+A process that can't use the leader's root asks before it disturbs anybody (pre-vote, KIP-996): a
+majority of voters must be readable, and none of them have taken a batch of this leader since it
+began to wait. Any process may hold an election, for any voter.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import QuorumUnavailableError
+from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.raft.states.vote_grants import grants_pre_vote
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a process remembers since the leader's root began to fail.
+
+    Attributes:
+        since_ms: When its looks *or commits* there began to fail, by its own monotonic clock.
+        epoch: The leader's epoch; 0: no leader is known.
+        ends: Where each voter's log ended then, as far as it was seen since.
+    """
+
+    since_ms: int
+    epoch: QuorumEpoch
+    ends: Mapping[VoterKey, Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """Who is to stand, and in which epoch."""
+
+    key: VoterKey
+    epoch: QuorumEpoch
+
+
+def is_election_due(waiting: Waiting | None, now_ms: int, fetch_timeout_ms: int) -> bool:
+    """Return whether the leader's root has failed for `controller.quorum.fetch.timeout.ms`.
+
+    None: it does not fail. The time only says when to ask; nothing rests on it for safety.
+    """
+    return waiting is not None and now_ms - waiting.since_ms >= fetch_timeout_ms
+
+
+def decide_candidacy(
+    voters: VoterSet, readable: Mapping[VoterKey, VoterTable], waiting: Waiting
+) -> Candidacy | None:
+    """Decide who stands; None: nobody, since a voter still hears the leader or another leads.
+
+    The candidate is the readable voter with the best log, in the epoch after the highest that was
+    seen.
+
+    Raises:
+        QuorumUnavailableError: No majority of the voters can be read.
+    """
+    tables = [readable[each] for each in voters.keys if each in readable]
+    if not voters.is_majority(each.key for each in tables):
+        raise QuorumUnavailableError(
+            f"{len(tables)} of {len(voters.voters)} voters of the metadata quorum answer, a"
+            f" majority is {voters.majority}: make more of their roots reachable",
+            answering=", ".join(str(each.key) for each in tables) or "none",
+        )
+    best = best_log(tables)
+    if not all(_would_vote(each, best, waiting) for each in tables):
+        return None
+    return Candidacy(best.key, next_epoch(tables))
+
+
+def _would_vote(voter: VoterTable, candidate: VoterTable, waiting: Waiting) -> bool:
+    is_log_up_to_date = (candidate.log.end.epoch, candidate.log.end.offset) >= (
+        voter.log.end.epoch,
+        voter.log.end.offset,
+    )
+    return grants_pre_vote(
+        is_log_up_to_date=is_log_up_to_date, hears_leader=hears_leader(voter, waiting)
+    )
+
+
+def hears_leader(voter: VoterTable, waiting: Waiting) -> bool:
+    """Return whether a voter shows that there is a leader: it has taken a batch of this one since,
+    or follows one of a later epoch."""
+    if voter.leader is None:
+        return False
+    if voter.quorum_epoch > waiting.epoch:
+        return True
+    then = waiting.ends.get(voter.key)
+    return then is not None and voter.log.end_offset > then and voter.quorum_epoch == waiting.epoch
+
+
+def best_log(tables: Iterable[VoterTable]) -> VoterTable:
+    """Return the table whose log is best: by last epoch, then end, then the lowest id."""
+    return max(
+        tables,
+        key=lambda each: (each.log.end.epoch, each.log.end.offset, -each.key.node_id),
+    )
+
+
+def next_epoch(tables: Iterable[VoterTable]) -> QuorumEpoch:
+    """Return the epoch after the highest that any of `tables` has seen."""
+    return QuorumEpoch(1 + max((each.quorum_epoch for each in tables), default=0))
+
+
+def is_stranded(voter: VoterTable, leader: VoterTable) -> bool:
+    """Return whether a voter is above the leader's epoch without a leader: a candidate died.
+
+    Where that lasts for the fetch timeout, the leader itself is elected again, in an epoch above:
+    else the voter would be lost to the quorum, and nobody would say so.
+    """
+    return leader.leads and voter.quorum_epoch > leader.quorum_epoch and voter.leader is None

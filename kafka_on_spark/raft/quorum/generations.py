@@ -1,0 +1,83 @@
+"""A majority of voters is lost for ever: a new generation of the cluster, from one voter.
+
+It breaks what a quorum promises: what the lost voters had committed alone is gone. So partitions
+are led anew only by proof (see the controller), and a process of the old generation finds fences
+that it does not know.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NewType
+
+from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
+from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+
+Generation = NewType("Generation", int)
+"""How often the cluster was forced; 0: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """The first commit of a new generation, on the table of the voter that goes on.
+
+    Attributes:
+        generation: The new one; it stands in the records of the commit, too, together with the
+            voters and with every partition's leader, none.
+        voters: That voter alone.
+        change: The commit, of `record_count` records.
+    """
+
+    generation: Generation
+    voters: VoterSet
+    change: TableChange
+
+
+def force(
+    table: VoterTable,
+    generation: Generation,
+    answering: Iterable[VoterKey],
+    *,
+    record_count: int,
+    write_id: str,
+) -> Force:
+    """Return how `table`'s voter goes on alone, in the generation after `generation`.
+
+    `answering`: the voters that answer from here, it among them. That others may still reach a
+    majority is for people to know.
+
+    Raises:
+        InvalidRequestError: A majority answers, or the table's voter is none.
+    """
+    voters = table.log.voters
+    mine = None if voters is None else voters.voter_of(table.key.node_id)
+    if voters is None or mine is None or mine.key != table.key:
+        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
+    if voters.is_majority(answering):
+        raise InvalidRequestError(
+            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
+            " leader, or replace the voter that is lost"
+        )
+    alone, epoch = VoterSet((mine,)), QuorumEpoch(table.quorum_epoch + 1)
+    end = table.log.end_offset
+    batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
+    change = TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))
+    return Force(Generation(generation + 1), alone, change)
+
+
+def check_generation(known: Generation, found: Generation) -> None:
+    """Check the generation that a root has against the one of this process's metadata.
+
+    Raises:
+        InconsistentClusterError: The root is of a later one: this process is of a cluster that
+            people gave up.
+    """
+    if found > known:
+        raise InconsistentClusterError(
+            f"a root is of generation {found} of the cluster and this process of {known}: the"
+            " cluster was forced; stop this process and open the cluster anew",
+            known=known,
+            found=found,
+        )

@@ -1,0 +1,62 @@
+"""Partitions that no replica serves: a consumer reads others meanwhile, and tries them again."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.pace.back_off import pause_ms
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import PartitionKey
+
+log = logging.getLogger(__name__)
+
+RETRY_MS_MIN: Final = 100
+RETRY_MS_MAX: Final = 1_000
+"""Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
+
+
+@dataclass(slots=True)
+class _Failing:
+    since_ms: int
+    retry_at_ms: int
+    tries: int = 1
+
+
+class FailingPartitions:
+    """Which partitions fail, since when, and when each is tried again. Times are of the process's
+    monotonic clock; a partition is given up after `timeout_ms`."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._failing: dict[PartitionKey, _Failing] = {}
+
+    def note(self, key: PartitionKey, error: KafkaStorageError, now_ms: int) -> None:
+        """Have a partition tried again later.
+
+        Raises:
+            KafkaStorageError: `error`, if it has failed for too long.
+        """
+        known = self._failing.get(key)
+        if known is None:
+            log.warning("a consumer reads other partitions meanwhile: %s", error)
+            self._failing[key] = _Failing(now_ms, now_ms + RETRY_MS_MIN)
+            return
+        if now_ms - known.since_ms >= self._timeout_ms:
+            del self._failing[key]
+            raise error
+        known.retry_at_ms = now_ms + int(pause_ms(known.tries, RETRY_MS_MIN, RETRY_MS_MAX))
+        known.tries += 1
+
+    def is_waiting(self, key: PartitionKey, now_ms: int) -> bool:
+        """Return whether a partition is not to be tried yet."""
+        known = self._failing.get(key)
+        return known is not None and now_ms < known.retry_at_ms
+
+    def forget(self, key: PartitionKey) -> None:
+        """A partition was read, or is not read any more."""
+        self._failing.pop(key, None)
+
+    def pauses_ms(self, now_ms: int) -> Iterator[int]:
+        """Yield how long it is until each is tried again."""
+        return (each.retry_at_ms - now_ms for each in self._failing.values())

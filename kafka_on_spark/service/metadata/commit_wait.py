@@ -1,0 +1,138 @@
+"""Waits for the next commit to the metadata log, and asks the metadata root as seldom as it may.
+
+The one place where an idle reader waits. On a disk it looks for the next commit file, 20 times a
+second at most, which also works where another machine commits (a network mount tells no watcher of
+that). On a store it sends one request in FETCH_MAX_WAIT_MS.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from kafka_on_spark.controller.pace.back_off import pause_ms
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.metadata.metadata_outage import AWAY_PAUSE_MS_MAX, is_failing
+
+log = logging.getLogger(__name__)
+
+FETCH_MAX_WAIT_MS: Final = 500
+"""Pause between two requests to a store. Source: fetch.max.wait.ms."""
+
+LOCAL_PAUSE_MS_MIN: Final = 5
+LOCAL_PAUSE_MS_MAX: Final = 50
+"""A look at a disk takes about 40 µs, and waking up as much again: 0.3 % of a core."""
+
+SLICE_MS: Final = 50
+"""How often a wait sees that it is over, or that this process has committed."""
+
+LOOKS_A_READ: Final = 20
+"""Of so many looks at a store one reads the log as everybody does: the next commit file alone does
+not tell of a log that was cleaned or went back."""
+
+
+class WaitedMetadata(Protocol):
+    """What a wait asks of the metadata."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that this process knows."""
+        ...
+
+    def catch_up(self) -> MetadataImage:
+        """Return the newest image, with what was committed since."""
+        ...
+
+    def has_next(self) -> bool:
+        """Return whether there is a commit after the newest that this process knows."""
+        ...
+
+
+class CommitWait:
+    """The pace of one reader's looks for commits. Not for two threads at once.
+
+    `is_local`: the metadata root is a folder, where a look costs next to nothing.
+    """
+
+    def __init__(self, metadata: WaitedMetadata, clock: Clock, *, is_local: bool) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._is_local = is_local
+        self._look_at_ms = clock.monotonic_ms()
+        self._idle_looks = 0
+        self._away_since_ms: int | None = None
+        self._failures = 0
+
+    def newest(self) -> MetadataImage:
+        """Return the newest image; look for commits, if the last look is long enough ago.
+
+        An outage of the metadata root is no error until it has lasted `metadata.away.timeout.ms`.
+
+        Raises:
+            KafkaStorageError: It has.
+            ClusterClosedError: This process has closed the cluster.
+        """
+        if self._clock.monotonic_ms() >= self._look_at_ms:
+            self._look()
+        return self._metadata.image
+
+    def wait(
+        self, seen: Offset, timeout_ms: float, is_over: Callable[[], bool] = lambda: False
+    ) -> MetadataImage:
+        """Wait until the log ends elsewhere than at `seen`, for `timeout_ms` at most; return the
+        newest image. `is_over` ends the wait within moments.
+
+        Raises: as `newest`.
+        """
+        end_ms = self._clock.monotonic_ms() + timeout_ms
+        while (image := self.newest()).offset == seen and not is_over():
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= end_ms:
+                break
+            pause = min(max(self._look_at_ms - now_ms, 1), SLICE_MS, end_ms - now_ms)
+            self._clock.sleep_ms(pause)
+        return image
+
+    def _look(self) -> None:
+        before = self._metadata.image.offset
+        try:
+            is_read = self._read_if_needed()
+        except KafkaOnSparkError as error:
+            self._note_failure(error)
+            return
+        self._away_since_ms, self._failures = None, 0
+        self._idle_looks = self._idle_looks + 1 if self._metadata.image.offset == before else 0
+        pause = self._pause_ms(is_read)
+        self._look_at_ms = self._clock.monotonic_ms() + pause
+
+    def _read_if_needed(self) -> bool:
+        """Read the log, unless a store says that there is nothing; return whether it was read."""
+        metadata, looks = self._metadata, self._idle_looks + 1
+        if self._is_local or looks % LOOKS_A_READ == 0 or metadata.has_next():
+            metadata.catch_up()
+            return True
+        return False
+
+    def _pause_ms(self, is_read: bool) -> int:
+        if self._is_local:
+            return int(pause_ms(self._idle_looks, LOCAL_PAUSE_MS_MIN, LOCAL_PAUSE_MS_MAX))
+        # To read a log that has nothing new takes two requests.
+        return FETCH_MAX_WAIT_MS * 2 if is_read and self._idle_looks else FETCH_MAX_WAIT_MS
+
+    def _note_failure(self, error: KafkaOnSparkError) -> None:
+        """Look again later, or raise if the root is away for too long."""
+        if not is_failing(error):
+            raise error
+        now_ms = self._clock.monotonic_ms()
+        since_ms = now_ms if self._away_since_ms is None else self._away_since_ms
+        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
+        if now_ms - since_ms >= timeout_ms:
+            self._away_since_ms = None
+            raise error
+        if self._away_since_ms is None:
+            log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
+        self._away_since_ms = since_ms
+        self._look_at_ms = now_ms + int(pause_ms(self._failures, 100, AWAY_PAUSE_MS_MAX))
+        self._failures += 1

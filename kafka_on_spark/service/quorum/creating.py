@@ -1,0 +1,92 @@
+"""Begins the metadata log of a new cluster: its voters' first batch, and the first leadership.
+
+Each voter's table gets the same batch, which names cluster and voters, in epoch 0; then an election
+is held. A creation that was cut short goes on with what it finds. The cluster is there once its
+first decision is.
+"""
+
+from typing import Final
+
+from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
+from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp, VotersRecord
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.raft.quorum.creation import (
+    CreationStep,
+    FoundRoot,
+    bootstrap_id,
+    next_creation_step,
+)
+from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterSet
+from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.voter_tables import VoterTables
+
+TRIES_MAX: Final = 8
+"""Processes that create the same cluster at once may lose an election to each other."""
+
+
+def begin_log(tables: VoterTables, elections: Elections, clock: Clock, cluster_id: str) -> None:
+    """Have the voters' tables begin with their bootstrap batch, and one of them lead.
+
+    Raises:
+        InvalidRootError: A root holds something else, or there is a cluster.
+        QuorumUnavailableError: No voter could be elected.
+        KafkaStorageError, CommitOutcomeUnknownError: A root fails; the same call goes on with what
+            is there.
+    """
+    voters = tables.voters
+    header, batch = _bootstrap(voters, cluster_id, clock.now_ms())
+    for _ in range(TRIES_MAX):
+        found = [tables.load(key) for key in voters.keys]
+        step = _next_step(found, voters, cluster_id)
+        if not step.to_bootstrap and not step.needs_election:
+            return
+        for table in found:
+            if not table.log.batches:
+                _put(tables, table, header, batch)
+        if not step.to_bootstrap:
+            elections.elect(Candidacy(best_log(found).key, next_epoch(found)))
+    raise QuorumUnavailableError(
+        "no voter of the new cluster could be elected: create it again, which goes on with what is"
+        " there"
+    )
+
+
+def _next_step(found: list[VoterTable], voters: VoterSet, cluster_id: str) -> CreationStep:
+    roots = [voter.root for voter in voters.voters]
+    return next_creation_step(
+        [_found(root, table) for root, table in zip(roots, found, strict=True)],
+        voters,
+        bootstrap_id(cluster_id),
+    )
+
+
+def _found(root: str, table: VoterTable) -> FoundRoot:
+    first = table.log.batches[:1]
+    if not first:
+        return FoundRoot(root, is_empty=True)
+    return FoundRoot(root, is_empty=False, table=table, bootstrap=first[0].write_id)
+
+
+def _bootstrap(voters: VoterSet, cluster_id: str, time_ms: int) -> tuple[RaftBatch, MetadataBatch]:
+    record = VotersRecord(
+        voters=tuple(map(str, voters.voters)),
+        cluster_id=cluster_id,
+        cause="the cluster is made",
+    )
+    start, end = Offset(0), Offset(1)
+    header = RaftBatch(
+        start, end, QuorumEpoch(0), bootstrap_id(cluster_id), BatchKind.DECISION, voters
+    )
+    stamp = Stamp(time_ms=time_ms)
+    return header, MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
+
+
+def _put(tables: VoterTables, table: VoterTable, header: RaftBatch, batch: MetadataBatch) -> None:
+    try:
+        tables.append(table, TableChange(appended=(header,)), batch)
+    except CommitConflictError:
+        return  # another process was quicker: what it put is looked at next

@@ -1,0 +1,321 @@
+"""Who leads the quorum, as this process sees it: a leader's table that a majority confirms.
+
+Looks come first: the leader's and as many others' as a majority needs. What they don't confirm is a
+tail that somebody left, which is ended here; or a leader that is gone, which is replaced once it
+has failed for the fetch timeout. Invariants that it keeps: Q3 and Q6 (what is committed is counted
+by the leader's epoch and mark), Q10 (a majority was seen to hold the leader's end, after the read
+began).
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.errors import (
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    QuorumUnavailableError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import QuorumEpoch
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.log.lookups import has_write
+from kafka_on_spark.raft.quorum.elections import Waiting, is_election_due, is_stranded
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among, newest_leader, view_of
+from kafka_on_spark.raft.states.timing import retry_backoff_ms
+from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey
+from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.following import follow
+from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.service.quorum.voter_tables import VoterTables
+
+log = logging.getLogger(__name__)
+
+DISCOVERIES_MAX: Final = 8
+"""So often a table may name a newer set of voters, of whom others are to be asked."""
+
+PAUSE_MS: Final = 50
+"""Between looks for a leader that does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A leader's table as it was looked at, and who was seen to hold its log."""
+
+    table: VoterTable
+    view: LeaderView
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """What a process remembers since it can't read from a leader, or can't commit on its table.
+
+    Attributes:
+        waiting: Since when; None: it can.
+        last_ms: When it last failed: what was long ago does not add up.
+        failed_elections: How many it has held since.
+        unwritable: Voters that took no commits.
+    """
+
+    waiting: Waiting | None = None
+    last_ms: int = 0
+    failed_elections: int = 0
+    unwritable: set[VoterKey] = field(default_factory=set)
+
+    def end(self) -> None:
+        self.waiting, self.failed_elections = None, 0
+        self.unwritable = set()
+
+
+class Leadership:
+    """The leader as this process sees it. Threads may share it.
+
+    `random` gives [0, 1): jitter between elections, nothing else.
+
+    Attributes:
+        led: The leader as it was last confirmed, for a decision on it; None: look first.
+        confirmed: The log that a majority was last seen to hold. It stays committed, whoever leads.
+    """
+
+    def __init__(
+        self,
+        tables: VoterTables,
+        elections: Elections,
+        clock: Clock,
+        random: Callable[[], float],
+        settings: QuorumSettings,
+    ) -> None:
+        self.led: Led | None = None
+        self.confirmed: LeaderView | None = None
+        self._tables = tables
+        self._elections = elections
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._reading = _Trouble()
+        self._committing = _Trouble()
+        self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
+
+    def deadline_ms(self) -> int:
+        """Return until when a call that begins now waits for a leader."""
+        return self._clock.monotonic_ms() + self._settings.call_timeout_ms
+
+    def confirm(self) -> Led:
+        """Return the leader, of whose end a majority was seen to hold all, after this call began.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
+            InconsistentClusterError: A log went back behind what this process has seen.
+        """
+        until_ms, known = self.deadline_ms(), self.confirmed
+        while True:
+            seen = self._look_around()
+            led = _led(seen)
+            if led is not None and not led.view.is_confirmed:
+                led = self._end_tail()
+            if led is not None and led.view.is_confirmed:
+                self._reading.end()
+                _check_continues(led, known)
+                self.keep(led)
+                return led
+            self._wait_or_elect(self._reading, seen, until_ms)
+
+    def _look_around(self) -> dict[VoterKey, VoterTable]:
+        """Return voters' tables as they are now: those that confirm the leader, else all that
+        answer.
+
+        The list of voters that this process began with may be old: the voters that any table names
+        are asked, too, until none names a newer set (KIP-853).
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        keys = self._likely()
+        for _ in range(DISCOVERIES_MAX):
+            for table in self._tables.each(keys, self._tables.look):
+                seen[table.key] = table
+                led = _led(seen)
+                if led is not None and led.view.is_confirmed:
+                    self._tables.use(led.view.log.voters or self._tables.voters)
+                    return seen
+            asked.update(keys)
+            self._tables.learn_voters()
+            keys = [key for key in self._tables.voters.keys if key not in asked]
+            if not keys:
+                break
+        return seen
+
+    def _likely(self) -> list[VoterKey]:
+        """Return the leader and as few others as may confirm it; all, where none is known."""
+        voters = self._tables.voters
+        known = self._tables.newest_of_all()
+        key, view = newest_leader(known), leader_among(known)
+        if key is None or view is None or not voters.is_voter(key):
+            return list(voters.keys)
+        others = sorted(
+            (each for each in voters.keys if each != key), key=lambda each: -view.held.get(each, -1)
+        )
+        return [key, *others[: voters.majority - 1]]
+
+    def _end_tail(self) -> Led | None:
+        """Return the leader once a majority holds its end: its writer has a commit's time for that,
+        then this process brings the others up."""
+        self._clock.sleep_ms(self._settings.commit_ms)
+        led = _led(self._look_around())
+        if led is None or led.view.is_confirmed:
+            return led
+        return self.replicate(led.table)
+
+    def replicate(self, leader: VoterTable) -> Led:
+        """Have voters follow a leader, whose table is as of now, until a majority does; return who
+        was seen to hold its log. The others are brought up after the answer.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+        """
+        view = view_of(leader)
+        assert view is not None, leader
+        others = [key for key in self._tables.voters.keys if key != leader.key]
+        if not view.is_confirmed:
+            for table in self._tables.each(others, partial(follow, self._tables, leader)):
+                view = view.seen(table)
+                if view.is_confirmed:
+                    break
+        return Led(leader, view)
+
+    def keep(self, led: Led) -> None:
+        """Keep a leader that a majority has confirmed."""
+        self.led = led
+        known = self.confirmed
+        if known is None or led.view.log.end_offset >= known.log.end_offset:
+            self.confirmed = led.view
+
+    # Where the leader fails.
+
+    def committed(self) -> None:
+        """Note that the leader took a commit of this process."""
+        self._committing.end()
+
+    def wait_for_commits(self, leader: VoterKey, until_ms: int) -> None:
+        """Wait a moment, since a leader took no commit; replace it once that lasts.
+
+        Raises:
+            QuorumUnavailableError: The time is up, or no majority answers.
+        """
+        self._committing.unwritable.add(leader)
+        self._wait_or_elect(self._committing, self._tables.voters.keys, until_ms)
+
+    @property
+    def can_elect(self) -> bool:
+        """Whether another voter could lead: not where there is only one."""
+        return len(self._tables.voters.voters) > 1
+
+    def _wait_or_elect(
+        self, trouble: _Trouble, answered: Iterable[VoterKey], until_ms: int
+    ) -> None:
+        now_ms = self._clock.monotonic_ms()
+        timeout_ms = self._settings.fetch_timeout_ms
+        if trouble.waiting is None or now_ms - trouble.last_ms > timeout_ms:
+            trouble.waiting = self._waiting(now_ms)
+        trouble.last_ms = now_ms
+        if not self._tables.voters.is_majority(answered) or now_ms >= until_ms:
+            raise self._unavailable()
+        if is_election_due(trouble.waiting, now_ms, timeout_ms):
+            self._elect(trouble, trouble.waiting)
+        else:
+            left_ms = trouble.waiting.since_ms + timeout_ms - now_ms
+            self._clock.sleep_ms(min(PAUSE_MS, left_ms))
+
+    def _elect(self, trouble: _Trouble, waiting: Waiting) -> None:
+        try:
+            candidacy = self._elections.ask(waiting, trouble.unwritable)
+        except QuorumUnavailableError:
+            if not trouble.unwritable:
+                raise
+            trouble.unwritable = set()  # nobody else can stand: they may take commits again
+            self._back_off(trouble)
+            return
+        if candidacy is None:
+            trouble.waiting = self._waiting(self._clock.monotonic_ms())
+        elif self._elections.elect(candidacy) is not None:
+            self._reading.end()
+            self._committing.end()
+        else:
+            if candidacy.key in self._tables.failures:
+                trouble.unwritable.add(candidacy.key)
+            self._back_off(trouble)
+
+    def _back_off(self, trouble: _Trouble) -> None:
+        trouble.failed_elections += 1
+        most_ms = self._settings.election_backoff_max_ms
+        pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
+        self._clock.sleep_ms(pause_ms)
+
+    def _waiting(self, now_ms: int) -> Waiting:
+        tables = self._tables.newest_of_all()
+        epochs = (epoch for each in tables.values() for _, epoch in each.leaders)
+        ends = {key: table.log.end_offset for key, table in tables.items()}
+        return Waiting(now_ms, max(epochs, default=NO_EPOCH), ends)
+
+    def _unavailable(self) -> KafkaOnSparkError:
+        voters, failures = self._tables.voters, self._tables.failures
+        why = [f"{key}: {failures[key].message}" for key in voters.keys if key in failures]
+        if len(voters.voters) == 1 and why:
+            return as_met_alone(failures[voters.keys[0]])
+        return QuorumUnavailableError(
+            f"no majority of the {len(voters.voters)} voters of the metadata quorum answers and"
+            f" agrees on a leader ({'; '.join(why) or 'all answer'}): make more of their roots"
+            " reachable, or try again"
+        )
+
+    def rescue_stranded(self) -> None:
+        """Have the leader elected again where a voter stays above its epoch without a leader, since
+        a candidate died: else that voter is lost to the quorum, and nobody says so."""
+        led, now_ms = self.led, self._clock.monotonic_ms()
+        if led is None:
+            return
+        tables = self._tables.newest_of_all().values()
+        stranded = [table for table in tables if is_stranded(table, led.table)]
+        terms = [(table.key, table.quorum_epoch) for table in stranded]
+        self._stranded = {term: self._stranded.get(term, now_ms) for term in terms}
+        due_ms = now_ms - self._settings.fetch_timeout_ms
+        due = [key for (key, _), since_ms in self._stranded.items() if since_ms <= due_ms]
+        # Others may have taken it back: its table is looked at once more.
+        seen = [*self._tables.each(due, self._tables.look)] if due else []
+        if any(is_stranded(table, led.table) for table in seen):
+            self.led = None
+            self._elections.elect_again(led.table)
+
+
+def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return the error of the only voter as its user meets it: where a log went back that no other
+    voter has, nothing may go on."""
+    if isinstance(error, ReplicaLostError):
+        return InconsistentClusterError(error.message)
+    return error
+
+
+def _check_continues(led: Led, known: LeaderView | None) -> None:
+    """Check a confirmed log against what was confirmed before it was looked at.
+
+    Raises:
+        InconsistentClusterError: It lacks some of that.
+    """
+    newest = known.log.batches[-1] if known is not None and known.log.batches else None
+    if newest is None or newest.end_offset <= led.view.log.start.offset:
+        return
+    if not has_write(led.view.log, newest):
+        raise InconsistentClusterError(
+            f"the metadata log of voter {led.view.key} went back behind {newest.end_offset}, which"
+            " this process has seen committed: a voter was restored from a copy; stop, and remove"
+            " that voter",
+            epoch=led.view.epoch,
+        )
+
+
+def _led(seen: dict[VoterKey, VoterTable]) -> Led | None:
+    view = leader_among(seen)
+    return None if view is None else Led(seen[view.key], view)

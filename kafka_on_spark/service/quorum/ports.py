@@ -1,0 +1,134 @@
+"""What the quorum asks of a voter's root, and of whoever lets it ask several at once.
+
+Apart from the other ports, since only this folder asks them. Every implementation of VoterLog, the
+tests' in-memory one too, passes tests/contract/test_voter_log_contract.py.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import Voter
+
+T = TypeVar("T")
+
+
+class VoterLog(Protocol):
+    """One voter's table, as this process follows it. Threads may share it.
+
+    It is the table of one directory: a root that was emptied, and made again, has another.
+    """
+
+    def load(self) -> VoterTable:
+        """Return the newest table. All that it says is durable: commits are flushed here, whoever
+        made them, so a voter may be counted for what was loaded.
+
+        Raises:
+            ReplicaLostError: There is no table of this directory, or it went back behind what this
+                process has seen.
+            ClusterNotFoundError: The root was emptied, and has another directory now.
+            CorruptLogError: The table breaks an invariant of the log.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def is_newest(self, table: VoterTable) -> bool:
+        """Return whether no commit follows `table`, which was loaded or committed here: one look.
+        Not so where the table went back: `load` says why.
+
+        Raises: as `load`.
+        """
+        ...
+
+    def commit(
+        self, table: VoterTable, change: TableChange, source: "VoterLog | None" = None
+    ) -> VoterTable:
+        """Commit `change` at the version after `table`; return the table that it leads to.
+
+        What it appends is copied from `source` first, and is durable before the commit.
+
+        Raises:
+            CommitConflictError: The table had moved on. `change` is not in it.
+            CommitOutcomeUnknownError: The store failed. `change` may be in the table.
+            CorruptLogError: `source` lacks a batch, or has a damaged one. Nothing was put.
+            KafkaStorageError: A root does not answer. Nothing was put.
+        """
+        ...
+
+    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
+        """Do as `commit`; the one batch that `change` appends holds the records of `batch`.
+
+        Raises: as `commit`.
+        """
+        ...
+
+    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before,
+        oldest first.
+
+        Raises: as `load`; CorruptLogError also where the log does not have all of them.
+        """
+        ...
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return the base of the first batch of a later time, or the log's end.
+
+        Raises: as `load`.
+        """
+        ...
+
+    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
+        """Return the root's newest readable snapshot that ends at `to_offset` or before.
+
+        Raises: as `load`.
+        """
+        ...
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, unless they are there.
+
+        Raises: as `load`.
+        """
+        ...
+
+    def check_writable(self) -> None:
+        """Check that this process may write here, as far as can be seen without a commit.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        ...
+
+    def maintain(self) -> bool:
+        """Do what is due after an answer was given; return whether the table has gone on by that,
+        though no row and no counter changed.
+
+        Raises: as `load`.
+        """
+        ...
+
+    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
+        """Delete what no reader needs, one piece at least, until `is_over`.
+
+        Raises: as `load`.
+        """
+        ...
+
+
+OpenVoterLog = Callable[[Voter], VoterLog]
+"""Returns a voter's log; nothing is read yet."""
+
+
+class SideBySide(Protocol):
+    """Makes several calls at once."""
+
+    def run(self, calls: Sequence[Callable[[], T]], timeout_ms: int) -> Iterator[T]:
+        """Yield the results of `calls` as they come, for `timeout_ms` at most.
+
+        A caller may stop asking; calls that are not done then go on by themselves, and their
+        results are lost. No call raises.
+        """
+        ...

@@ -1,0 +1,273 @@
+"""Adapts the voters' tables to the MetadataLog port: services see one log that is committed.
+
+An image is made of committed batches only (Q6): each read is confirmed by a majority, and ends
+where that holds the leader's log. Once committed, a batch is read from any voter that has it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InconsistentClusterError,
+    KafkaStorageError,
+    ProtocolError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
+from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.leadership import Leadership, as_met_alone
+from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
+from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.service.quorum.voter_tables import VoterTables
+from kafka_on_spark.service.quorum.writer import Writer
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+UNREADABLE = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
+"""Why a voter can't be read; another one may."""
+
+
+class QuorumLog:
+    """The metadata log of a quorum, of one voter or several. Threads may share it.
+
+    `random` gives [0, 1): jitter, nothing else. `new_id` returns an id that nobody else makes.
+
+    Attributes:
+        tables: The voters' tables, as this process sees them.
+        elections: Elections that this process holds.
+    """
+
+    def __init__(
+        self,
+        voters: VoterSet,
+        open_log: OpenVoterLog,
+        side_by_side: SideBySide,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        new_id: Callable[[], str],
+        settings: QuorumSettings,
+    ) -> None:
+        self.tables = VoterTables(
+            voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
+        )
+        self.elections = Elections(self.tables, clock, new_id)
+        self._leadership = Leadership(self.tables, self.elections, clock, random, settings)
+        self._writer = Writer(self.tables, self._leadership, new_id)
+        self._read_end: Offset | None = None
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the committed batches from `from_offset` on, oldest first; up to `to_offset`.
+
+        Raises:
+            QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter, or of each
+                that has the batches.
+            InconsistentClusterError: The log ends before `from_offset`, or one log contradicts
+                another.
+        """
+        known = self._leadership.confirmed
+        if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
+            return self._batches(known, from_offset, to_offset)  # it stays as it is
+        view = self._leadership.confirm().view
+        end = view.log.end_offset
+        if from_offset > end:
+            raise InconsistentClusterError(
+                f"the metadata log is committed up to {end}, but this process has seen"
+                f" {from_offset}: it went back; stop, and restore it"
+            )
+        if to_offset is None:
+            self._read_end = end
+        return self._batches(view, from_offset, end if to_offset is None else to_offset)
+
+    def has_next(self) -> bool:
+        """Return whether there may be a commit after the newest that was read: one look at the
+        leader's table. Where that fails, `read` says why.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
+        """
+        known = self._leadership.confirmed
+        table = None if known is None else self.tables.newest(known.key)
+        if table is None or table.log.end_offset != self._read_end:
+            return True
+        try:
+            return not self.tables.log_of(table.key).is_newest(table)
+        except UNREADABLE:
+            if len(self.tables.voters.voters) > 1:
+                return True
+            raise
+
+    def look(self, *, from_offset: Offset) -> list[MetadataBatch]:
+        """Return what the leader alone shows to be committed from `from_offset` on. It may be old:
+        for waiting and watching.
+
+        Raises: as `read`; the leader alone must answer.
+        """
+        known = leader_among(self.tables.newest_of_all())
+        if known is not None:
+            self.tables.look(known.key)
+            known = leader_among(self.tables.newest_of_all())
+        if known is None:
+            return self.read(from_offset=from_offset)
+        return self._batches(known, from_offset, known.committed_end)
+
+    def _batches(self, view: LeaderView, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return batches that are committed; one that goes on beyond `end` is left out."""
+        is_merged = view.log.run_at(end) is not None  # the voter knows the borders there
+        border = end if is_merged else view.log.cut_to(end).end_offset
+        if border <= start:
+            return []
+        holders = [key for key, held in view.held.items() if held >= border and key != view.key]
+        return self._of_first(
+            (view.key, *holders), lambda each: each.read(from_offset=start, to_offset=border)
+        )
+
+    def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
+        """Return what the first voter that answers says.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        """
+        first: ProtocolError | None = None
+        for key in keys:
+            try:
+                return ask(self.tables.log_of(key))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                first = first or error
+        assert first is not None, keys
+        raise as_met_alone(first)
+
+    def _of_all(self, ask: Callable[[VoterLog], T]) -> list[T]:
+        """Return what the voters say that answer.
+
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        """
+        answers: list[T] = []
+        errors: list[ProtocolError] = []
+        for key in self.tables.voters.keys:
+            try:
+                answers.append(ask(self.tables.log_of(key)))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                errors.append(error)
+        if not answers:
+            raise as_met_alone(errors[0])
+        return answers
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment: the base of the first batch of a later time.
+
+        Raises: as `read`.
+        """
+        led = self._leadership.confirm()
+        found = self._of_first((led.view.key,), lambda each: each.offset_at(time_ms))
+        return min(found, led.view.log.end_offset)
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        """Append a batch if the log still ends at `expected_offset`; return it once committed.
+
+        Raises: as Writer.append.
+        """
+        assert records, "an empty batch would be a version without a decision"
+        return self._writer.append(records, stamp, expected_offset)
+
+    @property
+    def leader(self) -> VoterKey | None:
+        """Who led when a majority last confirmed it; None: nobody was asked as yet."""
+        known = self._leadership.confirmed
+        return None if known is None else known.key
+
+    def describe(self) -> QuorumDescription:
+        """Return who leads, and how far each voter is, all of them asked anew.
+
+        Raises: as `read`.
+        """
+        view = self._leadership.confirm().view
+        keys = self.tables.voters.keys
+        seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
+        problems = {
+            key: error.message for key, error in self.tables.failures.items() if key not in seen
+        }
+        return describe(view, seen, problems)
+
+    def maintain(self) -> None:
+        """Write the checkpoints that are due; have a voter taken back that a candidate left behind.
+
+        Raises:
+            KafkaOnSparkError: No voter answers, which costs time only.
+        """
+        if any(self._of_all(lambda each: each.maintain())):
+            self._leadership.led = None  # the next decision is put at a later version
+        self._leadership.rescue_stranded()
+
+    def clean(
+        self, delay_ms: int, now_ms: int, is_over: Callable[[], bool] = lambda: False
+    ) -> CleanedFiles:
+        """Delete what no reader needs, on each voter that answers: one piece at least, until
+        `is_over`.
+
+        Raises: as `_of_all`.
+        """
+        done = self._of_all(lambda each: each.clean(delay_ms, now_ms, is_over))
+        return CleanedFiles(
+            count=sum(each.count for each in done),
+            read_bytes=sum(each.read_bytes for each in done),
+            is_left=any(each.is_left for each in done),
+        )
+
+    def check_writable(self) -> None:
+        """Check that this process may append: to the leader's root, and a majority's.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        led = self._leadership.confirm()
+        self.tables.log_of(led.view.key).check_writable()
+        voters, denied = self.tables.voters, 0
+        for key in voters.keys:
+            try:
+                self.tables.log_of(key).check_writable()
+            except KafkaStorageError:
+                denied += 1
+                if len(voters.voters) - denied < voters.majority:
+                    raise
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot on any voter that answers, as a batch that ends at
+        its end offset; the newest of those up to `to_offset`.
+
+        Raises: as `read`.
+        """
+        end = self._leadership.confirm().view.log.end_offset
+        bound = end if to_offset is None else min(end, to_offset)
+        found = self._of_all(lambda each: each.newest_snapshot(to_offset=bound))
+        ends = {each.end_offset: each for each in found if each is not None}
+        return ends[max(ends)] if ends else None
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, on the first voter that takes
+        them, the leader first: snapshots only make starting fast.
+
+        Raises: as `read`.
+        """
+        led = self._leadership.led or self._leadership.confirm()
+        others = [key for key in self.tables.voters.keys if key != led.view.key]
+        self._of_first(
+            (led.view.key, *others), lambda each: each.write_snapshot(records, stamp, end_offset)
+        )

@@ -1,0 +1,143 @@
+"""Looks at the newest commits of partitions that a sweep comes to, and remembers what it has read.
+
+Apart from the round, which inspects what is not quiet. `controller/pace/quiet.py` decides.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.pace.quiet import Marks, SeenPartition, is_quiet
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work
+
+VERIFY_INTERVAL: Final = "replica.verify.interval.ms"
+FORGETTING_MIN: Final = 1000
+"""So many partitions are remembered before those that are deleted are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkOrder:
+    """The tables of one partition to look at.
+
+    Attributes:
+        addresses: Its replicas.
+        known: What was their newest commit when last seen; none: not known.
+    """
+
+    addresses: tuple[ReplicaAddress, ...]
+    known: Marks = ()
+
+
+RunMarks = Callable[[Sequence[MarkOrder]], list[Marks]]
+"""Returns each partition's newest commits, in order."""
+
+
+class QuietPartitions:
+    """What one process has read of partitions in which nothing happens. Threads may share it.
+
+    Without `run_marks` it looks at none, so that all are read.
+    """
+
+    def __init__(self, clock: Clock, run_marks: RunMarks | None = None) -> None:
+        self._clock = clock
+        self._run_marks = run_marks
+        self._lock = threading.Lock()
+        self._seen: dict[PartitionKey, SeenPartition] = {}
+        self._forget_at = FORGETTING_MIN
+
+    def look(
+        self, image: MetadataImage, keys: Iterable[PartitionKey], settings: Settings
+    ) -> "QuietLook":
+        """Look at the partitions of `keys` in which nothing is to be done, by `image`.
+
+        Before they are read: what is committed after that, the next look sees.
+        """
+        begun_ms = self._clock.monotonic_ms()
+        interval_ms = settings.integer(VERIFY_INTERVAL)
+        idle = {key: found for key in keys if (found := _idle(image, key))}
+        if self._run_marks is None or interval_ms == 0 or not idle:
+            return QuietLook()
+        with self._lock:
+            seen = {key: self._seen.get(key) for key in idle}
+        orders = [
+            MarkOrder(addresses, () if (known := seen[key]) is None else known.marks)
+            for key, (_, addresses) in idle.items()
+        ]
+        candidates = {
+            key: SeenPartition(
+                partition=partition, addresses=addresses, marks=marks, read_at_ms=begun_ms
+            )
+            for (key, (partition, addresses)), marks in zip(
+                idle.items(), self._run_marks(orders), strict=True
+            )
+        }
+        quiet = frozenset(
+            key
+            for key, each in candidates.items()
+            if is_quiet(
+                seen[key],
+                each.partition,
+                each.addresses,
+                each.marks,
+                now_ms=begun_ms,
+                verify_interval_ms=interval_ms,
+            )
+        )
+        return QuietLook(quiet=quiet, candidates=candidates)
+
+    def learn(self, image: MetadataImage, look: "QuietLook", read: Iterable[PartitionKey]) -> None:
+        """Remember the partitions of `look` in `read`: all their replicas were read since, without
+        a failure, and by `image` nothing came of it."""
+        learnt = {
+            key: each
+            for key in read
+            if (each := look.candidates.get(key)) is not None
+            and None not in each.marks
+            and (found := _idle(image, key)) is not None
+            and found == (each.partition, each.addresses)
+        }
+        with self._lock:
+            self._seen.update(learnt)
+            if len(self._seen) > self._forget_at:
+                self._seen = {
+                    key: each
+                    for key, each in self._seen.items()
+                    if image.partition(key) is not None
+                }
+                self._forget_at = max(FORGETTING_MIN, 2 * len(self._seen))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietLook:
+    """What a look at newest commits has found.
+
+    Attributes:
+        quiet: Partitions that are as they were when they were read.
+        candidates: Those in which nothing is to be done, as they are remembered if reading them
+            finds nothing.
+    """
+
+    quiet: frozenset[PartitionKey] = frozenset()
+    candidates: Mapping[PartitionKey, SeenPartition] = field(default_factory=dict)
+
+
+def _idle(
+    image: MetadataImage, key: PartitionKey
+) -> tuple[PartitionRegistration, tuple[ReplicaAddress, ...]] | None:
+    """Return a partition with its replicas' addresses; None if something is to be done in it, or
+    a replica can't be read."""
+    partition = image.partition(key)
+    if partition is None or partition.leader is None or has_work(partition):
+        return None
+    if not all(
+        partition.is_created(each) and image.brokers[each].is_online for each in partition.replicas
+    ):
+        return None
+    return partition, tuple(address_of(image, key, partition, each) for each in partition.replicas)

@@ -1,0 +1,38 @@
+"""Looks up offsets for times in replicas, in threads of this process."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+
+LOOK_UP_THREADS: Final = 8
+
+
+def time_lookup(
+    now: MetadataImage, then: MetadataImage, options: StorageOptions, client_rack: str | None
+) -> TimeLookup:
+    """Return a lookup of records committed `then` that asks the replicas of `now`."""
+
+    def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
+        # In the function: the process that plans a stream needs no replicas.
+        from kafka_on_spark.service.read.offset_lookup import look_up_offset
+        from kafka_on_spark.storage.replicas.reader import read_timestamps
+
+        one = partial(
+            look_up_offset,
+            now,
+            then,
+            replicas=replica_store(options),
+            read_timestamps=partial(read_timestamps, options=options),
+            client_rack=client_rack,
+        )
+        with DaemonThreads(LOOK_UP_THREADS, "times") as threads:
+            return list(threads.map(one, questions))
+
+    return answer

@@ -1,0 +1,58 @@
+"""Wires a consumer: its reads of replicas, its wait, and its lookup of times."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.service.metadata.commit_wait import CommitWait
+from kafka_on_spark.spark.run.time_lookup import time_lookup
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.replicas.reader import end_of, read_rows
+from kafka_on_spark.storage.roots.roots import is_local
+
+
+def consuming_of(services: Services, settings: ConsumerSettings) -> Consuming[pa.RecordBatch]:
+    """Return a consumer of the cluster that has no partitions yet."""
+
+    def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from read_rows(
+                order,
+                services.replicas,
+                services.options,
+                note=services.note_unread,
+                finish_compaction=services.finish_compaction,
+            )
+        finally:
+            services.note_findings()
+
+    wait = CommitWait(services.metadata, services.clock, is_local=is_local(services.table))
+    return Consuming(
+        services.metadata,
+        services.clock,
+        wait,
+        settings=settings,
+        read=read,
+        end_of=end_of,
+        timeout_ms=services.timeout_ms,
+    )
+
+
+def look_up_times(
+    services: Services,
+    image: MetadataImage,
+    questions: Sequence[TimeQuestion],
+    client_rack: str | None,
+) -> Sequence[Offset | None]:
+    """Return the answers to questions about records that are committed in `image`.
+
+    Raises:
+        KafkaStorageError: No replica can answer one.
+    """
+    return time_lookup(image, image, services.options, client_rack)(questions)

@@ -1,0 +1,63 @@
+"""The counters of a voter's table: its epoch, its votes, the leaders that it has marked.
+
+Delta's `txn` actions, as a replica's: only raised, and part of the commit that changes the log.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafka_on_spark.errors import CorruptLogError, ImpossibleValueError
+from kafka_on_spark.ids import DirectoryId, NodeId, QuorumEpoch
+from kafka_on_spark.raft.log.raft_log import RaftLog
+from kafka_on_spark.raft.tables.voter_table import Mark, TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey
+
+LOG_END_OFFSET: Final = "log-end-offset"
+QUORUM_EPOCH: Final = "quorum-epoch"
+VOTE: Final = "vote/"
+LEADER: Final = "leader/"
+
+
+def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: int) -> VoterTable:
+    """Return a voter's table.
+
+    Raises:
+        CorruptLogError: Its counters contradict each other, or its log.
+    """
+    try:
+        return VoterTable(
+            key,
+            QuorumEpoch(counters.get(QUORUM_EPOCH, 0)),
+            _marks(counters, VOTE),
+            _marks(counters, LEADER),
+            log,
+            version,
+        )
+    except (ImpossibleValueError, ValueError) as error:
+        raise CorruptLogError(f"the counters of voter {key} can't be: {error}") from error
+
+
+def _marks(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
+    marks = (
+        (_key_of(name.removeprefix(prefix)), QuorumEpoch(epoch))
+        for name, epoch in counters.items()
+        if name.startswith(prefix)
+    )
+    return tuple(sorted(marks, key=lambda mark: (mark[1], mark[0].node_id)))
+
+
+def _key_of(text: str) -> VoterKey:
+    node_id, _, directory_id = text.partition(":")
+    return VoterKey(NodeId(int(node_id)), DirectoryId(directory_id))
+
+
+def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
+    """Return the counters that a commit sets which leads to the table `after`."""
+    counters: dict[str, int] = {LOG_END_OFFSET: after.log.end_offset}
+    if change.quorum_epoch is not None:
+        counters[QUORUM_EPOCH] = change.quorum_epoch
+    if change.vote is not None:
+        counters[f"{VOTE}{change.vote}"] = after.quorum_epoch
+    if change.leader is not None:
+        counters[f"{LEADER}{change.leader}"] = after.quorum_epoch
+    return counters

@@ -1,0 +1,386 @@
+"""Adapts a voter's Delta table to the VoterLog port: a commit is one version, a batch one file.
+
+Vote, leader and log are one atomic state, because the counters of the table and its files change in
+the same commit. The rows are typed metadata records, so that people can query the table. Snapshots
+are Parquet files of the same columns beside it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from kafka_on_spark.audit.history import TableCommit
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.tables.continuation import goes_on_from
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey
+from kafka_on_spark.service.quorum.ports import VoterLog
+from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
+from kafka_on_spark.storage.delta.files.delta_files import log_folder
+from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, check_replaced
+from kafka_on_spark.storage.metadata.metadata_cleaning import MetadataCleaner
+from kafka_on_spark.storage.metadata.metadata_files import (
+    FILE_SCHEMA,
+    batch_times,
+    decode_file,
+)
+from kafka_on_spark.storage.metadata.metadata_placement import (
+    LogFile,
+    add_file,
+    files_added_by,
+    log_files,
+    raft_log_of,
+    remove_file,
+)
+from kafka_on_spark.storage.metadata.metadata_reading import read_batches
+from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
+from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
+from kafka_on_spark.storage.metadata.voter_files import write_batches
+from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+FORMAT_VERSION: Final = "3"
+TAIL_COMMITS_MAX: Final = 32
+"""New commits whose files are read one by one; of more, the table's merged files are read."""
+
+HEADER: Final = ("base_offset", "epoch", "write_id", "headers")
+TABLE_SCHEMA: Final = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("epoch", pa.int32()),
+        ("write_id", pa.string()),
+        ("headers", pa.string()),
+        *FILE_SCHEMA,
+    ]
+)
+
+
+class DeltaVoterLog:
+    """A VoterLog on the Delta table that a metadata root names. Threads may share it.
+
+    Attributes:
+        key: Which voter it is.
+        uri: The table, for people and for Spark.
+        root: The metadata root.
+    """
+
+    def __init__(
+        self, metadata_root: str, identity: MetadataIdentity, options: StorageOptions
+    ) -> None:
+        self.key = VoterKey(identity.node_id, identity.directory_id)
+        self.uri = identity.table_at(metadata_root)
+        self.root = metadata_root
+        self._identity = identity
+        self._options = options
+        self._files = RootFiles(metadata_root, options)
+        self._delta = DeltaLog(self.uri, options)
+        self._table: VoterTable | None = None
+        self._seen: VoterTable | None = None
+        self._log_files: list[LogFile] = []
+        self._newest_files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
+        self._cleaner = MetadataCleaner(self._files, self.root, self.uri, options)
+        self._upkeep = VoterUpkeep(self._files, self.root, self.uri, self._delta, self._options)
+
+    # Following
+
+    @on_root
+    def load(self) -> VoterTable:
+        """Return the newest table, flushed."""
+        with self._delta.lock:
+            try:
+                return self._load()
+            except CorruptLogError:
+                # The root may have been away for a moment: real damage shows on a second look at
+                # the whole table, too.
+                self._delta.reopen_next_time()
+                return self._load()
+
+    def _load(self) -> VoterTable:
+        with self._present():
+            commits = self._delta.follow()
+            if commits is None:
+                self._newest_files.clear()
+                self._check_configuration()
+            elif self._table is not None and self._table.version == self._delta.version:
+                return self._table
+            else:
+                self._note_newest(commits)
+            self._log_files = log_files(self._delta.active_files())
+            log = raft_log_of(self._log_files)
+            found = table_of(self.key, self._delta.counters(), log, self._delta.version)
+            if commits is None and self._seen is not None and not goes_on_from(self._seen, found):
+                raise ReplicaLostError("what was seen of the table is not in it any more")
+        self._table = self._seen = found
+        return found
+
+    def _note_newest(self, commits: Sequence[TableCommit]) -> None:
+        """Note the files of new records: a reader of the tail asks for them, and a merge may have
+        put them into a large one."""
+        is_cut = any(each.removes and each.operation != MERGE for each in commits)
+        if is_cut or len(commits) > TAIL_COMMITS_MAX:
+            self._newest_files.clear()
+        else:
+            self._newest_files.extend(files_added_by(commits))
+
+    def _check_configuration(self) -> None:
+        found = self._delta.configuration
+        version = found.get("kos.format.version", "none")
+        if version != FORMAT_VERSION:
+            advice = (
+                "use a newer kafka_on_spark"
+                if version.isdecimal() and int(version) > int(FORMAT_VERSION)
+                else "create it again, and append its records anew"
+            )
+            raise CorruptLogError(
+                f"the cluster at {self.root} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: {advice}"
+            )
+        for name, value in self._identity.configuration.items():
+            if found.get(name) != value:
+                words = f"the table at {self.uri} is another metadata root's: restore its own"
+                raise CorruptLogError(words, setting=name, expected=value, found=found.get(name))
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Tell a table that went back, where nothing may go on, from one whose root is away, and
+        both from another cluster in its place."""
+        try:
+            yield
+        except CorruptLogError:
+            self._table = None
+            check_replaced(self.root, self._identity, self._options)
+            raise
+        except ReplicaLostError as error:
+            self._table = None
+            self._delta.reopen_next_time()
+            check_replaced(self.root, self._identity, self._options)
+            if not self._files.names(log_folder(self.uri)):
+                raise CorruptLogError(
+                    f"the metadata table {self.uri} is gone from its root: restore it from a"
+                    " copy, or empty the root to create another cluster"
+                ) from error
+            raise ReplicaLostError(
+                f"the metadata log at {self.root} went back behind what this process has seen:"
+                " stop and restore it"
+            ) from error
+        except BaseException:
+            self._table = None
+            raise
+
+    def is_newest(self, table: VoterTable) -> bool:
+        """Return whether no commit follows `table`.
+
+        It needs no lock, so that a thread without need of the table does not wait for it.
+        """
+        return self._delta.is_still_at(table.version)
+
+    # Committing
+
+    def commit(
+        self, table: VoterTable, change: TableChange, source: VoterLog | None = None
+    ) -> VoterTable:
+        """Commit `change`; what it appends is copied from `source`."""
+        batches: list[MetadataBatch] = []
+        if change.appended:
+            assert source is not None, change
+            first, last = change.appended[0].base_offset, change.appended[-1].end_offset
+            batches = source.read(from_offset=first, to_offset=last)
+        return self._as_unknown(table, change, batches)
+
+    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
+        """Commit `change`; the batch that it appends holds the records of `batch`."""
+        return self._as_unknown(table, change, [batch])
+
+    def _as_unknown(
+        self, table: VoterTable, change: TableChange, batches: Sequence[MetadataBatch]
+    ) -> VoterTable:
+        try:
+            return self._commit(table, change, batches)
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message) from error
+
+    @on_root
+    def _commit(
+        self, table: VoterTable, change: TableChange, batches: Sequence[MetadataBatch]
+    ) -> VoterTable:
+        after = table.apply(change)
+        with self._delta.lock:
+            if self._table is None or self._table.version < table.version:
+                self._load()
+            if self._delta.version != table.version:
+                raise CommitConflictError("decided on an old version", version=table.version + 1)
+            removed = self._cut(change)
+            added = write_batches(self._files, self.uri, change.appended, batches)
+            actions: list[AddFile | RemoveFile] = [
+                *(remove_file(each, changes_data=True) for each in removed),
+                *(add_file(each, changes_data=True) for each in added),
+            ]
+            try:
+                self._delta.commit(
+                    table.version,
+                    operation="append" if change.appended else "elect",
+                    files=actions,
+                    counters=counters_of(change, after),
+                )
+            except CommitConflictError:
+                raise  # nothing was written, and the next load reads what others committed
+            except BaseException:
+                self._table = None
+                raise
+            kept = [each for each in self._log_files if each not in removed]
+            self._log_files = [*kept, *added]
+            if removed:
+                self._newest_files.clear()
+            if len(added) < len(change.appended):
+                after = replace(after, log=raft_log_of(self._log_files))
+            self._table = self._seen = after
+            self._upkeep.committed(after.version)
+        return after
+
+    def _cut(self, change: TableChange) -> list[LogFile]:
+        """Return the files that a change cuts: whole ones, since what is merged is committed."""
+        assert change.start is None, "each log is kept whole, so none starts at a snapshot"
+        cut_to = change.cut_to
+        if cut_to is None:
+            return []
+        cut = [each for each in self._log_files if each.end_offset > cut_to]
+        if any(each.base_offset < cut_to for each in cut):
+            raise CorruptLogError(f"a merged file would be cut at {cut_to}", root=self.root)
+        return cut
+
+    # Reading
+
+    @on_root
+    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
+        try:
+            with self._present():
+                return self._read(from_offset, to_offset)
+        except CorruptLogError:
+            # The root may have been away for a moment, or a merge have been cleaned: real damage
+            # shows on a second read, too.
+            with self._delta.lock:
+                self._delta.reopen_next_time()
+                self._load()
+            with self._present():
+                return self._read(from_offset, to_offset)
+
+    def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        with self._delta.lock:
+            table = self._table or self._load()
+            files = self._newest_between(from_offset, to_offset) or self._log_files
+        if to_offset > table.log.end_offset:
+            raise CorruptLogError(
+                "the metadata log ends before what is asked", asked=to_offset, root=self.root
+            )
+        return read_batches(self._files, self.uri, files, from_offset, to_offset)
+
+    def _newest_between(self, from_offset: Offset, to_offset: Offset) -> list[LogFile] | None:
+        """Return the files of the newest commits that hold all between two offsets, as they were
+        appended; None: the table's are to be read."""
+        found = [
+            each
+            for each in self._newest_files
+            if from_offset <= each.base_offset and each.end_offset <= to_offset
+        ]
+        if not found or (found[0].base_offset, found[-1].end_offset) != (from_offset, to_offset):
+            return None
+        return found
+
+    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
+        """Yield the batch that holds `offset` and those after it, a file at a time.
+
+        Streams for debugging; caches nothing.
+        """
+        for file in self._files_now():
+            if file.end_offset <= offset:
+                continue
+            path = f"{self.uri}/{file.path}"
+            for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
+                if batch.end_offset > offset:
+                    yield batch
+
+    def _files_now(self) -> list[LogFile]:
+        with self._delta.lock:
+            self._load()
+            return list(self._log_files)
+
+    @on_root
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return the base of the first batch of a later time, or the log's end.
+
+        This reads the files: a merged file holds many batches, and their times may go back.
+        """
+        files = self._files_now()
+        for file in files:
+            path = f"{self.uri}/{file.path}"
+            content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+            for base_offset, batch_time_ms in batch_times(content, path):
+                if batch_time_ms > time_ms:
+                    return base_offset
+        return Offset(files[-1].end_offset if files else 0)
+
+    # The rest of the root
+
+    @on_root
+    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
+        """Return the newest readable snapshot that ends at `to_offset` or before."""
+        return newest_snapshot(self._files, self.root, self._identity.cluster_id, to_offset)
+
+    @on_root
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, unless they are there.
+
+        Raises:
+            ClusterNotFoundError: Another cluster was created in this one's place.
+        """
+        check_replaced(self.root, self._identity, self._options)
+        with self._delta.lock:
+            table = self._table or self._load()
+        epoch = table.log.epoch_before(end_offset)
+        write_snapshot(self._files, self.root, records, stamp, end_offset, epoch)
+
+    @on_root
+    def check_writable(self) -> None:
+        """Check that this process may write to a local log's folder; a store is not asked."""
+        refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
+        if refusal is not None:
+            raise RootAccessDeniedError(
+                f"the metadata root {self.root} takes no writes of this process ({refusal}): write"
+                " as a user who may, or mount it for writing; nothing was written"
+            )
+
+    @on_root
+    def maintain(self) -> bool:
+        """Write a checkpoint if one is due; merge small files when there are many."""
+        return self._upkeep.maintain(self._load, lambda: self._log_files)
+
+    @on_root
+    def merge(self) -> bool:
+        """Merge small files, if there are many; return whether that was done."""
+        return self._upkeep.merge(self._load, lambda: self._log_files)
+
+    @on_root
+    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
+        """Delete what no reader needs, as MetadataCleaner says."""
+        return self._cleaner.clean(self._end_and_files, now_ms - delay_ms, is_over)
+
+    def _end_and_files(self) -> tuple[int, list[LogFile]]:
+        files = self._files_now()
+        return (files[-1].end_offset if files else 0), files

@@ -1,0 +1,104 @@
+"""Keeps a voter's table small: checkpoints, and merges of small files.
+
+Only files below the last decision of the voter's own log are merged: it proves them committed, so
+no cut falls into a merged file.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.raft.log.runs import merging_end
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge, write_merged
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file, remove_file
+from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot_end
+from kafka_on_spark.storage.metadata.voter_counters import LOG_END_OFFSET
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.temporaries import clean_metadata_root
+
+MERGE: Final = "merge"
+"""The operation of a commit that changes no row."""
+
+MERGE_INTERVAL: Final = 8
+"""The process that commits a version divisible by this looks for files to merge."""
+
+MERGE_TRIES: Final = 3
+"""How often a merge that lost against another commit is tried again, before the next one is due."""
+
+
+class VoterUpkeep:
+    """What is due on one voter's table after the answers were given."""
+
+    def __init__(
+        self, files: RootFiles, root: str, uri: str, delta: DeltaLog, options: StorageOptions
+    ) -> None:
+        self._files = files
+        self._root = root
+        self._uri = uri
+        self._delta = delta
+        self._options = options
+        self._is_merge_due = False
+        self._is_cleaned = False
+
+    def committed(self, version: int) -> None:
+        """Note a commit of this process."""
+        self._is_merge_due |= version % MERGE_INTERVAL == 0
+
+    def maintain(
+        self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
+    ) -> bool:
+        """Write a checkpoint if one is due; merge small files when there are many. The first merge
+        also removes what killed processes left unfinished. Return whether files were merged.
+
+        `load` goes on to the newest version, `log_files` returns its files; both under the lock.
+
+        Raises:
+            KafkaOnSparkError: A merge failed, which costs time only.
+        """
+        self._delta.checkpoint_if_due()
+        with self._delta.lock:
+            if not self._is_merge_due:
+                return False
+            self._is_merge_due = False
+        if not self._is_cleaned:
+            self._is_cleaned = True
+            clean_metadata_root(self._root, self._uri, self._options)
+        return self.merge(load, log_files)
+
+    def merge(self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]) -> bool:
+        """Write adjacent small files as one, rows and order unchanged; return whether that
+        was done.
+
+        Appends may go on while files are read and written; the commit is one like any other.
+        """
+        with self._delta.lock:
+            end = merging_end(load().log)
+            files = [each for each in log_files() if each.end_offset <= end]
+        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root))
+        if not merged:
+            return False
+        written = write_merged(self._files, self._uri, merged)
+        for _ in range(MERGE_TRIES):
+            with suppress(CommitConflictError):
+                with self._delta.lock:
+                    table = load()
+                    # What was merged by another process stands in another file; what is merged was
+                    # committed, so it was not cut.
+                    if not set(merged) <= set(log_files()):
+                        return False
+                    self._delta.commit(
+                        table.version,
+                        operation=MERGE,
+                        files=[
+                            *(remove_file(each, changes_data=False) for each in merged),
+                            add_file(written, changes_data=False),
+                        ],
+                        counters={LOG_END_OFFSET: table.log.end_offset},
+                    )
+                self._delta.checkpoint_if_due()
+                return True
+        return False

@@ -1,0 +1,151 @@
+"""`consume`: where it begins and ends, what it prints, and what of a group it commits."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from kafka_on_spark import Record
+
+
+@pytest.fixture
+def printed(call):
+    """Prints what a call of `consume` that must succeed prints."""
+
+    def run(topic, *arguments):
+        result = call._run("consume", "-t", topic, *arguments)
+        assert result.code == 0, result
+        assert result.complaint.startswith("Processed a total of ")
+        return result.out
+
+    return run
+
+
+def _texts(*values):
+    return "".join(f"{each}\n" for each in values)
+
+
+def test_end_is_what_was_committed_when_it_began(printed, new_topic):
+    topic = new_topic(b"a", b"b", b"c")
+
+    assert printed(topic, "--exit") == _texts("a", "b", "c")
+    assert printed(topic, "--from-beginning", "-e") == _texts("a", "b", "c")
+    assert printed(topic, "-o", "1", "-e") == _texts("b", "c")
+    assert printed(topic, "-o", "-1", "-e") == _texts("c")
+    assert printed(topic, "-o", "latest", "-e") == ""
+
+
+def test_maximum_ends_it_in_the_middle_of_a_batch(printed, new_topic):
+    topic = new_topic(b"a", b"b", b"c")
+
+    assert printed(topic, "--from-beginning", "--max-messages", 2) == _texts("a", "b")
+    assert printed(topic, "--max-messages", 0) == ""
+
+
+def test_no_record_for_the_timeout_ends_it(printed, new_topic):
+    topic = new_topic(b"a")
+
+    assert printed(topic, "--from-beginning", "--timeout-ms", 1) == _texts("a")
+    assert printed(topic, "--timeout-ms", 1) == ""
+
+
+def test_times_say_where_to_begin_and_to_end(printed, new_topic, cluster):
+    topic = new_topic()
+    moments = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    cluster.append(topic, [Record(None, str(at.day), timestamp=at) for at in moments])
+
+    begin, end = ("-o", "s@2026-01-02T00:00:00Z"), ("-o", "e@2026-01-03T00:00:00Z")
+
+    assert printed(topic, *begin, "-e") == _texts(2, 3)
+    assert printed(topic, *end) == _texts(1, 2)
+    assert printed(topic, *begin, *end) == _texts(2)
+
+
+def test_only_partitions_that_are_asked_for_are_printed(printed, new_topic, cluster):
+    topic = new_topic(partitions=3)
+    cluster.append(topic, [Record(None, str(each), partition=each) for each in range(3)])
+
+    assert printed(topic, "-p", 1, "-e") == _texts(1)
+    assert sorted(printed(topic, "-p", 0, "-p", 2, "-e").split()) == ["0", "2"]
+
+
+def test_topics_of_an_expression_are_read_together(call, new_topic):
+    first, second = new_topic(b"a"), new_topic(b"b")
+
+    said = call("consume", "--include", f"{first}|{second}", "-e", "-f", r"%t:%s\n")
+
+    assert sorted(said.splitlines()) == sorted([f"{first}:a", f"{second}:b"])
+
+
+def test_formats_are_those_of_kafka_and_kcat(printed, new_topic):
+    topic = new_topic(b"a")
+
+    assert printed(topic, "-e", "-K", "=") == "key=a\n"
+    assert printed(topic, "-e", "-D", r"\0") == "a\0"
+    assert printed(topic, "-e", "--property", "print.offset=true") == "Offset:0\ta\n"
+    assert printed(topic, "-e", "-f", "%k %s %p") == "key a 0"
+    assert printed(topic, "-e", "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
+
+
+def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, cluster, tmp_path):
+    topic, copy = new_topic(partitions=2), new_topic(partitions=2)
+    at = datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
+    records = [
+        Record(b"\xff", None, [("h", b"\xfe"), ("h", None)], at, 1),
+        Record(None, "text \u202e\n", (), at, 0),
+    ]
+    cluster.append(topic, records)
+
+    (tmp_path / "lines").write_text(printed(topic, "-e", "--json"))
+    call("produce", "-t", copy, "--json", tmp_path / "lines")
+
+    assert cluster.read(copy).drop(["topic"]).equals(cluster.read(topic).drop(["topic"]))
+    [line, _] = sorted((tmp_path / "lines").read_text().splitlines(), reverse=True)
+    assert json.loads(line)["timestamp"] == "2026-01-01T00:00:00.000005Z"
+
+
+def test_group_goes_on_where_it_stood_and_commits_what_was_printed(
+    printed, new_topic, cluster, call
+):
+    topic = new_topic(b"a", b"b", b"c")
+    group = ("--group", f"of-{topic}")
+
+    assert printed(topic, *group, "--from-beginning", "-c", 2) == _texts("a", "b")
+    [row] = cluster.describe_group(group[1])
+    assert row.offset == 2
+    assert printed(topic, *group, "-e") == _texts("c")
+    assert printed(topic, *group, "-e") == ""
+    kept = ("--consumer-property", "enable.auto.commit=false")
+    assert printed(topic, "--group", f"new-{topic}", "--from-beginning", "-e", *kept)
+    assert f"new-{topic}" not in cluster.list_groups()
+
+
+REFUSED = [
+    (("--include", "x"), "name the topics in one way"),
+    (("-o", "1", "--from-beginning"), "both say where to begin"),
+    (("-o", "noon"), "--offset can't be 'noon'"),
+    (("-G", "g", "-o", "1"), "the offsets of --group say"),
+    (("-G", "g", "-p", "0"), "the offsets of --group say"),
+    (("-G", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
+    (("--json", "-f", "%s"), "--json and --format both say"),
+    (("--json", "-K", ":"), "--json and --property both say"),
+    (("-Z",), "--null goes with --format"),
+    (("-f", "%q"), "%q in the format '%q' is unknown"),
+    (("--formatter", "com.example.Formatter"), "no class of Java's runs here"),
+    (("--value-deserializer", "x"), "--value-deserializer means nothing here"),
+    (("--isolation-level", "none"), "--isolation-level can't be 'none'"),
+    (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
+    (("--consumer-property", "auto.offset.reset=none"), "auto.offset.reset can't be 'none'"),
+]
+
+
+@pytest.mark.parametrize("arguments, why", REFUSED)
+def test_options_that_mean_nothing_are_refused(call, arguments, why):
+    assert why in call.refused("consume", "-t", "any", *arguments)
+
+
+def test_what_is_not_there_is_told(call, new_topic):
+    topic = new_topic(b"a")
+
+    assert "nowhere" in call._run("consume", "-t", "nowhere", "-e").complaint
+    assert call.ends_with(2, "consume", "-t", topic, "-p", 7, "-e")

@@ -1,0 +1,68 @@
+"""`consume` as a process: pipes, interrupts, and a first trial as a new user would make it."""
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from subprocess import PIPE
+
+from tests.cli.conftest import ROOT
+from tests.cluster.disks import new_disks, records
+from tests.pages import blocks
+
+[TRIAL] = blocks("docs/console-tools.md", "console")
+
+
+def test_records_are_printed_as_they_come_and_an_interrupt_says_how_many(call, new_topic, cluster):
+    topic = new_topic(b"before")
+    process = call.start("consume", "-t", topic, "-o", "0", stdout=PIPE, stderr=PIPE)
+
+    assert process.stdout.readline() == "before\n"
+    cluster.append(topic, records(b"after"))
+    assert process.stdout.readline() == "after\n"
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate()
+
+    assert (process.returncode, said) == (130, "")
+    assert complaint.splitlines() == [
+        "Processed a total of 2 records.",
+        "kafka-on-spark: interrupted",
+    ]
+
+
+def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_topic):
+    process = call.start("consume", "-t", new_topic(b"a"), "-o", "0", stdout=PIPE, stderr=PIPE)
+
+    assert process.stdout.readline() == "a\n"
+    process.stdout.close()
+    with process:
+        complaint = process.stderr.read()
+
+    assert (process.returncode, complaint) == (141, "")
+
+
+def test_first_trial_of_the_page_says_what_it_says(tmp_path):
+    script = tmp_path / "bin" / "kafka-on-spark"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_on_spark.cli "$@"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    calls = [line[2:] for line in TRIAL.splitlines() if line.startswith("$ ")]
+    expected = "".join(f"{each}\n" for each in TRIAL.splitlines() if not each.startswith("$ "))
+    with new_disks(3) as disks:
+        (tmp_path / "tour").symlink_to(disks.base)
+        (tmp_path / "tour" / "metadata").symlink_to(disks.metadata_root)
+
+        result = subprocess.run(
+            ["bash", "-ec", "\n".join(calls)],
+            cwd=tmp_path,
+            env={"PATH": f"{script.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    said = re.sub(r"\(id \w+\)", "(id …)", result.stdout)
+    assert (result.returncode, said) == (0, expected)

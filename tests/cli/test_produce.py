@@ -1,0 +1,239 @@
+"""`produce` with files: what becomes of their lines, and what is refused."""
+
+import json
+
+import pytest
+
+from kafka_on_spark.cli.produce.appending import ChunkAppends
+from kafka_on_spark.errors import NotLeaderOrFollowerError, RequestTimedOutError
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes a file; returns its path."""
+
+    def write(content, name="given"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return str(path)
+
+    return write
+
+
+def _rows(cluster, topic):
+    table = cluster.read(topic)
+    return [
+        (row["key"], row["value"], [(each["key"], each["value"]) for each in row["headers"] or ()])
+        for row in table.to_pylist()
+    ]
+
+
+def _values(cluster, topic):
+    return cluster.read(topic).column("value").to_pylist()
+
+
+def test_lines_of_files_are_records_in_their_order(call, new_topic, cluster, file):
+    topic = new_topic()
+
+    said = call("produce", "-t", topic, "-l", file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2"))
+
+    assert said == f"Appended 4 records to {topic}.\n"
+    assert _values(cluster, topic) == [b"a", b"", b"b\xff", b"c"]
+
+
+def test_files_are_values_with_their_bytes_as_they_are(call, new_topic, cluster, file):
+    topic = new_topic()
+
+    call(
+        "produce",
+        "-t",
+        topic,
+        "-k",
+        "k",
+        "-H",
+        "h=1=2",
+        "-H",
+        "i",
+        file(b"a\r\nb\n", "1"),
+        file(b"", "2"),
+    )
+
+    headers = [("h", b"1=2"), ("i", None)]
+    assert _rows(cluster, topic) == [(b"k", b"a\r\nb\n", headers), (b"k", b"", headers)]
+
+
+def test_keys_and_nulls_are_read_as_kcat_reads_them(call, new_topic, cluster, file):
+    topic = new_topic()
+    path = file(b"a:1\0:2\0b:\0c\0")
+
+    call("produce", "-t", topic, "-l", "-K", ":", "-D", r"\0", "-Z", path)
+
+    rows = [(key, value) for key, value, _ in _rows(cluster, topic)]
+    assert rows == [(b"a", b"1"), (None, b"2"), (b"b", None), (None, b"c")]
+
+
+def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
+    topic = new_topic()
+    config = file(b"# of the reader\nparse.key=true\nkey.separator=;\n", "config")
+    properties = ("--reader-config", config, "--property", "key.separator= ")
+
+    call("produce", "-t", topic, *properties, "-l", file(b"a 1\nb 2\n"))
+
+    assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", b"2", [])]
+
+
+def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, file):
+    topic = new_topic(partitions=3)
+    record = {"key": {"base64": "/w=="}, "value": None, "headers": {"h": "1"}}
+    lines = [{**record, "partition": 2, "timestamp": 1_700_000_000_000}, {"value": "v"}]
+    content = "\n".join(map(json.dumps, lines)).encode()
+
+    answer = call.json("produce", "-t", topic, "--json", file(content))
+
+    rows = cluster.read(topic, start={2: 0}).to_pylist()
+    [row] = [each for each in rows if each["partition"] == 2 and each["key"] == b"\xff"]
+    assert (row["value"], row["headers"]) == (None, [{"key": "h", "value": b"1"}])
+    assert row["timestamp"].timestamp() == 1_700_000_000
+    assert answer["record_count"] == 2
+    assert sum(each["record_count"] for each in answer["partitions"]) == 2
+
+
+def test_partition_and_time_of_the_call_hold_for_all(call, new_topic, cluster, file):
+    topic = new_topic(partitions=3)
+    when = "2026-01-31T12:00:00Z"
+
+    answer = call.json("produce", "-t", topic, "-p", 1, "--timestamp", when, "-l", file(b"a\nb\n"))
+
+    table = cluster.read(topic)
+    assert table.column("partition").to_pylist() == [1, 1]
+    assert {each.isoformat() for each in table.column("timestamp").to_pylist()} == {
+        "2026-01-31T12:00:00+00:00"
+    }
+    part = {"partition": 1, "record_count": 2, "first_offset": 0, "last_offset": 1}
+    assert answer == {"topic": topic, "record_count": 2, "partitions": [part]}
+
+
+def test_bad_line_is_named_and_those_before_it_stand(call, new_topic, cluster, file):
+    topic = new_topic()
+    path = file(b"a\t1\nb\t2\nc\nd\t4\n")
+
+    why = call.refused("produce", "-t", topic, "--property", "parse.key=true", "-l", path)
+
+    assert why.startswith(f'line 3 of {path} has no key separator ("\\x09"): "c"')
+    assert why.endswith("; appended before: 2 records")
+    assert _values(cluster, topic) == [b"1", b"2"]
+
+
+def test_record_that_the_topic_refuses_is_named_and_those_before_it_stand(
+    call, new_topic, cluster, file
+):
+    topic = new_topic(configs={"max.message.bytes": 1000})
+    path = file(b"".join(b"%d\n" % each for each in range(20)) + b"x" * 1001 + b"\nlast\n")
+
+    why = call.refused("produce", "-t", topic, "-l", path)
+
+    assert why.startswith(f"line 21 of {path}: a record has 1001 bytes")
+    assert "appended before: 20 records" in why
+    assert _values(cluster, topic) == [b"%d" % each for each in range(20)]
+
+
+def test_line_that_can_be_no_record_is_not_read_to_its_end(call, new_topic, cluster, file):
+    topic = new_topic(configs={"max.message.bytes": 1000})
+    path = file(b"a\n" + b"x" * 10_000_000)
+
+    why = call.refused("produce", "-t", topic, "--batch-size", 10_000, "-l", path)
+
+    assert why.startswith(f"line 2 of {path} has more than 66,536 bytes")
+    assert _values(cluster, topic) == [b"a"]
+
+
+REFUSED = [
+    (("--json", "-K", ":", "-l"), "--key-delimiter does not go with --json"),
+    (("-K", ":"), "--key-delimiter is for lines"),
+    (("-D", ":"), "--delimiter is for lines"),
+    (("-l", "--acks", "0"), "waits for no answer"),
+    (("-l", "--compression-codec", "gzip"), "compressed by zstd"),
+    (("-l", "--compression-codec=gzip"), "compressed by zstd"),
+    (("-l", "--producer-property", "retries=3"), "property 'retries' means nothing here"),
+    (("-l", "--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
+    (("-l", "--producer-property", "linger.ms"), "give NAME=VALUE"),
+    (("-l", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
+    (("-l", "-Z", "--property", "null.marker=N"), "null.marker is given twice"),
+    (("-l", "-H", "=1"), "--header has no name"),
+    (("-l", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize("arguments, why", REFUSED)
+def test_options_that_mean_nothing_are_refused_before_anything_is_read(
+    call, new_topic, cluster, file, arguments, why
+):
+    topic = new_topic()
+
+    assert why in call.refused("produce", "-t", topic, *arguments, file(b"a\n"))
+    assert cluster.offsets(topic)[0].high_watermark == 0
+
+
+def test_unknown_topic_is_refused(call, file):
+    assert "nowhere" in call.refused("produce", "-t", "nowhere", "-l", file(b"a\n"))
+
+
+def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
+    call, new_topic, cluster, file, monkeypatch
+):
+    topic = new_topic()
+    append, lost = (
+        type(cluster).append,
+        [RequestTimedOutError("late"), NotLeaderOrFollowerError("x")],
+    )
+
+    def loses_answers(*arguments, **options):
+        result = append(*arguments, **options)
+        if lost:
+            raise lost.pop()
+        return result
+
+    monkeypatch.setattr(type(cluster), "append", loses_answers)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
+
+    call("produce", "-t", topic, "-l", file(b"a\nb\n"))
+
+    assert not lost
+    assert _values(cluster, topic) == [b"a", b"b"]
+
+
+def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
+    call, new_topic, cluster, file, monkeypatch
+):
+    topic = new_topic()
+    append = type(cluster).append
+
+    def loses_second(self, topic, batch, *, sequence, **options):
+        if sequence:
+            raise RequestTimedOutError("no answer")
+        return append(self, topic, batch, sequence=sequence, **options)
+
+    monkeypatch.setattr(type(cluster), "append", loses_second)
+    path = file(b"a\nb\nc\n")
+    small = ("--batch-size", 1, "--producer-property", "delivery.timeout.ms=1")
+
+    monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
+    result = call._run("produce", "-t", topic, *small, "-l", path)
+
+    assert (result.code, result.out) == (3, "")
+    assert result.complaint == (
+        f"kafka-on-spark: line 2 of {path}: whether it was appended is unknown (no answer); read the"
+        " topic before you append it again; appended before: 1 record\n"
+    )
+
+
+def test_keyless_records_of_each_append_share_a_partition_that_has_a_leader(cluster, new_topic):
+    topic = new_topic(partitions=3)
+    appends = ChunkAppends(cluster, topic, acks="all", delivery_timeout_ms=1000)
+
+    chosen = []
+    for _ in range(3):
+        chosen.append(appends.sticky())
+        appends._sequence += 1
+
+    assert sorted(chosen) == [0, 1, 2]

@@ -1,0 +1,77 @@
+"""`produce` as a process: pipes, interrupts, and what it imports."""
+
+import os
+import signal
+import time
+from subprocess import DEVNULL, PIPE
+
+
+def _values(cluster, topic):
+    return cluster.read(topic).column("value").to_pylist()
+
+
+def test_pipe_is_appended_as_it_comes_and_an_interrupt_says_what_stands(call, new_topic, cluster):
+    topic = new_topic()
+    process = call.start("produce", "-t", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+
+    process.stdin.write("a\nb\nhalf a line")
+    process.stdin.flush()
+    while cluster.offsets(topic)[0].high_watermark < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate()
+
+    assert _values(cluster, topic) == [b"a", b"b"]
+    assert (process.returncode, said) == (130, f"Appended 2 records to {topic}.\n")
+    assert complaint == "kafka-on-spark: interrupted\n"
+
+
+def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
+    topic = new_topic()
+    lines = [str(each) for each in range(200_000)]
+    process = call.start(
+        "produce", "-t", topic, "--batch-size", 300_000, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
+    )
+
+    _, complaint = process.communicate("\n".join(lines))
+
+    assert (process.returncode, complaint) == (0, "")
+    assert _values(cluster, topic) == [each.encode() for each in lines]
+
+
+def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path):
+    topic = new_topic()
+    (tmp_path / "lines").write_text("a\n")
+    process = call.start("produce", "-t", topic, "-l", tmp_path / "lines", stdout=PIPE, stderr=PIPE)
+    process.stdout.close()
+
+    with process:
+        complaint = process.stderr.read()
+
+    assert (process.returncode, complaint) == (141, "")
+
+
+def test_output_that_is_closed_is_no_file_of_the_cluster(call, new_topic, cluster):
+    topic = new_topic()
+    process = call.start(
+        "produce", "-t", topic, stdin=PIPE, stderr=PIPE, preexec_fn=lambda: os.close(1)
+    )
+
+    _, complaint = process.communicate("a\n")
+
+    assert (process.returncode, complaint) == (0, "")
+    assert _values(cluster, topic) == [b"a"]
+
+
+def test_no_spark_is_imported(call, new_topic, monkeypatch):
+    topic = new_topic()
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+
+    process = call.start("produce", "-t", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    _, imports = process.communicate("a\n")
+
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in imports.splitlines()}
+    assert process.returncode == 0
+    assert {"kafka_on_spark", "pyarrow"} <= imported
+    assert not {"pyspark", "py4j", "delta"} & imported

@@ -1,0 +1,380 @@
+"""A consumer against a real cluster: order, positions, commits, waits and what it is told wrong."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kafka_on_spark import Cluster, Record
+from kafka_on_spark.errors import (
+    ClusterClosedError,
+    ConsumerClosedError,
+    InvalidGroupIdError,
+    InvalidRequestError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    WakeupError,
+)
+from kafka_on_spark.service.consume.turns import Turn
+from tests.cluster.disks import records
+
+SOON = 20_000
+"""Milliseconds within which anything must come."""
+
+
+def values(table):
+    return table.column("value").to_pylist()
+
+
+def drained(consumer, count):
+    """Return the values of so many records."""
+    found = []
+    while len(found) < count:
+        table = consumer.poll(SOON)
+        assert table.num_rows, f"{count - len(found)} records did not come"
+        found += values(table)
+    return found
+
+
+def test_it_reads_what_is_there_and_what_comes(cluster, topic):
+    cluster.append(topic, records(b"a", b"b"))
+
+    with cluster.consumer(topic, auto_offset_reset="earliest") as consumer:
+        assert values(consumer.poll(SOON)) == [b"a", b"b"]
+        assert consumer.poll(0).num_rows == 0
+        cluster.append(topic, records(b"c"))
+        assert values(consumer.poll(SOON)) == [b"c"]
+        assert consumer.position((topic, 0)) == 3
+
+
+def test_a_table_has_the_columns_of_a_read(cluster, topic):
+    moment = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+    headers = [("h", b"1"), ("n", None)]
+    cluster.append(topic, [Record(b"k", b"v", headers=headers, timestamp=moment)])
+
+    with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
+        assert consumer.poll(SOON).equals(cluster.read(topic))
+        consumer.seek((topic, 0), 0)
+        record = next(consumer)
+
+    assert record == (topic, 0, 0, record.timestamp_us, 0, b"k", b"v", [("h", b"1"), ("n", None)])
+    assert record.timestamp == moment
+
+
+def test_another_process_wakes_it(disks):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    other = disks.open()
+    with other.consumer("orders", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(0).num_rows == 0
+        timer = threading.Timer(0.3, disks.cluster.append, ("orders", records(b"a")))
+        timer.start()
+
+        assert values(consumer.poll(SOON)) == [b"a"]
+        timer.join()
+
+
+def test_by_default_it_begins_at_the_end(cluster, topic):
+    cluster.append(topic, records(b"a"))
+
+    with cluster.consumer(topic) as consumer:
+        assert consumer.poll(0).num_rows == 0
+        cluster.append(topic, records(b"b"))
+        assert values(consumer.poll(SOON)) == [b"b"]
+
+
+def test_each_partition_keeps_its_order_and_none_waits_for_ever(cluster, new_topic):
+    topic = new_topic(partitions=5)
+    for number in range(4):
+        cluster.append(topic, [(str(each), f"{each}-{number}") for each in range(40)])
+
+    seen = {}
+    with cluster.consumer(topic, auto_offset_reset="earliest", max_poll_records=7) as consumer:
+        for _ in range(200):
+            table = consumer.poll(0)
+            assert table.num_rows <= 7
+            for row in table.to_pylist():
+                seen.setdefault(row["partition"], []).append(row["offset"])
+
+    assert sum(map(len, seen.values())) == 160
+    assert all(each == list(range(len(each))) for each in seen.values())
+
+
+def test_a_group_goes_on_where_it_stood(cluster, topic):
+    cluster.append(topic, records(*(b"%d" % each for each in range(5))))
+    with cluster.consumer(
+        topic, group=topic, auto_offset_reset="earliest", max_poll_records=3
+    ) as first:
+        assert len(drained(first, 3)) == 3
+
+    with cluster.consumer(topic, group=topic) as second:
+        assert second.committed([(topic, 0)]) == {(topic, 0): 3}
+        assert drained(second, 2) == [b"3", b"4"]
+    assert cluster.describe_group(topic)[0].offset == 5
+
+
+def test_what_a_failing_loop_had_in_hand_is_read_again(cluster, topic):
+    cluster.append(topic, records(b"a", b"b", b"c"))
+    options = {"group": topic, "auto_offset_reset": "earliest"}
+
+    def fail_at(value):
+        with cluster.consumer(topic, **options) as consumer:
+            for record in consumer:
+                assert record.value != value, "it fails"
+
+    with pytest.raises(AssertionError, match="it fails"):
+        fail_at(b"b")
+
+    with cluster.consumer(topic, consumer_timeout_ms=0, **options) as consumer:
+        assert [each.value for each in consumer] == [b"b", b"c"]
+        assert list(consumer) == []
+    assert cluster.describe_group(topic)[0].lag == 0
+
+
+def test_what_a_failing_poll_had_in_hand_is_read_again(cluster, topic):
+    cluster.append(topic, records(b"a", b"b"))
+    options = {"group": topic, "auto_offset_reset": "earliest", "max_poll_records": 1}
+
+    def fail():
+        with cluster.consumer(topic, **options) as consumer:
+            drained(consumer, 1)
+            drained(consumer, 1)
+            raise RuntimeError("it fails")
+
+    with pytest.raises(RuntimeError):
+        fail()
+
+    assert cluster.describe_group(topic)[0].offset == 1
+
+
+def test_without_automatic_commits_a_group_stands_where_it_was_told(cluster, topic):
+    cluster.append(topic, records(b"a", b"b", b"c", b"d"))
+    options = {"group": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with cluster.consumer(topic, **options) as consumer:
+        assert [next(consumer).value, next(consumer).value] == [b"a", b"b"]
+        consumer.commit()
+        next(consumer)
+    assert cluster.describe_group(topic)[0].offset == 2
+
+    with cluster.consumer(topic, **options) as consumer:
+        assert consumer.position((topic, 0)) == 2
+        consumer.commit({(topic, 0): 3})
+        assert consumer.committed((topic, 0)) == {(topic, 0): 3}
+        with pytest.raises(
+            OffsetOutOfRangeError, match="from its log start 0 to its high watermark 4"
+        ):
+            consumer.commit({(topic, 0): 5})
+        assert next(consumer).value == b"c", "a commit of other offsets moves no position"
+
+
+def test_a_long_loop_commits_as_it_goes(cluster, topic):
+    cluster.append(topic, records(*(b"%d" % each for each in range(50))))
+    options = {"group": topic, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 0}
+
+    with cluster.consumer(topic, **options) as consumer:
+        for record in consumer:
+            if record.offset == 40:
+                break
+            threading.Event().wait(0.01)
+        committed = consumer.committed((topic, 0))[topic, 0]
+
+    assert committed is not None
+    assert 0 < committed <= 40
+
+
+def test_seeking_pausing_and_asking(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    rows = [
+        Record(None, b"%d" % each, timestamp=start + timedelta(hours=each), partition=each % 2)
+        for each in range(10)
+    ]
+    cluster.append(topic, rows)
+    zero, one = (topic, 0), (topic, 1)
+
+    with cluster.consumer(partitions=[zero, one], auto_offset_reset="earliest") as consumer:
+        assert consumer.assignment() == [zero, one]
+        consumer.pause([one])
+        assert consumer.paused() == [one]
+        assert drained(consumer, 5) == [b"0", b"2", b"4", b"6", b"8"]
+        assert consumer.poll(0).num_rows == 0
+        consumer.resume([one])
+        assert drained(consumer, 5) == [b"1", b"3", b"5", b"7", b"9"]
+        consumer.seek(zero, 3)
+        assert drained(consumer, 2) == [b"6", b"8"]
+        found = consumer.offsets_for_times(
+            {zero: start + timedelta(hours=3), one: 4_000_000_000_000}
+        )
+        assert found == {zero: 2, one: None}
+        assert consumer.end_offsets([zero, one]) == {zero: 5, one: 5}
+        assert consumer.beginning_offsets(one) == {one: 0}
+        consumer.seek_to_beginning([one])
+        assert consumer.position(one) == 0
+        assert consumer.current_lag(one) == 5
+        consumer.seek_to_end()
+        assert consumer.current_lag(one) == 0
+        assert consumer.poll(0).num_rows == 0
+
+
+def test_what_was_read_ahead_is_void_after_a_seek_or_a_poll(cluster, topic):
+    cluster.append(topic, records(*(b"%d" % each for each in range(6))))
+
+    with cluster.consumer(topic, auto_offset_reset="earliest", max_poll_records=2) as consumer:
+        assert next(consumer).value == b"0"
+        assert values(consumer.poll(0)) == [b"1", b"2"]
+        assert next(consumer).value == b"3"
+        consumer.seek((topic, 0), 1)
+        assert next(consumer).value == b"1"
+
+
+def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
+    cluster, topic, monkeypatch
+):
+    cluster.append(topic, records(*(b"%d" % each for each in range(5))))
+    with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
+        assert next(consumer).value == b"0"
+        for name in ("advance", "peek"):
+            with monkeypatch.context() as patched:
+                patched.setattr(Turn, name, _interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    consumer.poll(0)
+
+        assert [each.value for each in consumer] == [b"1", b"2", b"3", b"4"]
+
+
+def _interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(cluster, new_topic):
+    topic = new_topic(partitions=1)
+    with cluster.consumer(topic) as consumer:
+        assert consumer.poll(0).num_rows == 0
+        cluster.add_partitions(topic, to=3)
+        cluster.append(topic, [Record(None, b"a", partition=2)])
+
+        assert values(consumer.poll(SOON)) == [b"a"]
+        assert len(consumer.assignment()) == 3
+
+
+def test_a_pattern_takes_up_new_topics(cluster, new_topic):
+    first = new_topic()
+    with cluster.consumer(pattern=f"{first}.*") as consumer:
+        assert consumer.poll(0).num_rows == 0
+        cluster.create_topic(f"{first}-more")
+        cluster.append(f"{first}-more", records(b"a"))
+
+        assert values(consumer.poll(SOON)) == [b"a"]
+
+
+def test_records_that_were_deleted_are_passed_or_told(cluster, topic):
+    cluster.append(topic, records(b"a", b"b", b"c"))
+    cluster.delete_records({(topic, 0): 2})
+
+    with cluster.consumer(topic, auto_offset_reset="earliest") as consumer:
+        consumer.seek((topic, 0), 0)
+        assert values(consumer.poll(SOON)) == [b"c"]
+    with cluster.consumer(topic, auto_offset_reset="none") as consumer:
+        with pytest.raises(OffsetOutOfRangeError, match="has no offset of"):
+            consumer.poll(0)
+        consumer.seek((topic, 0), 0)
+        with pytest.raises(OffsetOutOfRangeError, match="its log start 2"):
+            consumer.poll(0)
+        consumer.seek((topic, 0), 2)
+        assert values(consumer.poll(SOON)) == [b"c"]
+
+
+def test_a_disk_that_is_lost_in_the_middle_stops_nobody(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    cluster.append("orders", records(b"a"))
+    with cluster.consumer("orders", auto_offset_reset="earliest") as consumer:
+        assert values(consumer.poll(SOON)) == [b"a"]
+        disks.take_away(1)
+        cluster.run_controller()
+        cluster.append("orders", records(b"b"))
+
+        assert values(consumer.poll(SOON)) == [b"b"]
+        disks.give_back(1)
+
+
+def test_a_topic_that_is_deleted_is_told(cluster, topic):
+    with cluster.consumer(topic) as consumer:
+        cluster.delete_topic(topic)
+
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"there is no topic {topic!r}"):
+            consumer.poll(0)
+
+
+def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic):
+    refused = []
+
+    def disturb():
+        try:
+            consumer.position((topic, 0))
+        except InvalidRequestError as error:
+            refused.append(str(error))
+        consumer.wakeup()
+
+    with cluster.consumer(topic) as consumer:
+        timer = threading.Timer(0.2, disturb)
+        timer.start()
+        with pytest.raises(WakeupError):
+            consumer.poll(None)
+        timer.join()
+        assert consumer.poll(0).num_rows == 0
+
+    assert len(refused) == 1
+    assert "one thread at a time" in refused[0]
+
+
+# fmt: off
+WRONG = {
+    "no such topic":     (lambda cluster: cluster.consumer("nothing"), UnknownTopicOrPartitionError, "there is no topic 'nothing'"),
+    "no such partition": (lambda cluster: cluster.consumer(partitions=[("nothing", 0)]), UnknownTopicOrPartitionError, "there is no topic"),
+    "two wishes":        (lambda cluster: cluster.consumer("a", pattern="b"), InvalidRequestError, "give one of them"),
+    "no topics":         (lambda cluster: cluster.consumer([]), InvalidRequestError, "name one"),
+    "no partitions":     (lambda cluster: cluster.consumer(partitions=[]), InvalidRequestError, "name one"),
+    "nothing to read":   (lambda cluster: cluster.consumer().poll(0), InvalidRequestError, "give it topics"),
+    "empty group":       (lambda cluster: cluster.consumer(group=""), InvalidGroupIdError, "can't be empty"),
+    "no group":          (lambda cluster: cluster.consumer().commit(), InvalidRequestError, "give it one"),
+    "a bad time-out":    (lambda cluster: cluster.consumer().poll(-1), InvalidRequestError, "timeout_ms can't be -1"),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_told(cluster, name):
+    call, error, words = WRONG[name]
+
+    with pytest.raises(error, match=words):
+        call(cluster)
+
+
+def test_of_partitions_that_are_not_assigned_nothing_is_known(cluster, new_topic):
+    topic, other = new_topic(), new_topic()
+    with cluster.consumer(topic) as consumer:
+        for call in (
+            lambda: consumer.position((other, 0)),
+            lambda: consumer.seek((other, 0), 0),
+            lambda: consumer.pause((other, 0)),
+            lambda: consumer.seek((topic, 0), -1),
+        ):
+            with pytest.raises(InvalidRequestError, match=r"assign it first|from 0 on"):
+                call()
+        consumer.assign([(other, 0)])
+        assert consumer.position((other, 0)) == 0
+
+
+def test_a_closed_consumer_says_so(disks):
+    disks.cluster.create_topic("orders")
+    consumer = disks.cluster.consumer("orders", group="g")
+    consumer.close()
+    consumer.close()
+    with pytest.raises(ConsumerClosedError, match="make another"):
+        consumer.poll(0)
+
+    other = Cluster.open(disks.metadata_root)
+    late = other.consumer("orders")
+    other.close()
+    with pytest.raises(ClusterClosedError):
+        late.poll(0)

@@ -1,0 +1,137 @@
+"""Sweeps of real tables: idle ones are looked at by their newest commit file, and what happened to
+one is found by that."""
+
+import shutil
+import time
+
+import pytest
+
+from kafka_on_spark.controller.pace.quiet import TableMark
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
+from kafka_on_spark.storage.replicas import replica_store
+from kafka_on_spark.storage.replicas.table_marks import table_marks
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import isr_of, new_disks, partition_of
+
+PARTITIONS = 4
+ALL_REPLICAS = 3 * PARTITIONS
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs={"replica.sweep.interval.ms": 40}) as disks:
+        disks.cluster.create_topic("idle", partitions=PARTITIONS, replication_factor=3)
+        rows = [{"value": b"v", "partition": each} for each in range(PARTITIONS)]
+        disks.cluster.append("idle", rows)
+        yield disks
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Counts tables that are opened anew."""
+    log, found = replica_store.DeltaReplicaLog, []
+
+    def counting(address, options, **named):
+        if named.get("checks_disk"):
+            found.append((address.key.partition, address.broker_id))
+        return log(address, options, **named)
+
+    counting.create = log.create
+    monkeypatch.setattr(replica_store, "DeltaReplicaLog", counting)
+    return found
+
+
+def sweep(cluster):
+    """Do rounds until one has inspected all partitions that it owes; return its report."""
+    for _ in range(20):
+        time.sleep(0.05)
+        report = cluster.replicate()
+        if report.slice_count == PARTITIONS:
+            return report
+    raise AssertionError("no round has inspected all partitions")
+
+
+def test_what_is_idle_is_opened_once_and_still_counts_as_inspected(disks, opened):
+    sweep(disks.cluster)
+    first = len(opened)
+    reports = [sweep(disks.cluster) for _ in range(3)]
+
+    assert first == ALL_REPLICAS
+    assert len(opened) == first
+    assert all(each.is_caught_up and each.not_looked_at == 0 for each in reports)
+
+
+def test_an_append_has_its_partition_read_again(disks, opened):
+    sweep(disks.cluster)
+    opened.clear()
+    disks.cluster.append("idle", [{"value": b"w", "partition": 1}])
+    sweep(disks.cluster)
+    sweep(disks.cluster)
+
+    assert sorted(opened) == [(1, 1), (1, 2), (1, 3)]
+
+
+def test_a_full_sweep_opens_all_and_so_does_an_interval_of_nothing(disks, opened):
+    sweep(disks.cluster)
+    opened.clear()
+    disks.cluster.replicate(is_sweep=True)
+    assert len(opened) == ALL_REPLICAS
+
+    opened.clear()
+    disks.cluster.alter_cluster_configs({"replica.verify.interval.ms": 0})
+    sweep(disks.cluster)
+    assert len(opened) == ALL_REPLICAS
+
+
+@pytest.mark.parametrize("what", ["wiped", "an older copy"])
+def test_a_table_that_is_gone_or_went_back_is_found_by_the_next_sweep(disks, what):
+    folder = disks.folder(3, "idle", 2)
+    copy = disks.leave_unreadable(folder)
+    disks.cluster.append("idle", [{"value": b"w", "partition": 2}])
+    sweep(disks.cluster)
+    sweep(disks.cluster)
+    uuid = partition_of(disks.cluster, "idle", 2).uuid_of(3)
+
+    if what == "wiped":
+        shutil.rmtree(folder)
+    else:
+        disks.restore(copy, folder)
+    sweep(disks.cluster)
+    sweep(disks.cluster)
+
+    assert partition_of(disks.cluster, "idle", 2).uuid_of(3) != uuid
+    disks.cluster.replicate()
+    assert isr_of(disks.cluster, "idle", 2) == [1, 2, 3]
+
+
+def test_the_mark_of_a_table_tells_every_change(disks):
+    folder = disks.folder(1, "idle")
+    image = disks.cluster.image
+    address = replica_address(image)
+
+    def mark(known=None):
+        [found] = table_marks(MarkOrder((address,), () if known is None else (known,)), OPTIONS)
+        return found
+
+    first = mark()
+    assert isinstance(first, TableMark)
+    assert mark(first) == first == mark(TableMark(first.version - 1, ("x",)))
+    disks.cluster.append("idle", [{"value": b"w", "partition": 0}])
+    second = mark(first)
+    assert second.version > first.version
+    assert mark() == second
+
+    copy = disks.leave_unreadable(folder)
+    disks.restore(copy, folder)
+    restored = mark(second)
+    assert restored.version == second.version
+    assert restored != second
+    shutil.rmtree(folder)
+    assert mark(restored) is None
+
+
+def replica_address(image):
+    [(key, partition)] = [(key, each) for key, each in image.partitions() if key.partition == 0]
+    return address_of(image, key, partition, 1)

@@ -1,0 +1,109 @@
+"""Processes of `kafka-on-spark serve`, as a test holds them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]
+WAIT_S_MAX = 180
+
+
+def wait_for(condition):
+    """Return what `condition` returns once it is true."""
+    until = time.monotonic() + WAIT_S_MAX
+    while time.monotonic() < until:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+class Served:
+    """One such process."""
+
+    def __init__(self, root, *options, environment=None):
+        command = [sys.executable, "-m", "kafka_on_spark.cli", "serve", "--cluster", str(root)]
+        self.process = subprocess.Popen(
+            [*command, "--health-port", "0", "--log-format", "json", *options],
+            cwd=REPOSITORY,
+            env={**os.environ, **(environment or {})},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    @property
+    def log(self):
+        """What it has logged."""
+        return [json.loads(each) for each in self.lines if each.startswith("{")]
+
+    @property
+    def messages(self):
+        return [each["message"] for each in self.log]
+
+    def ask(self, path):
+        """Return the status and the body of a probe."""
+        [address] = wait_for(
+            lambda: [each.split()[-1] for each in self.messages if each.startswith("answers ")]
+        )
+        try:
+            with urllib.request.urlopen(f"{address}{path}", timeout=WAIT_S_MAX) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def becomes(self, role):
+        """Wait until it is ready as that."""
+
+        def is_it():
+            status, body = self.ask("/readyz")
+            return status == 200 and body["role"] == role and body
+
+        return wait_for(is_it)
+
+    def freeze(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def end(self, number=signal.SIGTERM):
+        """Send it a signal; return its exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        code = self.process.wait(WAIT_S_MAX)
+        self._reader.join(WAIT_S_MAX)
+        return code
+
+
+@contextmanager
+def served(root, count=1, **arguments):
+    """Give so many processes, all killed at the end."""
+    started = []
+    try:
+        started += [Served(root, **arguments) for _ in range(count)]
+        yield started
+    finally:
+        for each in started:
+            if each.process.poll() is None:
+                each.process.kill()
+            each.wait()
+            each.process.stderr.close()

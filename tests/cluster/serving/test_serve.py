@@ -1,0 +1,205 @@
+"""`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
+
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from kafka_on_spark.cluster.serving import ServedCluster
+from kafka_on_spark.service.serve.health import Limits, healthz, readyz
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.roots import local_changes
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import isr_of, new_disks, records, values_of
+from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
+
+QUICK = {"controller.lease.ms": 1500, "broker.heartbeat.interval.ms": 100}
+LIMITS = Limits(stalled_ms=60_000, look_ms=20_000)
+END_MS = 30_000
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs=QUICK) as disks:
+        disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
+        disks.cluster.append("orders", records(b"first"))
+        yield disks
+
+
+class InProcess:
+    """A cluster that threads of the test's process serve."""
+
+    def __init__(self, root):
+        self.served = ServedCluster(str(root), StorageOptions(), None)
+        self.served.begin()
+
+    def ready(self):
+        return readyz(self.served.looks.seen, SystemClock().monotonic_ms(), LIMITS)
+
+    def health(self):
+        return healthz(self.served.looks.seen, SystemClock().monotonic_ms(), LIMITS)
+
+    def becomes_ready(self):
+        wait_for(lambda: self.ready().is_well and self.ready().body["role"] == "controller")
+
+    def says(self, words):
+        """Wait until it is not ready, for that reason."""
+        wait_for(lambda: any(words in each for each in self.ready().body["reasons"]))
+
+
+@pytest.fixture
+def serve(disks):
+    started = []
+
+    def begin():
+        started.append(InProcess(disks.metadata_root))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.served.end(END_MS)
+
+
+def test_of_two_processes_one_stands_by_and_takes_over_from_a_frozen_and_a_killed_one(disks):
+    with served(disks.metadata_root, 2) as both:
+        roles = [wait_for(lambda each=each: _ready_as(each)) for each in both]
+        assert sorted(roles) == ["controller", "standby"]
+        first, second = both if roles[0] == "controller" else both[::-1]
+
+        first.freeze()
+        second.becomes("controller")
+        first.thaw()
+        first.becomes("standby")
+        second.process.kill()
+        first.becomes("controller")
+
+        began = time.monotonic()
+        code = first.end()
+        took_s = time.monotonic() - began
+
+    assert code == 0
+    assert took_s < WAIT_S_MAX
+    assert disks.cluster.image.controller.controller_id is None  # it has resigned
+    assert "ends: told to by SIGTERM" in first.messages
+    assert {"time", "level", "logger", "process", "pid", "message"} <= first.log[0].keys()
+    assert disks.cluster.fsck().findings == ()
+
+
+def _ready_as(process):
+    status, body = process.ask("/readyz")
+    assert process.ask("/healthz")[0] == 200
+    return status == 200 and body["role"]
+
+
+def test_a_process_ends_with_a_sentence_where_there_is_no_cluster(tmp_path):
+    with served(tmp_path / "nothing") as [process]:
+        code = process.wait()
+
+    assert code == 2
+    [sentence] = [each for each in process.lines if each.startswith("kafka-on-spark: ")]
+    assert "there is no cluster at" in sentence
+
+
+def test_systemd_is_told_that_it_is_ready_that_it_moves_and_that_it_ends(disks, tmp_path):
+    address = str(tmp_path / "notify")
+    heard = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        listener.settimeout(WAIT_S_MAX)
+
+        def listen():
+            while heard[-1:] != ["STOPPING=1"]:
+                heard.append(listener.recv(4096).decode())
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        told = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"}
+        with served(disks.metadata_root, environment=told) as [process]:
+            wait_for(lambda: heard.count("WATCHDOG=1") >= 2 and "READY=1" in heard)
+            assert process.end(signal.SIGINT) == 0
+            thread.join(WAIT_S_MAX)
+
+    assert heard[-1] == "STOPPING=1"
+    assert "STATUS=controller" in heard
+
+
+def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(disks, serve):
+    serving = serve()
+    serving.becomes_ready()
+
+    disks.take_away(3)
+    wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2])
+    disks.cluster.append("orders", records(b"second"))
+    disks.give_back(3)
+
+    wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2, 3])
+    assert serving.health().is_well
+    assert sorted(values_of(disks.cluster, "orders")) == [b"first", b"second"]
+
+
+def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
+    away = disks.base / "away"
+    serving = serve()
+    serving.becomes_ready()
+
+    disks.metadata_root.rename(away)
+    serving.says("is away")
+    assert serving.health().is_well
+    away.rename(disks.metadata_root)
+
+    serving.becomes_ready()
+    assert serving.served.failure is None
+
+
+def test_a_full_disk_of_the_metadata_root_is_no_end(disks, serve, monkeypatch):
+    serving = serve()
+    serving.becomes_ready()
+    link = local_changes.os.link
+    is_full = True
+
+    def no_room(source, target, **options):
+        if is_full and str(disks.metadata_root) in str(target):
+            raise OSError(28, "No space left on device", str(target))
+        return link(source, target, **options)
+
+    monkeypatch.setattr(local_changes.os, "link", no_room)
+    serving.says("No space left")
+    assert serving.health().is_well
+    is_full = False
+
+    serving.becomes_ready()
+
+
+def test_it_ends_if_another_cluster_is_in_the_place_of_its_own(disks, serve):
+    serving = serve()
+    serving.becomes_ready()
+    disks.metadata_root.rename(disks.base / "away")
+    with new_disks(configs=QUICK) as others:
+        others.metadata_root.rename(disks.metadata_root)
+
+        assert serving.served.ended.wait(WAIT_S_MAX)
+        wait_for(lambda: serving.served.failure)
+
+    assert "is gone from" in serving.served.failure
+
+
+def test_the_end_waits_so_long_for_a_pass_that_hangs_and_resigns_in_its_place(
+    disks, serve, monkeypatch
+):
+    serving = serve()
+    serving.becomes_ready()
+    hung, thawed = threading.Event(), threading.Event()
+
+    def hang(**_):
+        hung.set()
+        thawed.wait(WAIT_S_MAX)
+
+    monkeypatch.setattr(serving.served._services.retention, "run", hang)
+    assert hung.wait(WAIT_S_MAX)
+    is_clean = serving.served.end(3000)
+    thawed.set()
+
+    assert not is_clean
+    assert disks.cluster.image.controller.controller_id is None

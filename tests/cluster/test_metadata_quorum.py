@@ -1,0 +1,159 @@
+"""A cluster whose metadata log has three voters: it is opened by any of them, and outlives one."""
+
+import shutil
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+)
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import quick_folder
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+def roots_in(folder):
+    return [folder / name for name in ("m1", "m2", "m3")]
+
+
+@pytest.fixture
+def cluster(folder):
+    brokers = {number: folder / str(number) for number in (1, 2)}
+    with Cluster.create(roots_in(folder), brokers, configs=FAST) as cluster:
+        cluster.create_topic("orders", replication_factor=2)
+        yield cluster
+
+
+def test_a_cluster_is_opened_by_any_of_its_metadata_roots(cluster, folder):
+    cluster.append("orders", records(b"a"))
+
+    for place, root in enumerate(roots_in(folder)):
+        with Cluster.open(root) as opened:
+            opened.append("orders", records(b"%d" % place))
+        cluster.append("orders", records(b"mine"))
+
+    with Cluster.open(f"{folder / 'm3'}, {folder / 'm2'}") as opened:
+        assert values_of(opened, "orders") == [b"a", b"0", b"mine", b"1", b"mine", b"2", b"mine"]
+
+
+def test_the_quorum_says_who_leads_and_how_far_each_voter_is(cluster):
+    found = cluster.describe_quorum()
+
+    assert (found.leader.node_id, found.epoch) == (1, 1)
+    assert [each.voter.key.node_id for each in found.voters] == [1, 2, 3]
+    assert [each.leads for each in found.voters] == [True, False, False]
+    assert found.high_watermark == cluster.image.offset
+    assert found.lag_max == 0
+
+
+def test_a_metadata_root_that_is_lost_stops_nobody(cluster, folder):
+    """The leader's: another voter leads once it was away for the fetch timeout."""
+    cluster.append("orders", records(b"a"))
+    shutil.rmtree(folder / "m1")
+
+    cluster.append("orders", records(b"b"))
+
+    with Cluster.open(roots_in(folder)) as opened:
+        assert values_of(opened, "orders") == [b"a", b"b"]
+    found = cluster.describe_quorum()
+    assert found.leader.node_id != 1
+    assert found.voters[0].problem is not None
+    assert found.lag_max is None
+
+
+def test_a_metadata_root_that_comes_back_is_brought_up(cluster, folder):
+    (folder / "m3").rename(folder / "away")
+    cluster.append("orders", records(b"a"))
+    (folder / "away").rename(folder / "m3")
+
+    cluster.append("orders", records(b"b"))
+    with Cluster.open(folder / "m3") as opened:
+        opened.append("orders", records(b"c"))
+
+    found = DeltaMetadataLog(str(folder / "m3"), OPTIONS).describe()
+    assert [each.problem for each in found.voters] == [None, None, None]
+    assert values_of(cluster, "orders") == [b"a", b"b", b"c"]
+
+
+def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
+    for name in ("m2", "m3"):
+        (folder / name).rename(folder / f"{name}-away")
+
+    with pytest.raises(QuorumUnavailableError, match="no majority of the 3 voters"):
+        Cluster.open(folder / "m1")
+    with pytest.raises((QuorumUnavailableError, KafkaStorageError)):
+        cluster.create_topic("more", replication_factor=2)
+
+
+def test_a_creation_that_was_cut_short_goes_on_with_what_is_there(folder):
+    roots = roots_in(folder)
+    for root in roots[:2]:
+        root.mkdir()
+    first = create_voter(str(roots[0]), OPTIONS, "the cluster's id")
+
+    with Cluster.create(roots, {1: folder / "1"}, configs=FAST) as cluster:
+        assert cluster.image.cluster_id == "the cluster's id"
+
+    keys = DeltaMetadataLog(str(roots[0]), OPTIONS).describe().voters
+    assert keys[0].voter.key.directory_id == first.directory_id
+    with pytest.raises(InvalidRequestError, match="there is a cluster at"):
+        Cluster.create(roots, {1: folder / "1"}, configs=FAST)
+
+
+def test_no_root_is_written_to_beside_one_that_has_a_cluster(cluster, folder):
+    others = [folder / "m4", folder / "m5"]
+
+    with pytest.raises(InvalidRequestError, match="there is a cluster at"):
+        Cluster.create([folder / "m1", *others], {3: folder / "3"}, configs=FAST)
+
+    assert not [each for each in others if each.exists() and any(each.iterdir())]
+
+
+def test_roots_of_two_clusters_are_not_mixed(cluster, folder):
+    create_metadata_log(str(folder / "other"), OPTIONS, "another")
+
+    with pytest.raises(InconsistentClusterIdError, match="name roots of one cluster"):
+        Cluster.open([folder / "m1", folder / "other"])
+
+
+# fmt: off
+REFUSED = [
+    pytest.param("{0},{0}",  InvalidRootError,     "given twice",     id="a root twice"),
+    pytest.param("{0},",     InvalidRootError,     "is not a root",   id="an empty name"),
+    pytest.param("{0}/none", ClusterNotFoundError, "check the path",  id="no cluster"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("url, error, sentence", REFUSED)
+def test_a_list_that_names_no_cluster_is_refused_in_a_sentence(
+    cluster, folder, url, error, sentence
+):
+    with pytest.raises(error, match=sentence):
+        Cluster.open(url.format(folder / "m1"))
+
+
+def test_a_root_with_a_comma_in_its_name_is_refused(folder):
+    with pytest.raises(InvalidRootError, match="without ','"):
+        Cluster.create([folder / "a,b"], {1: folder / "1"})
+
+
+def test_metadata_roots_lie_apart(folder):
+    with pytest.raises(InvalidRootError, match="lies in the metadata root 1"):
+        Cluster.create([folder / "m1", folder / "m1" / "m2"], {1: folder / "1"})

@@ -1,0 +1,126 @@
+"""Three voters' roots for the contract of VoterLog: in memory, and Delta tables on disks or a store."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
+from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.raft.tables.voter_table import TableChange
+from kafka_on_spark.raft.voter_set import Voter, VoterSet
+from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.identity.metadata_root import identity_of
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
+from kafka_on_spark.storage.metadata.metadata_creation import create_voter
+from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.voter_fakes import STAMP, MemoryQuorum, MemoryVoterLog, VoterFault, bootstrap, voter_of
+
+
+@dataclass
+class Roots:
+    """Three voters' roots on one side of the contract; voter 0 leads epoch 1, with its no-op."""
+
+    open: Any  # node → VoterLog
+    fault: Any  # (node, VoterFault): what happens to the next commit
+    power_cut: Any  # (node)
+    away: Any  # (node)
+    empty: Any  # (node)
+    restore: Any  # (node, version)
+
+
+def memory_roots():
+    quorum = MemoryQuorum()
+    roots = quorum.roots
+    return Roots(
+        open=lambda node: MemoryVoterLog(roots[node], voter_of(node)),
+        fault=lambda node, fault: roots[node].faults.append(fault),
+        power_cut=lambda node: roots[node].cut_power(),
+        away=lambda node: setattr(roots[node], "is_offline", True),
+        empty=lambda node: roots[node].empty(),
+        restore=lambda node, version: roots[node].restore(version),
+    )
+
+
+class _Faults:
+    """What is about to go wrong with Delta tables, by their roots."""
+
+    def __init__(self, monkeypatch):
+        self.faults = {}
+        self.away = set()
+        put = CommitOutcomes.put
+
+        def faulty_put(outcomes, version, write_id, content):
+            fault = self.faults.pop(outcomes.commits.uri.rpartition("/")[0], None)
+            if fault is VoterFault.LOST_BEFORE:
+                raise CommitOutcomeUnknownError("the store failed while committing")
+            is_put = put(outcomes, version, write_id, content)
+            if fault is not None:
+                raise CommitOutcomeUnknownError("the store failed while committing")
+            return is_put
+
+        monkeypatch.setattr(CommitOutcomes, "put", faulty_put)
+        for owner, name in ((DeltaLog, "follow"), (DeltaLog, "is_still_at")):
+            monkeypatch.setattr(owner, name, self._unless_away(getattr(owner, name), 0))
+        for name in ("read", "names"):
+            monkeypatch.setattr(RootFiles, name, self._unless_away(getattr(RootFiles, name), 1))
+
+    def _unless_away(self, call, place):
+        def asked(owner, *given, **named):
+            path = owner.uri if place == 0 else given[0]
+            if any(path.startswith(root) for root in self.away):
+                raise KafkaStorageError("the root does not answer")
+            return call(owner, *given, **named)
+
+        return asked
+
+
+def delta_roots(folder, options, monkeypatch):
+    faults = _Faults(monkeypatch)
+    paths = [f"{folder}/{node}" for node in range(3)]
+    identities = [
+        create_voter(path, options, "a-cluster", node_id=node) for node, path in enumerate(paths)
+    ]
+
+    def empty(node):
+        files = RootFiles(paths[node], options)
+        files.delete(identity_of(paths[node], options).table_at(paths[node]))
+        files.delete(f"{paths[node]}/{META_PROPERTIES}")
+        create_voter(paths[node], options, "a-cluster", node_id=node)
+
+    def restore(node, version):
+        files, log = RootFiles(paths[node], options), open_log(node)
+        for late in range(log.load().version, version, -1):
+            files.delete(f"{log.uri}/_delta_log/{late:020d}.json")
+
+    def open_log(node):
+        return DeltaVoterLog(paths[node], identities[node], options)
+
+    logs = [open_log(node) for node in range(3)]
+    voters = VoterSet.of(Voter(log.key, log.root) for log in logs)
+    header, batch = bootstrap(voters)
+    for log in logs:
+        log.append(log.load(), TableChange(appended=(header,)), batch)
+    _lead(logs)
+    return Roots(
+        open=open_log,
+        fault=lambda node, fault: faults.faults.update({paths[node]: fault}),
+        power_cut=None,
+        away=lambda node: faults.away.add(paths[node]),
+        empty=empty,
+        restore=restore,
+    )
+
+
+def _lead(logs):
+    """Have the first voter lead epoch 1, by all votes."""
+    leader, *others = logs
+    candidate = leader.commit(leader.load(), stand(leader.load(), 1))
+    for log in others:
+        log.commit(log.load(), decide_vote(log.load(), candidate).change)
+    change = begin_leadership(candidate, {log.key for log in logs}, "no-op-1")
+    record = LeaderChangeRecord(leader=0, directory_id=leader.key.directory_id)
+    no_op = MetadataBatch(base_offset=Offset(1), stamp=STAMP, records=(record,))
+    leader.append(candidate, change, no_op)

@@ -1,0 +1,188 @@
+"""The quorum's decisions as the model calls them: the production's, each once for the same tables.
+
+A mutant replaces some of them. Tables and views are numbered, so that a state of the model is a
+tuple of small numbers; a decision is looked up by the numbers that it is asked with.
+"""
+
+from functools import cache
+
+from kafka_on_spark.errors import FencedLeaderEpochError, NotLeaderOrFollowerError
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, view_of
+from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
+from kafka_on_spark.raft.tables.candidacy import (
+    begin_leadership,
+    decide_vote,
+    has_majority,
+    stand,
+)
+from kafka_on_spark.raft.tables.following import adopt, fetch
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+
+
+class Numbers:
+    """Values and their numbers."""
+
+    def __init__(self, key=lambda value: value):
+        self._key, self._numbers, self._values = key, {}, []
+
+    def of(self, value):
+        key = self._key(value)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._values)
+            self._values.append(value)
+        return self._numbers[key]
+
+    def __getitem__(self, number):
+        return self._values[number]
+
+
+def _view_key(view):
+    return (view.key, view.epoch, view.log, tuple(sorted(view.held.items())))
+
+
+class Rules:
+    """The production's decisions, on numbers of tables and views. Answers are numbers, or None."""
+
+    wiped_directory = "wiped"
+
+    def __init__(self, voter_count=3):
+        self.tables, self.views = Numbers(), Numbers(_view_key)
+        self.keys = [VoterKey(each, f"d{each}") for each in range(voter_count)]
+        self.voters = VoterSet.of(Voter(each) for each in self.keys)
+        for name in ("leads", "is_candidate", "grant", "begin", "looked", "adopted", "fetched"):
+            setattr(self, name, cache(getattr(self, name)))
+        for name in ("seen", "committed", "is_confirmed", "appended", "stood", "names"):
+            setattr(self, name, cache(getattr(self, name)))
+
+    def first_tables(self):
+        """Return the tables as `create` leaves them: each holds the same bootstrap batch."""
+        bootstrap = RaftBatch(0, 1, 0, "bootstrap", BatchKind.DECISION, self.voters)
+        log = RaftLog((bootstrap,))
+        return tuple(self.tables.of(VoterTable(key, log=log)) for key in self.keys)
+
+    def wiped(self, place):
+        """Return the table of a root that was emptied and made again: its directory is another."""
+        key = self.keys[place]._replace(directory_id=self.wiped_directory)
+        return self.tables.of(VoterTable(key))
+
+    def rolled_back(self, table):
+        """Return a table as a copy of before its last batch has it."""
+        found = self.tables[table]
+        log = found.log.cut_to(found.log.batches[-1].base_offset)
+        epoch = log.end.epoch
+        leaders = tuple(mark for mark in found.leaders if mark[1] <= epoch)
+        return self.tables.of(VoterTable(found.key, epoch, (), leaders, log))
+
+    def names(self, table):
+        """Return the writes in a table's log."""
+        return tuple(each.write_id for each in self.tables[table].log.batches)
+
+    def place(self, table):
+        """Return which root a table is on."""
+        return self.tables[table].key.node_id
+
+    # Elections.
+
+    def leads(self, table):
+        return self.tables[table].leads
+
+    def is_candidate(self, table):
+        return self.tables[table].is_candidate
+
+    def epoch(self, table):
+        return self.tables[table].quorum_epoch
+
+    def stood(self, table, epoch):
+        found = self.tables[table]
+        return self.tables.of(found.apply(stand(found, epoch)))
+
+    def grant(self, voter, candidate):
+        """Return (granted, the voter's table after it)."""
+        found = self.tables[voter]
+        decision = self.decide_vote(found, self.tables[candidate])
+        if decision.change is None:
+            return decision.is_granted, voter
+        return decision.is_granted, self.tables.of(found.apply(decision.change))
+
+    def decide_vote(self, voter, candidate):
+        return decide_vote(voter, candidate)
+
+    def begin(self, candidate, votes):
+        """Return the candidate's table once it leads, or None."""
+        found = self.tables[candidate]
+        keys = {self.tables[each].key for each in votes}
+        if not found.is_candidate or not self.has_majority(found, keys):
+            return None
+        write_id = f"{found.key.node_id}:{found.quorum_epoch}"
+        return self.tables.of(found.apply(self.begin_leadership(found, keys, write_id)))
+
+    def has_majority(self, candidate, votes):
+        return has_majority(candidate, votes)
+
+    def begin_leadership(self, candidate, votes, write_id):
+        return begin_leadership(candidate, votes, write_id)
+
+    # A leader's work.
+
+    def looked(self, table):
+        view = view_of(self.tables[table])
+        return None if view is None else self.views.of(view)
+
+    def seen(self, view, table):
+        return self.views.of(self.see(self.views[view], self.tables[table]))
+
+    def see(self, view, table):
+        return view.seen(table)
+
+    def committed(self, view):
+        return self.committed_end(self.views[view])
+
+    def committed_end(self, view: LeaderView):
+        return view.committed_end
+
+    def is_confirmed(self, view):
+        return self.confirms(self.views[view])
+
+    def confirms(self, view: LeaderView):
+        return view.is_confirmed
+
+    def appended(self, leader, view, value):
+        """Return the leader's table with a decision more; None: the tail is to be ended first."""
+        found, seen = self.tables[leader], self.views[view]
+        decision = NewDecision(
+            base_offset=found.log.end_offset, record_count=1, write_id=f"v{value}:{seen.epoch}"
+        )
+        try:
+            change = append(found, seen.epoch, self.writable_end(seen), decision)
+        except NotLeaderOrFollowerError:
+            return None
+        return None if isinstance(change, TailFirst) else self.tables.of(found.apply(change))
+
+    def writable_end(self, view):
+        return view.committed_end
+
+    def adopted(self, voter, leader):
+        """Return the voter's table once it has adopted the leader; None: it has, or refuses."""
+        found = self.tables[voter]
+        try:
+            change = self.adopt(found, self.tables[leader])
+        except FencedLeaderEpochError:
+            return None
+        return None if change is None else self.tables.of(found.apply(change))
+
+    def adopt(self, voter, leader):
+        return adopt(voter, leader)
+
+    def fetched(self, voter, leader, records_max):
+        """Return the voter's table with more of the leader's log, or None."""
+        found = self.tables[voter]
+        try:
+            change = self.fetch(found, self.tables[leader], records_max)
+        except (FencedLeaderEpochError, NotLeaderOrFollowerError):
+            return None
+        return None if change is None else self.tables.of(found.apply(change))
+
+    def fetch(self, voter, leader, records_max):
+        return fetch(voter, leader, records_max=records_max)

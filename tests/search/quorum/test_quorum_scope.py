@@ -1,0 +1,103 @@
+"""Every small history of a quorum, over the production's decisions; each rule's mutant is told."""
+
+import pytest
+
+from tests.search.quorum.model import BrokenError, Scope, replay, search
+from tests.search.quorum.quorum_mutants import (
+    CountsWithoutMark,
+    DecidesOnATail,
+    EmptiedVoterCounts,
+    FollowsAnOlderLeader,
+    OlderEpochCounted,
+    ReadConfirmedByEpochs,
+    SelfVoteLeads,
+    VoterFetchesUncut,
+    VotesForAnyLog,
+)
+from tests.search.quorum.rules import Rules
+
+# fmt: off
+SCOPES = [
+    pytest.param(Scope(epochs=2, decisions=1),                          id="a process, two epochs"),
+    pytest.param(Scope(epochs=1, decisions=1, processes=2),             id="two processes, an epoch"),
+    pytest.param(Scope(epochs=1, decisions=1, wipes=1),                 id="a root is emptied"),
+    pytest.param(Scope(epochs=1, decisions=1, has_reader=True),         id="a reader"),
+]
+LARGE = [
+    pytest.param(Scope(epochs=3, decisions=0),                          id="a process, three epochs"),
+    pytest.param(Scope(epochs=1, decisions=2, processes=2),             id="two processes, two decisions"),
+]
+MUTANTS = [
+    pytest.param(SelfVoteLeads,         Scope(epochs=1),                     id="self-vote leads"),
+    pytest.param(DecidesOnATail,        Scope(epochs=2, decisions=1),        id="decision on a tail"),
+    pytest.param(VotesForAnyLog,        Scope(epochs=2, decisions=1),        id="vote for any log"),
+    pytest.param(EmptiedVoterCounts,    Scope(epochs=1, wipes=1),            id="emptied voter votes"),
+    pytest.param(ReadConfirmedByEpochs, Scope(epochs=2, has_reader=True),    id="read confirmed by epochs"),
+    pytest.param(FollowsAnOlderLeader,  Scope(epochs=2, decisions=1),        id="older leader followed"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_small_scope_is_safe(scope):
+    found = search(Rules(), scope)
+
+    assert found.broken is None, found.path
+    assert found.committed > 1
+    assert found.states > 500
+    assert bool(found.reads) == scope.has_reader
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scope", LARGE)
+def test_every_larger_scope_is_safe(scope):
+    found = search(Rules(), scope, states_max=20_000_000)
+
+    assert found.broken is None, found.path
+    assert found.committed > 2
+
+
+@pytest.mark.parametrize("mutant, scope", MUTANTS)
+def test_a_rule_that_is_left_out_is_told(mutant, scope):
+    assert search(mutant(), scope).broken is not None
+
+
+# What takes three epochs and more is far away for a search: these histories are told step by step.
+TWO_LEADERS = [
+    *("0: stand 0 e1", "0: vote 1 for 0", "0: lead 0"),
+    *("1: stand 1 e2", "1: vote 2 for 1", "1: lead 1"),
+]
+# A batch of epoch 1 comes to a majority in epoch 3, whose leader's own batch does not.
+SPREAD = ["1: stand 0 e3", "1: vote 2 for 0", "1: lead 0", "1: adopt 2", "1: fetch 2 1"]
+NEXT = ["1: stand 1 e4", "1: vote 2 for 1"]
+FAR = Scope(epochs=4, decisions=0, processes=2)
+
+
+def test_figure_8_a_batch_of_an_older_epoch_is_not_committed_by_count():
+    history = [*TWO_LEADERS, *SPREAD]
+
+    assert "0:1" not in replay(Rules(), FAR, history).committed
+    replay(Rules(), FAR, [*history, *NEXT, "1: lead 1"])
+    assert replay(OlderEpochCounted(), FAR, history).committed == ("bootstrap", "0:1")
+    with pytest.raises(BrokenError, match="lacks 0:1"):
+        replay(OlderEpochCounted(), FAR, [*history, *NEXT, "1: lead 1"])
+
+
+def test_a_voter_counts_in_the_leaders_epoch_and_under_its_mark_only():
+    """The leader of epoch 1 sees its batch on a voter that has it from the leader of epoch 3."""
+    history = [*TWO_LEADERS, *SPREAD]
+
+    with pytest.raises(KeyError, match="see 2"):
+        replay(Rules(), FAR, [*history, "0: see 2"])
+    seen = [*history, "0: see 2"]
+    assert replay(CountsWithoutMark(), FAR, seen).committed == ("bootstrap", "0:1")
+    with pytest.raises(BrokenError, match="lacks 0:1"):
+        replay(CountsWithoutMark(), FAR, [*seen, *NEXT, "1: lead 1"])
+
+
+def test_a_voter_that_has_voted_in_an_epoch_is_cut_all_the_same():
+    voted = [*TWO_LEADERS, "1: stand 1 e3", "1: vote 0 for 1", "1: lead 1", "1: adopt 0"]
+
+    replay(Rules(), FAR, [*voted, "1: fetch 0 None"])
+    with pytest.raises(BrokenError, match="one place in one epoch"):
+        replay(VoterFetchesUncut(), FAR, [*voted, "1: fetch 0 None"])

@@ -1,0 +1,157 @@
+"""What must hold of a quorum after every commit, read and answer: FAULTS' Q1 to Q10, by name.
+
+What is committed is worked out here from the tables alone, as far as they are durable, and never
+from what a process says: a batch is, once each voter of a majority had it at some time in its
+epoch, under its leader's mark. What processes learn is held against that.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kafka_on_spark.raft.log.raft_log import BatchKind
+from kafka_on_spark.raft.states.leader_state import majority_end
+from tests.simulation.world.scheduler import Violation
+
+
+def require(holds: bool, invariant: str, message: str) -> None:
+    if not holds:
+        raise Violation(invariant, message)
+
+
+@dataclass
+class QuorumChecker:
+    """The truth about a quorum.
+
+    Attributes:
+        voters: The set of voters in force.
+        committed: The batches that are committed.
+        seen: How often what happened.
+    """
+
+    voters: object
+    committed: tuple = ()
+    seen: Counter = field(default_factory=Counter)
+    roots: list = field(default_factory=list)
+    _votes: dict = field(default_factory=dict)
+    _gave: dict = field(default_factory=dict)
+    _leaders: dict = field(default_factory=dict)
+    _held: dict = field(default_factory=dict)
+    _logs: dict = field(default_factory=dict)
+    _refused: set = field(default_factory=set)
+
+    @property
+    def end(self):
+        """Up to where the log is committed."""
+        return self.committed[-1].end_offset if self.committed else 0
+
+    # Commits on the tables.
+
+    def put(self, root, before, change):
+        """Check a commit that was just put on a voter's table."""
+        after = root.table
+        require(after.quorum_epoch >= before.quorum_epoch, "Q4", f"{after.key} goes back")
+        if change.appended:
+            require(after.leader is not None, "Q8", f"{after.key} takes batches without a mark")
+        if change.leader == after.key:
+            self._begins(after, change)
+        elif change.appended and after.leads:
+            self._decides(after, change)
+        for other in self.roots:
+            if other is not root:
+                self._check_matching(after.log.batches, other.table.log.batches)
+
+    def _begins(self, after, change):
+        epoch = after.quorum_epoch
+        known = self._leaders.setdefault(epoch, after.key)
+        require(known == after.key, "Q1", f"epoch {epoch} has leaders {known} and {after.key}")
+        kinds = [(each.kind, each.epoch) for each in change.appended]
+        require(kinds == [(BatchKind.NO_OP, epoch)], "Q8", f"{after.key} leads without its no-op")
+        votes = self._votes.get((epoch, after.key), set())
+        require(self.voters.is_majority(votes), "Q8", f"{after.key} leads {epoch} by {votes}")
+        for each in self.committed:
+            is_there = each.epoch >= epoch or each in after.log.batches
+            require(is_there, "Q2", f"the leader of {epoch} lacks {each}, which is committed")
+        self.seen["leaderships"] += 1
+
+    def _decides(self, after, change):
+        for each in change.appended:
+            require(each.epoch == after.quorum_epoch, "Q4", f"{each} is of another epoch")
+            is_on_all = each.kind is BatchKind.NO_OP or each.base_offset <= self.end
+            require(is_on_all, "Q9", f"{each} is decided on what is committed to {self.end} only")
+
+    def _check_matching(self, mine, other):
+        parted = False
+        for one, two in zip(mine, other, strict=False):
+            parted = parted or one != two
+            matches = not (parted and one.epoch == two.epoch)
+            require(matches, "Q7", f"{one} and {two} are at one place in one epoch")
+
+    def flushed(self, root, tables):
+        """Learn versions of a voter's table that are durable from now on."""
+        for table in tables:
+            for key, epoch in table.votes:
+                given = self._gave.setdefault((table.key, epoch), key)
+                require(given == key, "Q1", f"{table.key} votes twice in {epoch}")
+                self._votes.setdefault((epoch, key), set()).add(table.key)
+            if table.leader is None or not self.voters.is_voter(table.key):
+                continue
+            term = (table.quorum_epoch, table.leader)
+            held = self._held.setdefault(term, {})
+            held[table.key] = max(table.log.end_offset, held.get(table.key, 0))
+            longest = self._logs.get(term)
+            if longest is None or table.log.end_offset > longest.end_offset:
+                self._logs[term] = table.log
+            self._count(term)
+
+    def _count(self, term):
+        epoch, log = term[0], self._logs[term]
+        end = majority_end(self._held[term].get(each) for each in self.voters.keys)
+        start = log.epoch_start(epoch)
+        if end is None or start is None or end <= start:
+            return
+        now = tuple(each for each in log.batches if each.end_offset <= end)
+        shared = min(len(now), len(self.committed))
+        is_same = now[:shared] == self.committed[:shared]
+        require(is_same, "Q2", f"committed {self.committed} is rewritten as {now}")
+        for each in now[len(self.committed) :]:
+            require(self.value(each) not in self._refused, "Q2", f"{each} was called lost")
+        self.committed = max(now, self.committed, key=len)
+
+    # What processes are told.
+
+    def read(self, began, start, batches, *, is_confirmed=True):
+        """Check what a read returned that began when the log was committed to `began`."""
+        end = batches[-1].end_offset if batches else start
+        require(end <= self.end, "Q6", f"read up to {end}, committed to {self.end}")
+        if is_confirmed:
+            require(end >= began, "Q10", f"read up to {end}, committed to {began} before")
+        expected = [each for each in self.committed if start <= each.base_offset < end]
+        places = [(each.base_offset, each.end_offset) for each in batches]
+        is_same = places == [(each.base_offset, each.end_offset) for each in expected]
+        require(is_same, "Q6", f"read {places}, committed are {expected}")
+        for batch, header in zip(batches, expected, strict=True):
+            found = self.content(header.write_id)
+            require(batch == found, "Q7", f"{header.write_id} is read as {batch}")
+        self.seen["reads"] += is_confirmed
+
+    def content(self, write_id):
+        """Return the records of a write, as any root has them."""
+        return next(root.content[write_id] for root in self.roots if write_id in root.content)
+
+    def acknowledged(self, batch):
+        """Check a decision that was answered: a majority holds it."""
+        found = [each for each in self.committed if each.base_offset == batch.base_offset]
+        is_there = bool(found) and self.content(found[0].write_id) == batch
+        require(is_there, "Q2", f"{batch} is answered, committed are {self.committed}")
+        self.seen["decisions"] += 1
+
+    def value(self, header):
+        """Return what a batch decides; None for a no-op."""
+        return getattr(self.content(header.write_id).records[0], "config_name", None)
+
+    def refused(self, value):
+        """Check a decision that was called a conflict: it never is in the log."""
+        is_there = any(self.value(each) == value for each in self.committed)
+        require(not is_there, "Q2", f"{value} is called lost, and is committed")
+        self._refused.add(value)
+        self.seen["conflicts"] += 1

@@ -1,0 +1,171 @@
+"""The driver's rules of a quorum, each left out or written wrongly: a seed must tell.
+
+A mutant patches what it changes; `plan` says which dangers bring it out.
+"""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from kafka_on_spark.raft.quorum.leader_view import LeaderView
+from kafka_on_spark.raft.states.leader_state import majority_end
+from kafka_on_spark.raft.tables import candidacy
+from kafka_on_spark.raft.tables.candidacy import VoteDecision, decide_vote
+from kafka_on_spark.raft.tables.following import adopt
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.service.quorum import elections, following, leadership
+from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.writer import Writer
+from tests.simulation.quorum.quorum_plan import QuorumPlan
+from tests.simulation.quorum.quorum_world import SimulatedRoot, SimulatedVoterLog
+
+
+def eager(seed: int) -> QuorumPlan:
+    """Return a plan of many elections and many writers, and of little else."""
+    return QuorumPlan(
+        seed=seed,
+        steps=1500,
+        call_faults={"failed": 0.02, "unsaid": 0.02, "delayed": 0.02},
+        events={"away": 0.02, "kill": 0.01, "freeze": 0.01, "cut off": 0.01},
+    )
+
+
+def torn(seed: int) -> QuorumPlan:
+    """Return a plan of processes that die between a commit and its flush."""
+    return QuorumPlan(
+        seed=seed,
+        steps=1500,
+        call_faults={"unsaid": 0.15},
+        events={"kill": 0.02, "power cut": 0.05, "away": 0.01},
+    )
+
+
+def emptied(seed: int) -> QuorumPlan:
+    """Return a plan of voters that are emptied while others are away."""
+    return replace(eager(seed), events={"away": 0.02, "emptied": 0.01, "kill": 0.01})
+
+
+def flush_is_left_out(patch):
+    """A voter is counted for what was loaded, flushed or not."""
+
+    def load(self):
+        self._meets("load")
+        self._check()
+        self._seen = self._root.table
+        return self._seen
+
+    patch.setattr(SimulatedVoterLog, "load", load)
+
+
+def mark_and_no_op_are_two_commits(patch):
+    """A leader is marked first, and its no-op follows."""
+    begun = Elections._begun
+
+    def marked_first(self, candidate, votes):
+        self._tables.commit(candidate, TableChange(leader=candidate.key))
+        return begun(self, candidate, votes)
+
+    patch.setattr(Elections, "_begun", marked_first)
+
+
+def answer_comes_before_the_majority(patch):
+    """A decision is answered once it stands on the leader."""
+    put = Writer._is_put_and_followed
+
+    def answered(self, write):
+        return put(self, write) or write.failure is None
+
+    patch.setattr(Writer, "_is_put_and_followed", answered)
+
+
+def read_asks_the_leader_alone(patch):
+    """A read is confirmed by the leader's own table."""
+    patch.setattr(LeaderView, "is_confirmed", property(lambda self: True))
+
+
+def tail_is_left(patch):
+    """A decision is made on whatever the leader's log ends with."""
+    patch.setattr(LeaderView, "is_confirmed", property(lambda self: self.counted_end is not None))
+    patch.setattr(LeaderView, "committed_end", property(lambda self: self.log.end_offset))
+
+
+def older_epochs_are_counted(patch):
+    """What a majority holds is committed, though no batch of the leader's epoch is (figure 8)."""
+
+    def counted_end(self):
+        return majority_end(self.held.get(each) for each in self.log.voters.keys)
+
+    patch.setattr(LeaderView, "counted_end", property(counted_end))
+    patch.setattr(LeaderView, "is_confirmed", property(lambda self: (self.counted_end or 0) > 1))
+    patch.setattr(following, "FETCH_RECORDS_MAX", 1)
+
+
+def voter_counts_without_the_mark(patch):
+    """A voter is counted for the length of its log, in whatever epoch and whoever leads it."""
+    seen = LeaderView.seen
+
+    def counted(self, voter):
+        end = min(voter.log.end_offset, self.log.end_offset)
+        if voter.key == self.key or end <= self.held.get(voter.key, -1):
+            return seen(self, voter)
+        return replace(self, held=MappingProxyType({**self.held, voter.key: end}))
+
+    patch.setattr(LeaderView, "seen", counted)
+
+
+def voter_follows_uncut(patch):
+    """A voter that has voted in the epoch is marked, and keeps what its leader's log lacks."""
+
+    def adopted(voter, leader):
+        change = adopt(voter, leader)
+        if change is not None and voter.quorum_epoch == leader.quorum_epoch:
+            return replace(change, cut_to=None)
+        return change
+
+    patch.setattr(following, "adopt", adopted)
+
+
+def self_vote_leads(patch):
+    """A candidate needs nobody's vote but its own."""
+    for module in (elections, candidacy):
+        patch.setattr(module, "has_majority", lambda candidate, votes: True)
+
+
+def vote_is_for_any_log(patch):
+    """A voter votes for whoever stands in a later epoch."""
+
+    def decided(voter, candidate):
+        if candidate.is_candidate and voter.quorum_epoch < candidate.quorum_epoch:
+            change = TableChange(quorum_epoch=candidate.quorum_epoch, vote=candidate.key)
+            return VoteDecision(True, change)
+        return decide_vote(voter, candidate)
+
+    patch.setattr(elections, "decide_vote", decided)
+    patch.setattr(leadership, "PAUSE_MS", 10)
+
+
+def emptied_root_keeps_its_identity(patch):
+    """A root that was emptied and made again is the voter that it was."""
+
+    def empty(self):
+        self.versions, self.flushed = [VoterTable(self.key)], 1
+
+    patch.setattr(SimulatedRoot, "empty", empty)
+    patch.setattr(SimulatedVoterLog, "_check", SimulatedVoterLog._check_answers)
+
+
+# fmt: off
+MUTANTS = {
+    # mutant:                          (plan, what tells)
+    flush_is_left_out:                 (torn,    ("Q1", "Q2", "Q6", "Q8", "Q9")),
+    mark_and_no_op_are_two_commits:    (eager,   ("Q8",)),
+    answer_comes_before_the_majority:  (eager,   ("Q2",)),
+    read_asks_the_leader_alone:        (eager,   ("Q6", "Q10", "Q9")),
+    tail_is_left:                      (eager,   ("Q9", "Q6")),
+    older_epochs_are_counted:          (eager,   ("Q6", "Q9", "Q10")),
+    voter_counts_without_the_mark:     (eager,   ("Q6", "Q10", "Q9", "Q2")),
+    voter_follows_uncut:               (eager,   ("Q7", "Q2")),
+    self_vote_leads:                   (eager,   ("Q8", "Q1")),
+    vote_is_for_any_log:               (eager,   ("Q2", "Q7")),
+    emptied_root_keeps_its_identity:   (emptied, ("Q1", "Q2", "Q8", "Q7")),
+}
+# fmt: on

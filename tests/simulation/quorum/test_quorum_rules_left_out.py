@@ -1,0 +1,20 @@
+"""Each of the quorum's rules, switched off in its driver, is seen to be missing."""
+
+import pytest
+
+from tests.simulation.quorum.quorum_mutants import MUTANTS
+from tests.simulation.quorum.quorum_simulation import simulate_quorum
+
+SEEDS_MAX = 60
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_rule_of_the_quorum_that_is_left_out_is_told(mutant, monkeypatch):
+    plan, told = MUTANTS[mutant]
+    mutant(monkeypatch)
+
+    outcomes = (simulate_quorum(plan(seed)) for seed in range(SEEDS_MAX))
+    found = next((each for each in outcomes if each.violation is not None), None)
+
+    assert found is not None, mutant.__doc__
+    assert found.violation in told, found.message

@@ -1,0 +1,47 @@
+"""A quorum of voters' tables under faults: Q1 to Q10 hold after every step of every seed."""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.quorum.quorum_plan import quorum_plan_of
+from tests.simulation.quorum.quorum_simulation import simulate_quorum
+
+SEEDS = 24
+SEEDS_LONG = 600
+
+SEEN = (
+    *("leaderships", "reads", "decisions", "conflicts", "unknown outcomes"),
+    *("away", "read-only", "frozen", "power cut", "restored", "kill", "freeze", "cut off"),
+    *("failed", "lost", "delayed", "unsaid", "hung", "slow"),
+)
+"""What many seeds must have met, so that none of it is held in vain."""
+
+
+def run(seeds):
+    seen = Counter()
+    for seed in seeds:
+        outcome = simulate_quorum(quorum_plan_of(seed))
+        assert outcome.violation is None, outcome.message
+        seen.update(outcome.seen)
+    return seen
+
+
+def test_some_seeds_hold_every_invariant_of_the_quorum():
+    seen = run(range(SEEDS))
+
+    assert seen["decisions"] > SEEDS
+    assert seen["leaderships"] > SEEDS
+
+
+@pytest.mark.long
+def test_many_seeds_hold_every_invariant_and_meet_every_danger():
+    seen = run(range(SEEDS, SEEDS_LONG))
+
+    assert [name for name in (*SEEN, "emptied") if not seen[name]] == []
+
+
+def test_the_same_seed_does_the_same():
+    first, second = (simulate_quorum(quorum_plan_of(3)) for _ in range(2))
+
+    assert (first.trace, first.seen) == (second.trace, second.seen)

@@ -1,0 +1,195 @@
+"""Where a consumer begins in a partition, and what elections and retention leave of a position."""
+
+import pytest
+
+from kafka_on_spark.errors import InvalidConfigError, LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
+from kafka_on_spark.query.consuming.assigned import due_in_turn
+from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.consuming.standing import (
+    Standing,
+    added_since,
+    begin,
+    cut_after,
+    revised,
+)
+from kafka_on_spark.query.offsets.group_offsets import save_standings
+from tests.builders import image_of_topics, partition
+
+TOPIC = TopicId("id of orders")
+
+
+def key(number=0):
+    return PartitionKey(TOPIC, number)
+
+
+def image(*partitions, saved=None):
+    groups = {
+        ("g", key(number)): GroupOffset(offset=Offset(offset), leader_epoch=None)
+        for number, offset in (saved or {}).items()
+    }
+    return image_of_topics({"orders": partitions}, groups=groups)
+
+
+def begun(image, number=0, reset="latest", is_added=False):
+    return begin(image, key(number), group="g", reset=reset, is_added=is_added).offset
+
+
+def added(image):
+    keys = [key(number) for number in image.topic("orders").partitions]
+    return sorted(each.partition for each in added_since(image, keys, "g"))
+
+
+def settled(image, offset, generation=0, reset="latest", cut=None):
+    return revised(
+        image,
+        key(),
+        Standing(Offset(offset), generation),
+        reset=reset,
+        find_cut=lambda key, generation: cut,
+    )
+
+
+def test_a_consumer_begins_at_its_groups_offset():
+    assert begun(image(partition("1", hw=9, start=2), saved={0: 5})) == 5
+
+
+@pytest.mark.parametrize("reset,offset", [("earliest", 2), ("latest", 9)])
+def test_without_an_offset_it_begins_as_it_is_told(reset, offset):
+    assert begun(image(partition("1", hw=9, start=2)), reset=reset) == offset
+
+
+def test_without_an_offset_it_may_have_to_be_told():
+    with pytest.raises(OffsetOutOfRangeError, match="set the group's offset, or give"):
+        begun(image(partition("1", hw=9)), reset="none")
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning():
+    three = [partition("1", hw=9)] * 3
+
+    assert begun(image(*three), is_added=True) == 0
+    assert added(image(*three)) == []
+    assert added(image(*three, saved={0: 5})) == [1, 2]
+    assert added(image(*three, saved={1: 5})) == [2]
+    assert added(image(*three, saved={2: 5})) == []
+
+
+@pytest.mark.parametrize("offset", [2, 5, 9, 12])
+def test_a_position_within_the_log_stays(offset):
+    assert settled(image(partition("1", hw=9, leo=12, start=2)), offset).offset == offset
+
+
+@pytest.mark.parametrize("offset", [1, 13])
+@pytest.mark.parametrize("reset,after", [("earliest", 2), ("latest", 9)])
+def test_a_position_out_of_range_is_reset(offset, reset, after):
+    now = image(partition("1", hw=9, leo=12, start=2))
+
+    assert settled(now, offset, reset=reset).offset == after
+    with pytest.raises(OffsetOutOfRangeError, match="between its log start 2 and its log end 12"):
+        settled(now, offset, reset="none")
+
+
+# fmt: off
+AFTER_ELECTIONS = [
+    (7, 5, 5),       # records below it were lost: it goes back to where they were cut
+    (7, 7, 7),
+    (7, 8, 7),       # only others were
+    (7, None, 7),    # nobody can tell: what is committed now ends at 9
+    (12, None, 9),
+    (2, 1, 2),       # it has read nothing that is there
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("offset,cut,after", AFTER_ELECTIONS)
+def test_after_an_unclean_election_a_position_goes_back_to_the_cut(offset, cut, after):
+    now = image(partition("1", hw=9, start=2, unclean_generation=3))
+
+    found = settled(now, offset, generation=2, cut=cut)
+
+    assert found == Standing(after, 3)
+
+
+def test_an_unclean_election_fails_a_consumer_that_may_not_be_reset():
+    now = image(partition("1", hw=9, unclean_generation=3))
+
+    with pytest.raises(LogTruncatedError, match="lost the records from offset 5 on"):
+        settled(now, 7, generation=2, cut=5, reset="none")
+
+
+def test_cuts_count_that_came_after_the_position():
+    def elected(generation, end, number=0):
+        change = PartitionChange(
+            unclean_generation=generation,
+            high_watermark=end,
+            high_watermark_epoch=None,
+            high_watermark_chain="0" * 32,
+        )
+        return record(change, number)
+
+    def record(change, number=0):
+        return PartitionChangeRecord(
+            topic_id=TOPIC,
+            partition=number,
+            change=change,
+            topic="orders",
+            leader_epoch=1,
+            partition_epoch=1,
+        )
+
+    records = [
+        elected(1, 3),
+        elected(2, 30),
+        elected(2, 1, number=1),
+        elected(3, 20),
+        record(PartitionChange(leader=1)),
+    ]
+    batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
+
+    assert cut_after([batch], key(), 1) == 20
+    assert cut_after([batch], key(), 3) is None
+    assert records[-1].change.high_watermark is KEEP
+
+
+def test_partitions_take_turns():
+    now = image(*(partition("1", hw=9) for _ in range(4)))
+    standings = {key(number): Standing(Offset(9 if number == 1 else 0), 0) for number in range(4)}
+
+    assert [each.partition for each in due_in_turn(now, standings, None)] == [0, 2, 3]
+    assert [each.partition for each in due_in_turn(now, standings, key(2))] == [3, 0, 2]
+
+
+def test_a_position_from_before_an_unclean_election_is_not_saved():
+    now = image(partition("1", hw=9, unclean_generation=1), partition("1", hw=9), saved={1: 4})
+    standings = {key(0): Standing(Offset(5), 0), key(1): Standing(Offset(5), 0)}
+
+    result = save_standings(now, "g", standings, now_ms=0)
+
+    assert [(each.partition, each.offset) for each in result.records] == [(1, 5)]
+    assert not save_standings(now, "g", {key(1): Standing(Offset(4), 0)}, now_ms=0).records
+
+
+GIVEN = {
+    "group": "g",
+    "auto_offset_reset": "latest",
+    "max_poll_records": 10,
+    "enable_auto_commit": True,
+    "auto_commit_interval_ms": 5,
+    "client_rack": None,
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"auto_offset_reset": "newest"}, {"max_poll_records": 0}, {"auto_commit_interval_ms": -1}],
+)
+def test_settings_that_are_wrong_are_refused(wrong):
+    with pytest.raises(InvalidConfigError, match=next(iter(wrong))):
+        consumer_settings(**GIVEN | wrong)
+
+
+def test_without_a_group_nothing_is_committed():
+    assert consumer_settings(**GIVEN).is_auto_commit
+    assert not consumer_settings(**GIVEN | {"group": None}).is_auto_commit

@@ -1,0 +1,280 @@
+"""What follows from several voters' tables."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    DuplicateVoterError,
+    InconsistentClusterError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    InvalidRootError,
+    QuorumUnavailableError,
+    VoterNotFoundError,
+)
+from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
+from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
+from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter
+from kafka_on_spark.raft.quorum.elections import (
+    Candidacy,
+    Waiting,
+    decide_candidacy,
+    is_election_due,
+    is_stranded,
+)
+from kafka_on_spark.raft.quorum.generations import check_generation, force
+from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
+from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
+from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.voter_set import VoterSet
+from tests.unit.raft.voters import VOTERS, key, log, table, voter
+
+LEADER = table(0, 1, 3, 3, leader=0)
+
+
+def seen(*tables, leader=LEADER):
+    view = view_of(leader)
+    for each in tables:
+        view = view.seen(each)
+    return view
+
+
+# fmt: off
+SEEN = [        # what was seen beside the leader's table               counted
+    pytest.param([],                                                    None, id="nobody"),
+    pytest.param([table(1, 1, 3, 3, leader=0)],                         4,    id="a voter with all"),
+    pytest.param([table(1, 1, 3, leader=0)],                            3,    id="a voter with the no-op"),
+    pytest.param([table(1, 1, epoch=3, leader=0)],                      None, id="nothing of the epoch"),
+    pytest.param([table(1, 1, 3, 3, epoch=3, vote=0)],                  None, id="no mark"),
+    pytest.param([table(1, 1, 3, 3, epoch=4, leader=0)],                None, id="another epoch"),
+    pytest.param([table(3, 1, 3, 3, leader=0)],                         None, id="no voter"),
+    pytest.param([table(1, 1, 3, leader=0), table(2, 1, 3, 3, leader=0)], 4,  id="two voters"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("others, counted", SEEN)
+def test_committed_is_what_a_majority_was_seen_to_hold(others, counted):
+    assert seen(*others).counted_end == counted
+
+
+def test_a_decision_proves_what_is_before_it():
+    assert view_of(LEADER).committed_end == 3
+
+
+def test_what_the_log_proves_confirms_no_read():
+    leader = table(0, 1, 3, leader=0)
+
+    assert not seen(leader=leader).is_confirmed
+    assert seen(table(1, 1, 3, leader=0), leader=leader).is_confirmed
+    assert not seen(table(1, 1, 3, leader=0)).is_confirmed
+
+
+def test_what_was_seen_at_different_times_is_enough_and_stands():
+    view = seen(table(1, 1, 3, 3, leader=0))
+
+    assert view.seen(table(1, 1, 3, 3, epoch=4)).counted_end == 4
+    assert view.seen(table(1, 1, 3, leader=0)).counted_end == 4
+
+
+def test_the_newest_leader_is_named_by_any_voter():
+    tables = {key(1): table(1, 1, epoch=3, leader=2), key(2): table(2, 1, leader=0)}
+
+    assert newest_leader(tables) == key(2)
+
+
+def waiting(epoch=3, ends=None):
+    return Waiting(1_000, epoch, ends or {})
+
+
+def readable(*tables):
+    return {each.key: each for each in tables}
+
+
+def test_an_election_is_due_once_the_leaders_root_has_failed_for_the_fetch_timeout():
+    assert not is_election_due(None, 9_000, 2_000)
+    assert not is_election_due(waiting(), 2_999, 2_000)
+    assert is_election_due(waiting(), 3_000, 2_000)
+
+
+def test_the_best_log_stands_in_the_epoch_after_the_highest():
+    shorter, longer = table(1, 1, 3, leader=0), table(2, 1, 3, 3, leader=0)
+
+    chosen = decide_candidacy(VOTERS, readable(shorter, longer), waiting())
+    assert chosen == Candidacy(key(2), 4)
+    above = table(1, 1, epoch=7)
+    assert decide_candidacy(VOTERS, readable(above, longer), waiting()).epoch == 8
+
+
+def test_of_equal_logs_the_lowest_id_stands():
+    tables = readable(table(2, 1), table(1, 1))
+
+    assert decide_candidacy(VOTERS, tables, waiting(1)).key == key(1)
+
+
+def test_nobody_stands_while_a_voter_hears_the_leader():
+    tables = readable(table(1, 1, 3, 3, leader=0), table(2, 1, 3, leader=0))
+
+    assert decide_candidacy(VOTERS, tables, waiting(ends={key(1): 3})) is None
+    assert decide_candidacy(VOTERS, tables, waiting(ends={key(1): 4})) is not None
+
+
+def test_nobody_stands_where_another_leads_by_now():
+    tables = readable(table(1, 1, epoch=4, leader=1), table(2, 1))
+
+    assert decide_candidacy(VOTERS, tables, waiting()) is None
+
+
+def test_nobody_stands_without_a_majority():
+    with pytest.raises(QuorumUnavailableError, match="1 of 3 voters"):
+        decide_candidacy(VOTERS, readable(table(1, 1)), waiting())
+
+
+def test_a_voter_above_the_leaders_epoch_without_a_leader_is_stranded():
+    assert is_stranded(table(1, 1, epoch=4, vote=1), LEADER)
+    assert not is_stranded(table(1, 1, epoch=4, leader=2), LEADER)
+    assert not is_stranded(table(1, 1, epoch=3), LEADER)
+
+
+# fmt: off
+OUTCOMES = [    # log         committed  the write          what became of it
+    pytest.param(log(1, 1),     3,       ("1-2", 2, 1),     Outcome.COMMITTED, id="below"),
+    pytest.param(log(1, 1),     2,       ("1-2", 2, 1),     Outcome.UNKNOWN,   id="in the tail"),
+    pytest.param(log(1, 2),     3,       ("x", 2, 1),       Outcome.LOST,      id="a later epoch, committed"),
+    pytest.param(log(1, 2),     2,       ("x", 2, 1),       Outcome.UNKNOWN,   id="a later epoch, in the tail"),
+    pytest.param(log(1),        2,       ("x", 2, 1),       Outcome.UNKNOWN,   id="nothing yet"),
+    pytest.param(log(1, 2, 2),  4,       ("1-1", 1, 1),     Outcome.COMMITTED, id="found under a later leader"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("found, committed, write, outcome", OUTCOMES)
+def test_outcomes(found, committed, write, outcome):
+    write_id, base, epoch = write
+
+    assert outcome_of(found, committed, write_id=write_id, base_offset=base, epoch=epoch) is outcome
+
+
+FOLLOWER = table(1, 1, 3, 3, leader=0)
+
+
+def test_a_voter_that_has_caught_up_is_added():
+    added = add_voter(seen(FOLLOWER), voter(3), table(3, 1, 3, leader=0))
+
+    assert added.keys == (key(0), key(1), key(2), key(3))
+    assert added.majority == 3
+    assert not is_caught_up(LEADER.log, table(3, 1, epoch=3, leader=0))
+
+
+def test_changes_that_are_refused():
+    settled = seen(FOLLOWER)
+
+    with pytest.raises(QuorumUnavailableError, match="catch up"):
+        add_voter(settled, voter(3), table(3, 1, epoch=3, leader=0))
+    with pytest.raises(DuplicateVoterError):
+        add_voter(settled, voter(2), table(2, 1, 3, 3, leader=0))
+    with pytest.raises(QuorumUnavailableError, match="not committed"):
+        add_voter(seen(), voter(3), table(3, 1, 3, 3, leader=0))
+    with pytest.raises(VoterNotFoundError):
+        remove_voter(settled, key(2)._replace(directory_id="another"))
+    with pytest.raises(InvalidRequestError, match="elect another"):
+        remove_voter(settled, key(0))
+    assert remove_voter(settled, key(2)).keys == (key(0), key(1))
+
+
+def test_the_only_voter_is_not_removed():
+    with pytest.raises(VoterNotFoundError, match="only voter"):
+        VoterSet.of([voter(0)]).without_voter(key(0))
+
+
+def found(node, *epochs, cluster="c", at=None):
+    return found_voter(at or f"/meta/{node}", cluster, table(node, *epochs))
+
+
+def test_a_stale_list_leads_to_the_voters_of_now():
+    newer = VoterSet.of([voter(1), voter(2), voter(3)])
+    change = RaftBatch(2, 3, 1, "change", BatchKind.DECISION, newer)
+    changed = VoterTable(key(1), 1, (), (), log(1).appended(change))
+    answers = [found(0)]
+
+    first = discover("c", answers, ["/meta/0"])
+    answers.append(found_voter("/meta/1", "c", changed))
+    second = discover("c", answers, ["/meta/0", "/meta/1", "/meta/2"])
+
+    assert first.unasked == ("/meta/1", "/meta/2")
+    assert not first.is_confirmed
+    assert second.voters == newer
+    assert second.unasked == ("/meta/3",)
+    assert not second.is_confirmed
+
+
+def test_the_voters_are_known_once_a_majority_of_them_says_so():
+    known = discover("c", [found(0), found(1)], ["/meta/0", "/meta/1"])
+
+    assert known.voters == VOTERS
+    assert known.is_confirmed
+
+
+def test_an_emptied_root_confirms_nothing():
+    emptied = VoterTable(key(1)._replace(directory_id="another"), log=log())
+    answers = [found(0), found_voter("/meta/1", "c", emptied)]
+
+    assert not discover("c", answers, ["/meta/0", "/meta/1"]).is_confirmed
+
+
+def test_roots_of_two_clusters_are_an_error():
+    with pytest.raises(InconsistentClusterIdError):
+        discover("c", [found(0), found(1, cluster="d")], [])
+    with pytest.raises(InconsistentClusterIdError):
+        check_cluster_ids({"/a": "c", "/b": "d"})
+    assert check_cluster_ids({"/a": "c", "/b": "c"}) == "c"
+
+
+def root(node, *epochs, bootstrap="bootstrap", **named):
+    return FoundRoot(f"/meta/{node}", False, table(node, *epochs, **named), bootstrap)
+
+
+def test_creation_goes_on_where_it_was_cut_short():
+    step = next_creation_step([root(0), FoundRoot("/meta/1", True), root(2)], VOTERS, "bootstrap")
+
+    assert step.to_bootstrap == ("/meta/1",)
+    assert step.needs_election
+    assert not next_creation_step([root(0, 1, leader=0)], VOTERS, "bootstrap").needs_election
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(FoundRoot("/meta/1", False), id="something else"),
+        pytest.param(root(1, bootstrap="another"), id="another cluster"),
+        pytest.param(root(1, 1, 1), id="a cluster in use"),
+    ],
+)
+def test_creation_refuses_a_root_that_is_in_use(other):
+    with pytest.raises(InvalidRootError, match="/meta/1"):
+        next_creation_step([root(0), other], VOTERS, "bootstrap")
+
+
+def test_force_goes_on_with_one_voter_in_another_generation():
+    forced = force(table(1, 1, 2), 0, [key(1)], record_count=3, write_id="w")
+
+    after = table(1, 1, 2).apply(forced.change)
+    assert forced.generation == 1
+    assert after.leads
+    assert after.log.voters == VoterSet.of([voter(1)])
+    assert view_of(after).is_confirmed
+    assert after.log.end == OffsetAndEpoch(6, 3)
+    assert after.log.batches[-1].kind is BatchKind.NO_OP
+
+
+def test_force_is_refused_while_a_majority_answers():
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        force(table(1, 1), 0, [key(1), key(2)], record_count=1, write_id="w")
+    with pytest.raises(InvalidRequestError, match="is no voter"):
+        force(table(3, 1), 0, [key(3)], record_count=1, write_id="w")
+
+
+def test_a_process_of_an_older_generation_stops():
+    check_generation(1, 1)
+    with pytest.raises(InconsistentClusterError, match="forced"):
+        check_generation(0, 1)

@@ -1,0 +1,346 @@
+"""Three voters: a decision is answered once a majority holds it, and a read is confirmed by one."""
+
+import threading
+from functools import partial
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InconsistentClusterError,
+    QuorumUnavailableError,
+)
+from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.following import adopt, fetch
+from kafka_on_spark.service.quorum.voter_tables import SLOW_CALLS_MAX
+from tests.voter_fakes import STAMP, MemoryQuorum, VoterFault, settings_of
+
+
+@pytest.fixture
+def quorum():
+    return MemoryQuorum()
+
+
+@pytest.fixture
+def process(quorum):
+    """A process that has read what is committed: each voter has the first no-op."""
+    process = quorum.process()
+    process.decide("first")
+    return process
+
+
+def leave_tail(quorum, name):
+    """Put a decision on the leader's table alone: its writer dies before anybody follows."""
+    root = quorum.roots[0]
+    end = root.table.log.end_offset
+    batch = MetadataBatch(base_offset=end, stamp=STAMP, records=settings_of(name))
+    write = NewDecision(base_offset=end, record_count=1, write_id=name)
+    change = append(root.table, root.table.quorum_epoch, end, write)
+    assert root.put(root.table, change, {name: batch})
+
+
+def follow(quorum, node):
+    """Bring a voter up to voter 0, as another process does."""
+    leader, voter = quorum.roots[0], quorum.roots[node]
+    for decide in (adopt, fetch):
+        change = decide(voter.table, leader.table)
+        if change is not None:
+            assert voter.put(voter.table, change, leader.content)
+
+
+def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
+    process.calls.loses_rest = True
+
+    process.decide("a")
+
+    assert [len(root.writes) for root in quorum.roots] == [4, 4, 3]
+    assert quorum.process("q").names() == ["first", "a"]
+
+
+def test_who_was_left_behind_is_brought_up_after_a_later_answer(quorum, process):
+    process.calls.loses_rest = True
+    process.decide("a")
+    process.calls.loses_rest = False
+
+    process.decide("b")
+
+    assert quorum.roots[2].writes == quorum.roots[0].writes
+    assert quorum.roots[2].table.log == quorum.roots[1].table.log
+
+
+def test_an_append_is_a_commit_a_voter_and_an_idle_read_looks_at_two(quorum, process):
+    end = process.read(from_offset=0)[-1].end_offset
+    before = [(root.commits, root.looks, root.loads) for root in quorum.roots]
+
+    process.decide("a", at=end)
+    process.read(from_offset=end + 1)
+
+    after = [(root.commits, root.looks, root.loads) for root in quorum.roots]
+    made = [
+        tuple(b - a for a, b in zip(*each, strict=True)) for each in zip(before, after, strict=True)
+    ]
+    assert made == [(1, 1, 0), (1, 1, 0), (1, 0, 0)]
+
+
+@pytest.mark.parametrize("away", [1, 2])
+def test_one_voter_may_be_away(quorum, process, away):
+    quorum.roots[away].is_offline = True
+
+    process.decide("a")
+
+    assert quorum.process("q").names() == ["first", "a"]
+    quorum.roots[away].is_offline = False
+    process.decide("b")
+    assert quorum.roots[away].writes == quorum.roots[0].writes
+
+
+def test_a_decision_that_too_few_hold_is_unknown(quorum, process):
+    for node in (1, 2):
+        quorum.roots[node].is_read_only = True
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        process.decide("a")
+
+    # It stands on the leader: the next who looks ends what the writer left.
+    for node in (1, 2):
+        quorum.roots[node].is_read_only = False
+    assert process.names() == ["first", "a"]
+
+
+def test_a_tail_is_ended_by_whoever_finds_it_after_a_commits_time(quorum, process):
+    leave_tail(quorum, "tail")
+
+    assert quorum.process("q").names() == ["first", "tail"]
+    assert quorum.clock.slept_ms[-1] == 50
+    assert quorum.roots[1].writes == quorum.roots[0].writes
+
+
+def test_a_tail_is_ended_before_anything_is_decided(quorum, process):
+    end = process.read(from_offset=0)[-1].end_offset
+    leave_tail(quorum, "tail")
+
+    with pytest.raises(CommitConflictError):
+        process.decide("a", at=end)
+
+    process.decide("a")
+    assert process.names() == ["first", "tail", "a"]
+
+
+def test_a_tails_own_writer_may_end_it(quorum, process):
+    leave_tail(quorum, "tail")
+    quorum.clock.on_sleep = lambda: follow(quorum, 1)
+    before = [root.commits for root in quorum.roots]
+
+    assert process.names() == ["first", "tail"]
+    assert [root.commits for root in quorum.roots] == [before[0], before[1] + 1, before[2]]
+
+
+def test_who_loses_the_race_to_end_a_tail_counts_the_winners_commit(quorum, process):
+    leave_tail(quorum, "tail")
+
+    def overtake(change):
+        quorum.roots[1].before_commit = lambda change: None
+        follow(quorum, 1)
+
+    quorum.roots[1].before_commit = overtake
+
+    assert process.names() == ["first", "tail"]
+
+
+def test_nobody_reads_what_only_the_leader_has(quorum, process):
+    leave_tail(quorum, "tail")
+    reader = quorum.process("q")
+    reader.cut_off = {1, 2}
+
+    with pytest.raises(QuorumUnavailableError):
+        reader.names()
+    assert [batch.records for batch in process.look(from_offset=3)] == []
+
+
+def test_a_look_shows_what_the_leaders_log_proves(quorum, process):
+    end = process.read(from_offset=0)[-1].end_offset
+    other = quorum.process("q")
+    first = other.decide("a")
+    other.decide("b")
+    quorum.roots[1].is_offline = quorum.roots[2].is_offline = True
+
+    assert process.look(from_offset=end) == [first]
+
+
+def test_the_minority_side_neither_reads_nor_decides_and_the_other_side_does_both(quorum, process):
+    process.cut_off = {1, 2}
+    other = quorum.process("q")
+
+    with pytest.raises(QuorumUnavailableError):
+        process.names()
+    with pytest.raises((QuorumUnavailableError, CommitOutcomeUnknownError)):
+        process.decide("a", at=3)
+
+    other.decide("b")
+    assert "b" in other.names()
+    process.cut_off = set()
+    assert process.names() == other.names()
+
+
+def test_a_process_that_reaches_followers_only_ends_nothing_that_others_lead(quorum, process):
+    """It waits, and finds that the voters take the leader's batches: it disturbs nobody."""
+    lonely = quorum.process("q")
+    assert lonely.names() == ["first"]
+    lonely.cut_off = {0}
+    quorum.clock.on_sleep = lambda: process.decide("more")
+
+    with pytest.raises(QuorumUnavailableError):
+        lonely.names()
+
+    assert {root.table.quorum_epoch for root in quorum.roots} == {1}
+
+
+def test_an_emptied_voter_counts_for_nothing(quorum, process):
+    quorum.roots[2].empty()
+
+    process.decide("a")
+    assert quorum.process("q").names() == ["first", "a"]
+
+    quorum.roots[0].is_offline = True
+    with pytest.raises(QuorumUnavailableError):
+        process.names()
+    assert len(quorum.roots[2].versions) == 1
+
+
+def test_a_voter_that_was_restored_is_refused_by_who_has_seen_more(quorum, process):
+    process.decide("a")
+    quorum.roots[2].restore(1)
+
+    process.decide("b")
+
+    assert len(quorum.roots[2].versions) == 2
+    quorum.roots[1].is_offline = True
+    with pytest.raises((QuorumUnavailableError, CommitOutcomeUnknownError)):
+        process.decide("c")
+
+
+def test_a_leader_that_was_restored_is_replaced_by_who_has_seen_more(quorum, process):
+    process.decide("a")
+    quorum.roots[0].restore(2)
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[1].table.leads
+
+
+def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, process):
+    """Voter 1 was restored from a copy, and elected by who had not seen it."""
+    process.calls.loses_rest = True
+    process.decide("a")
+    quorum.roots[1].restore(1)
+    quorum.lead(2, epoch=2, voters=[1])
+    old, leader = quorum.roots[0], quorum.roots[2]
+    for decide in (adopt, fetch):
+        assert old.put(old.table, decide(old.table, leader.table), leader.content)
+
+    with pytest.raises(InconsistentClusterError, match="which this process has seen committed"):
+        process.names()
+
+
+def test_a_voter_that_is_slow_for_hours_is_asked_no_more_often_at_once(quorum, process):
+    """Its calls are left behind with each answer; they don't add up."""
+    gate, begun, threads = threading.Event(), threading.Semaphore(0), []
+
+    def hang(key):
+        begun.release()
+        gate.wait(30)
+
+    class Threads:
+        def run(self, calls, timeout_ms):
+            for call in calls:
+                threads.append(threading.Thread(target=call, daemon=True))
+                threads[-1].start()
+                if len(threads) <= SLOW_CALLS_MAX:
+                    assert begun.acquire(timeout=30)
+                else:
+                    threads[-1].join(30)
+            quorum.clock.sleep_ms(timeout_ms)
+            yield from ()
+
+    tables = process.tables
+    tables._side_by_side = Threads()
+    for _ in range(5):
+        assert list(tables.each([quorum.roots[2].key], hang)) == []
+
+    assert [each.is_alive() for each in threads] == [True] * SLOW_CALLS_MAX + [False] * 3
+    gate.set()
+    for thread in threads:
+        thread.join(30)
+    assert not begun.acquire(blocking=False)
+
+
+def test_threads_of_one_process_may_ask_a_voter_at_once(quorum, process):
+    gate, threads = threading.Event(), []
+
+    def wait(key):
+        gate.wait(30)
+        return quorum.roots[2].table
+
+    class Threads:
+        def run(self, calls, timeout_ms):
+            found = []
+            answers.append(found)
+            for call in calls:
+                work = partial(lambda call, found: found.append(call()), call, found)
+                threads.append(threading.Thread(target=work, daemon=True))
+                threads[-1].start()
+            yield from ()
+
+    answers = []
+    process.tables._side_by_side = Threads()
+    for _ in range(5):
+        list(process.tables.each([quorum.roots[2].key], wait))
+    gate.set()
+    for thread in threads:
+        thread.join(30)
+
+    assert answers == [[quorum.roots[2].table]] * 5
+
+
+def test_a_voter_that_was_away_for_long_catches_up_in_bounded_commits(quorum, process, monkeypatch):
+    quorum.roots[2].is_offline = True
+    for name in "abcdef":
+        process.decide(name)
+    quorum.roots[2].is_offline = False
+    before = quorum.roots[2].commits
+    monkeypatch.setattr("kafka_on_spark.service.quorum.following.FETCH_RECORDS_MAX", 2)
+
+    process.decide("g")
+
+    assert quorum.roots[2].table.log == quorum.roots[0].table.log
+    assert quorum.roots[2].commits - before == 4
+
+
+def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
+    batch = process.decide("a")
+    quorum.roots[0].is_offline = True
+
+    assert process.read(from_offset=3, to_offset=4) == [batch]
+
+
+def test_who_loses_the_race_for_the_leaders_table_decides_again(quorum, process):
+    other = quorum.process("q")
+    at = other.read(from_offset=0)[-1].end_offset
+    process.decide("a")
+
+    with pytest.raises(CommitConflictError):
+        other.decide("b", at=at)
+    other.decide("b")
+    assert process.names() == ["first", "a", "b"]
+
+
+def test_a_commit_that_is_not_flushed_is_flushed_by_who_counts_it(quorum, process):
+    quorum.roots[1].faults.append(VoterFault.TORN)
+    quorum.roots[2].is_offline = True
+
+    process.decide("a")
+    quorum.roots[1].cut_power()
+
+    assert "a" in quorum.process("q").names()
+    assert quorum.roots[1].writes == quorum.roots[0].writes

@@ -1,0 +1,124 @@
+"""What a serving process says of itself: nothing is well that was not looked at."""
+
+import pytest
+
+from kafka_on_spark.service.serve.health import Limits, healthz, readyz
+from kafka_on_spark.service.serve.looks import (
+    CONTROL,
+    METADATA,
+    PASS,
+    ROUND,
+    Look,
+    Looks,
+    Role,
+    Seen,
+)
+from tests.fakes import FakeClock
+
+LIMITS = Limits(stalled_ms=600_000, look_ms=60_000)
+NOW_MS = 10_000_000
+
+
+def seen(role=Role.CONTROLLER, moved_ago_ms=0, controller="a", **looks):
+    return Seen(
+        role=role,
+        started_at_ms=0,
+        looks=looks,
+        moved_at_ms={CONTROL: NOW_MS - moved_ago_ms},
+        controller=controller,
+    )
+
+
+def ended(ago_ms=100, **fields):
+    return Look(ended_at_ms=NOW_MS - ago_ms, count=1, **fields)
+
+
+GOOD = {METADATA: ended(), PASS: ended()}
+
+# fmt: off
+READINESS = [
+    pytest.param(seen(**GOOD), "", id="a controller whose pass has ended"),
+    pytest.param(seen(**GOOD, **{ROUND: ended(ago_ms=7_000_000)}), "", id="a round that copies for hours"),
+    pytest.param(seen(Role.STANDBY, **{METADATA: ended()}), "", id="a standby that can read"),
+    pytest.param(seen(Role.STARTING), "it is starting", id="nothing was read"),
+    pytest.param(seen(Role.ENDING, **GOOD), "it is ending", id="it ends"),
+    pytest.param(seen(Role.STANDBY), "metadata: none has come to its end yet", id="a standby that has read nothing"),
+    pytest.param(seen(**{METADATA: ended()}), "pass: none has come to its end yet", id="no pass yet"),
+    pytest.param(seen(**{METADATA: ended(), PASS: ended(61_000)}), "pass: the last one ended 61.0 s ago, more than 60.0 s", id="an old pass"),
+    pytest.param(seen(**{METADATA: ended(61_000), PASS: ended()}), "metadata: the last one ended 61.0 s ago", id="an old reading"),
+    pytest.param(seen(**{METADATA: ended(error="away"), PASS: ended()}), "metadata: away", id="a failed reading"),
+    pytest.param(seen(**{METADATA: ended(), PASS: ended(error="full")}), "pass: full", id="a failed pass"),
+    pytest.param(seen(**GOOD, **{ROUND: ended(error="odd")}), "round: odd", id="a failed round"),
+    pytest.param(seen(Role.STANDBY, controller=None, **{METADATA: ended()}), "nobody is the controller", id="a standby that is about to take over"),
+    pytest.param(seen(Role.STANDBY, controller=None, **{METADATA: ended(), PASS: Look(error="full")}), "pass: full", id="a standby that can't take over"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("state,reason", READINESS)
+def test_it_is_ready_only_for_what_it_has_looked_at(state, reason):
+    answer = readyz(state, NOW_MS, LIMITS)
+
+    assert answer.is_well == (not reason)
+    assert reason in "; ".join(answer.body["reasons"])
+
+
+@pytest.mark.parametrize("moved_ago_ms,is_well", [(0, True), (600_000, True), (600_001, False)])
+def test_it_is_healthy_while_its_loop_moves(moved_ago_ms, is_well):
+    state = seen(Role.STANDBY, moved_ago_ms, **{METADATA: Look(error="away")})
+
+    answer = healthz(state, NOW_MS, LIMITS)
+
+    assert answer.is_well == is_well
+    assert bool(answer.body["reasons"]) != is_well
+
+
+def test_a_failure_is_news_once_and_its_end_names_it():
+    clock = FakeClock()
+    looks = Looks(clock)
+
+    assert looks.note_failure(PASS, "away")
+    since = looks.seen.looks[PASS].failing_since_ms
+    clock.advance(1000)
+    assert not looks.note_failure(PASS, "away")
+    assert looks.note_failure(PASS, "full")
+    assert looks.seen.looks[PASS].failing_since_ms == since
+    assert looks.note_end(PASS) == "full"
+    assert looks.error(PASS) is None
+    assert looks.seen.looks[PASS].failed_count == 3
+
+
+def test_what_is_under_way_is_said_and_a_look_that_raises_is_a_failure():
+    clock = FakeClock()
+    looks = Looks(clock)
+
+    with looks.looking(ROUND) as said:
+        clock.advance(1500)
+        under_way = readyz(looks.seen, clock.monotonic_ms(), LIMITS).body["under_way_seconds"]
+        said["copied_records"] = 7
+    with pytest.raises(OSError, match="odd"), looks.looking(METADATA):
+        raise OSError("odd")
+
+    body = readyz(looks.seen, clock.monotonic_ms(), LIMITS).body
+    assert under_way == {ROUND: 1.5}
+    assert body["under_way_seconds"] == {}
+    assert body["looks"][ROUND]["copied_records"] == 7
+    assert body["looks"][METADATA]["error"] == "odd"
+
+
+def test_a_standby_forgets_its_own_passes_once_another_renews_its_lease():
+    looks = Looks(FakeClock())
+    looks.note_failure(PASS, "full")
+
+    looks.stand_by(None)
+    assert looks.error(PASS) == "full"
+    looks.stand_by("b")
+    assert looks.error(PASS) is None
+
+
+def test_a_process_that_ends_becomes_nothing_else():
+    looks = Looks(FakeClock())
+    looks.become(Role.ENDING)
+    looks.become(Role.CONTROLLER, "a")
+
+    assert looks.seen.role is Role.ENDING

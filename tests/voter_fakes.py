@@ -1,0 +1,385 @@
+"""Voters' roots in memory, with faults that a test can order, and processes that share them.
+
+They pass the same contract suite as the real adapter (tests/contract/). What a commit means is
+`VoterTable.apply`, here as there; what is faked is the store under it and how it fails.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import count
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import (
+    ClusterRecord,
+    ConfigRecord,
+    LeaderChangeRecord,
+    MetadataBatch,
+    Stamp,
+)
+from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.service.quorum.quorum_log import QuorumLog
+from kafka_on_spark.service.quorum.settings import QuorumSettings
+from tests.fakes import FakeClock
+
+STAMP = Stamp(time_ms=1_700_000_000_123)
+SETTINGS = QuorumSettings()
+
+
+class VoterFault(Enum):
+    """What happens to the next commit on a voter's table."""
+
+    LOST_BEFORE = "the put never arrives, and nobody can say so"
+    LOST_ANSWER = "the put arrives, its answer does not"
+    LATE = "the put arrives when `land` is called, and nobody can say so"
+    TORN = "the put arrives, is not flushed, and its process does not hear of it"
+    REFUSED = "the store refuses before anything is put"
+
+
+def key_of(node: int) -> VoterKey:
+    return VoterKey(node, f"d{node}")
+
+
+def voter_of(node: int) -> Voter:
+    return Voter(key_of(node), f"/meta/{node}")
+
+
+def bootstrap(voters: VoterSet) -> tuple[RaftBatch, MetadataBatch]:
+    """Return the first batch of every voter's log: its header, and its records."""
+    header = RaftBatch(Offset(0), Offset(1), 0, "bootstrap", BatchKind.DECISION, voters)
+    records = (ClusterRecord(cluster_id="a-cluster"),)
+    return header, MetadataBatch(base_offset=Offset(0), stamp=STAMP, records=records)
+
+
+@dataclass(slots=True)
+class MemoryVoterRoot:
+    """One metadata root, and what is about to go wrong with it.
+
+    Attributes:
+        key: Whose table it holds; another directory once it was emptied.
+        versions: Every version of the table, by number.
+        content: The records of each write that was copied or written here.
+        flushed: So many versions outlive a power cut.
+        is_offline: Every call is refused.
+        is_read_only: Every commit is refused.
+        faults: What happens to the next commits, one a commit.
+        before_commit: Called before each commit: a rival may be quicker.
+        commits, looks, loads: How many were made here.
+    """
+
+    key: VoterKey
+    versions: list[VoterTable]
+    content: dict[str, MetadataBatch]
+    snapshots: dict[Offset, MetadataBatch] = field(default_factory=dict)
+    flushed: int = 1
+    is_offline: bool = False
+    is_read_only: bool = False
+    faults: deque[VoterFault] = field(default_factory=deque)
+    late: list[Callable[[], None]] = field(default_factory=list)
+    before_commit: Callable[[TableChange], None] = lambda change: None
+    commits: int = 0
+    looks: int = 0
+    loads: int = 0
+
+    @property
+    def table(self) -> VoterTable:
+        """The newest version."""
+        return self.versions[-1]
+
+    @property
+    def writes(self) -> list[str]:
+        """The write ids in its log."""
+        return [each.write_id for each in self.table.log.batches]
+
+    def check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the root does not answer")
+
+    def put(
+        self, table: VoterTable, change: TableChange, content: dict[str, MetadataBatch]
+    ) -> bool:
+        """Put a commit if its version is free; return whether it was."""
+        if table.key != self.key or self.table.version != table.version or self.table != table:
+            return False
+        self.versions.append(table.apply(change))
+        self.content |= content
+        self.commits += 1
+        return True
+
+    def flush(self, version: int | None = None) -> None:
+        """Have what is there, up to a version or all of it, outlive a power cut."""
+        end = len(self.versions) if version is None else version + 1
+        self.flushed = max(self.flushed, end)
+
+    def cut_power(self) -> None:
+        """Lose what was not flushed."""
+        del self.versions[self.flushed :]
+
+    def restore(self, version: int) -> None:
+        """Restore the table from a copy as of `version`."""
+        del self.versions[version + 1 :]
+        self.flushed = min(self.flushed, len(self.versions))
+
+    def land(self) -> None:
+        """Have the late puts arrive: each finds its version free, or not."""
+        for put in self.late:
+            put()
+        self.late.clear()
+
+    def empty(self) -> None:
+        """Empty the root and make it anew: another directory, and a table without a batch."""
+        self.key = self.key._replace(directory_id=f"{self.key.directory_id}-again")
+        self.versions = [VoterTable(self.key)]
+        self.content, self.flushed = {}, 1
+        self.snapshots.clear()
+
+
+class MemoryVoterLog:
+    """A VoterLog in memory. `may_reach`: whether its process reaches the root."""
+
+    def __init__(
+        self, root: MemoryVoterRoot, voter: Voter, may_reach: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._root = root
+        self._key = voter.key
+        self._may_reach = may_reach
+        self._seen: VoterTable | None = None
+
+    def load(self) -> VoterTable:
+        self._check()
+        self._root.loads += 1
+        self._root.flush()
+        self._seen = self._root.table
+        return self._seen
+
+    def is_newest(self, table: VoterTable) -> bool:
+        self._check()
+        self._root.looks += 1
+        return self._root.table.version == table.version
+
+    def _check(self) -> None:
+        self._check_answers()
+        self._check_directory()
+        seen, versions = self._seen, self._root.versions
+        if seen is not None and (
+            seen.version >= len(versions) or versions[seen.version] is not seen
+        ):
+            raise ReplicaLostError("the voter's table went back")
+
+    def _check_answers(self) -> None:
+        self._root.check_answers()
+        if not self._may_reach():
+            raise KafkaStorageError("this process does not reach the root")
+
+    def _check_directory(self) -> None:
+        if self._root.key != self._key:
+            raise ReplicaLostError("the root has another directory")
+
+    def commit(
+        self, table: VoterTable, change: TableChange, source: "MemoryVoterLog | None" = None
+    ) -> VoterTable:
+        self._check_answers()
+        content = {} if source is None else source._copied(change)
+        return self._put(table, change, content)
+
+    def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
+        self._check_answers()
+        (header,) = change.appended
+        assert (header.base_offset, header.end_offset) == (batch.base_offset, batch.end_offset)
+        return self._put(table, change, {header.write_id: batch})
+
+    def _copied(self, change: TableChange) -> dict[str, MetadataBatch]:
+        self._check_answers()
+        found = {each.write_id: self._root.content.get(each.write_id) for each in change.appended}
+        lacking = [write_id for write_id, batch in found.items() if batch is None]
+        if lacking:
+            raise CorruptLogError(f"the source lacks {lacking}")
+        return {write_id: batch for write_id, batch in found.items() if batch is not None}
+
+    def _put(
+        self, table: VoterTable, change: TableChange, content: dict[str, MetadataBatch]
+    ) -> VoterTable:
+        root = self._root
+        self._check_directory()
+        root.before_commit(change)
+        fault = root.faults.popleft() if root.faults else None
+        if fault is VoterFault.REFUSED:
+            raise KafkaStorageError("the store refuses")
+        if root.is_read_only or not self._may_reach() or fault is VoterFault.LOST_BEFORE:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        if fault is VoterFault.LATE:
+            root.late.append(lambda: root.put(table, change, content) and root.flush())
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        if not root.put(table, change, content):
+            raise CommitConflictError("version is taken", version=table.version + 1)
+        if fault is not VoterFault.TORN:
+            root.flush()
+        if fault is not None:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        self._seen = root.table
+        return root.table
+
+    def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        self._check()
+        log = self._root.table.log
+        headers = [
+            each
+            for each in log.batches
+            if from_offset <= each.base_offset and each.end_offset <= to_offset
+        ]
+        if to_offset > log.end_offset or not log.has_border(from_offset):
+            raise CorruptLogError(f"the log lacks some of [{from_offset}, {to_offset})")
+        return [self._root.content[each.write_id] for each in headers]
+
+    def offset_at(self, time_ms: int) -> Offset:
+        self._check()
+        for each in self._root.table.log.batches:
+            if self._root.content[each.write_id].stamp.time_ms > time_ms:
+                return each.base_offset
+        return self._root.table.log.end_offset
+
+    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
+        self._check()
+        ends = [end for end in self._root.snapshots if end <= to_offset]
+        return self._root.snapshots[max(ends)] if ends else None
+
+    def write_snapshot(self, records: Sequence[object], stamp: Stamp, end_offset: Offset) -> None:
+        self._check()
+        if self._root.is_read_only:
+            raise KafkaStorageError("the root takes no writes")
+        base_offset = Offset(end_offset - len(records))
+        batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
+        self._root.snapshots.setdefault(end_offset, batch)
+
+    def check_writable(self) -> None:
+        self._check_answers()
+        if self._root.is_read_only:
+            raise RootAccessDeniedError("the root takes no writes of this process")
+
+    def maintain(self) -> bool:
+        self._check_answers()
+        return False
+
+    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
+        self._check_answers()
+        return CleanedFiles()
+
+
+class OneByOne:
+    """Makes calls one after the other. `loses_rest`: the process ends with its answer, so that what a
+    caller does not ask for is never done."""
+
+    def __init__(self) -> None:
+        self.loses_rest = False
+
+    def run(self, calls: Sequence[Callable[[], object]], timeout_ms: int) -> Iterator[object]:
+        left = deque(calls)
+        try:
+            while left:
+                yield left.popleft()()
+        finally:
+            while left and not self.loses_rest:
+                left.popleft()()
+
+
+class Process(QuorumLog):
+    """A process of a test: its log, and what it alone can't reach."""
+
+    def __init__(self, quorum: "MemoryQuorum", name: str, settings: QuorumSettings) -> None:
+        self.cut_off: set[int] = set()
+        self.calls = OneByOne()
+        ids = count(1)
+
+        def open_log(voter: Voter) -> MemoryVoterLog:
+            node = voter.key.node_id
+            root = quorum.roots[node]
+            return MemoryVoterLog(root, voter, lambda: node not in self.cut_off)
+
+        super().__init__(
+            quorum.voters,
+            open_log,
+            self.calls,
+            quorum.clock,
+            random=lambda: 0.5,
+            new_id=lambda: f"{name}{next(ids)}",
+            settings=settings,
+        )
+
+    def decide(self, *names: str, at: int | None = None) -> MetadataBatch:
+        """Append a decision on all that is committed, or on the log as it ended at `at`."""
+        if at is None:
+            batches = self.read(from_offset=Offset(0))
+            at = batches[-1].end_offset
+        return self.append(settings_of(*names), STAMP, expected_offset=Offset(at))
+
+    def names(self) -> list[str]:
+        """Return the decisions that are committed, as a read says that is confirmed."""
+        return [
+            record.config_name
+            for batch in self.read(from_offset=Offset(0))
+            for record in batch.records
+            if isinstance(record, ConfigRecord)
+        ]
+
+
+def settings_of(*names: str) -> tuple[ConfigRecord, ...]:
+    return tuple(
+        ConfigRecord(topic_id=None, config_name=name, config_value="1", cause="a test")
+        for name in names
+    )
+
+
+class MemoryQuorum:
+    """Voters' roots, a clock, and the processes that share them. Voter 0 leads epoch 1."""
+
+    def __init__(self, voter_count: int = 3, *, is_led: bool = True) -> None:
+        self.clock = FakeClock()
+        self.voters = VoterSet.of(voter_of(node) for node in range(voter_count))
+        header, batch = bootstrap(self.voters)
+        self.roots = [
+            MemoryVoterRoot(
+                key, [VoterTable(key, log=RaftLog((header,)))], {header.write_id: batch}
+            )
+            for key in self.voters.keys
+        ]
+        if is_led:
+            self.lead(0, epoch=1)
+
+    def process(self, name: str = "p", **times: int) -> Process:
+        """Start a process."""
+        return Process(self, name, replace(SETTINGS, **times))
+
+    def lead(self, node: int, *, epoch: int, voters: Sequence[int] | None = None) -> None:
+        """Have a voter elected in an epoch by `voters`, all by default; none has its no-op yet."""
+        root = self.roots[node]
+        assert root.put(root.table, stand(root.table, epoch), {})
+        votes = {root.key}
+        for each in self.roots:
+            if each is not root and (voters is None or each.key.node_id in voters):
+                decision = decide_vote(each.table, root.table)
+                assert decision.change is not None
+                assert each.put(each.table, decision.change, {})
+                votes.add(each.key)
+        change = begin_leadership(root.table, votes, f"no-op-{epoch}")
+        record = LeaderChangeRecord(leader=node, directory_id=root.key.directory_id or "")
+        end = root.table.log.end_offset
+        no_op = MetadataBatch(base_offset=end, stamp=STAMP, records=(record,))
+        assert root.put(root.table, change, {f"no-op-{epoch}": no_op})
+        self.flush()
+
+    def flush(self) -> None:
+        for each in self.roots:
+            each.flush()
