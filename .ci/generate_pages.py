@@ -49,7 +49,7 @@ def command_line() -> str:
 
 def _help_of(option: Any, context: Context) -> tuple[str, str]:
     names, meaning = option.get_help_record(context)
-    return names, meaning
+    return names, re.sub(r"\]\s*\[", "; ", meaning)  # Markdown takes "[a] [b]" for a link to b.
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
