@@ -20,7 +20,7 @@ from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 
@@ -55,6 +55,8 @@ PLAIN_ROWS_MAX: Final = 32
 """Up to this number of rows a file is written without compression and dictionaries: to set these up
 for each column would take two thirds of the time to write and to read a file of one row."""
 
+_CLAIM: Final = ControllerRecord.__name__
+
 _EMPTY: Final = np.empty(0, np.int64)
 
 # Where a record stands; never null.
@@ -66,7 +68,7 @@ _COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {field.name: field.type for fi
 # Of a whole batch, not of a record.
 _BATCH_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
 
-# What a batch's first row says of the whole batch.
+# What one row says of its whole batch.
 _STAMP_COLUMNS: Final = (
     "batch_base_offset",
     "time",
@@ -184,7 +186,7 @@ def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
         return []
     names = table.column_names
     stamps = table.select([name for name in _STAMP_COLUMNS if name in names])
-    heads = pa.concat_tables([stamps.slice(each.start, 1) for each in batches])
+    heads = pa.concat_tables([stamps.slice(row, 1) for row in _stamp_rows(table, batches)])
     first = batches[0].start
     places = table.slice(first, batches[-1].stop - first)
     places = places.select([name for name in names if name not in _BATCH_COLUMNS])
@@ -199,6 +201,16 @@ def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
             records=tuple(records[each.start - first : each.stop - first]),
         )
         for each, head in zip(batches, _rows_of(heads), strict=True)
+    ]
+
+
+def _stamp_rows(table: pa.Table, batches: Sequence[range]) -> list[int]:
+    """Return of each batch a row that has its stamp. A ControllerRecord has a controller of its own
+    there, so it tells only where the batch has nothing else: its row is then the same anyway."""
+    kinds = table.column("record_type").combine_chunks()
+    return [
+        next((row for row in each if kinds.slice(row, 1).to_pylist() != [_CLAIM]), each.start)
+        for each in batches
     ]
 
 

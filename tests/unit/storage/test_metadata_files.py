@@ -11,6 +11,7 @@ from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
+    ControllerRecord,
     MetadataBatch,
     Stamp,
 )
@@ -51,6 +52,30 @@ def content(each):
 @pytest.mark.parametrize("each", BATCHES)
 def test_one_batch_comes_back_as_it_was(each):
     assert decode_file(content(each), "path") == [each]
+
+
+CLAIM = ControllerRecord(controller_id="c", controller_epoch=ControllerEpoch(3), cause="due")
+# fmt: off
+WRITERS = [
+    pytest.param((CLAIM,),            {},                                              id="a claim"),
+    pytest.param((CLAIM, FENCED),     {},                                              id="without a controller"),
+    pytest.param((CLAIM, FENCED),     {"controller_id": "x", "controller_epoch": 2},   id="by another controller"),
+    pytest.param((FENCED, CLAIM),     {"controller_id": "x", "controller_epoch": 2},   id="its own last"),
+    pytest.param((CLAIM, CLAIM),      {"controller_id": "c", "controller_epoch": 3},   id="by itself"),
+    pytest.param((CLAIM, *settings(3)), {"application_id": "app"},                     id="by an application"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("records, stamp", WRITERS)
+def test_a_copy_of_a_batch_has_its_rows_whoever_wrote_them(records, stamp):
+    """A ControllerRecord has a controller of its own in the columns that say who wrote a row."""
+    written = content(batch(7, *records, time_ms=5, **stamp))
+
+    (read,) = decode_file(written, "path")
+
+    assert decode_rows(content(read), "path") == decode_rows(written, "path")
+    assert read.records == records
 
 
 @pytest.mark.parametrize("count, codec", [(1, "UNCOMPRESSED"), (32, "UNCOMPRESSED"), (33, "ZSTD")])
