@@ -7,6 +7,7 @@ RemoveVoterHandler.
 """
 
 from kafka_on_spark.errors import InvalidRequestError, QuorumUnavailableError, ensure
+from kafka_on_spark.ids import NodeId
 from kafka_on_spark.raft.log.raft_log import RaftLog
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.tables.voter_table import VoterTable
@@ -21,15 +22,34 @@ def add_voter(view: LeaderView, voter: Voter, table: VoterTable) -> VoterSet:
             yet, or the voter is more than a batch behind: it would hold up what is committed.
         DuplicateVoterError: A voter of that id is there.
     """
-    voters = _settled(view)
     ensure(table.key == voter.key, (table.key, voter))
-    changed = voters.with_voter(voter)
+    changed = with_new_voter(view, voter)
     if not is_caught_up(view.log, table):
         raise QuorumUnavailableError(
             f"{voter.key} ends at {table.log.end_offset} and the leader {view.key} at"
             f" {view.log.end_offset}: let it catch up, then add it again"
         )
-    return _checked(voters, changed)
+    return changed
+
+
+def with_new_voter(view: LeaderView, voter: Voter) -> VoterSet:
+    """Return the set that `voter` is to be in once it has caught up.
+
+    Raises:
+        QuorumUnavailableError: An earlier change, or this leader's first batch, is not committed.
+        DuplicateVoterError: A voter of that id is there.
+    """
+    voters = _settled(view)
+    return _checked(voters, voters.with_voter(voter))
+
+
+def next_node_id(log: RaftLog) -> NodeId:
+    """Return the id of a new voter: above all that ever were, so that a list that names a former
+    voter's root beside the new one's names two."""
+    sets = [each.voters for each in log.batches if each.voters is not None]
+    if log.snapshot_voters is not None:
+        sets.append(log.snapshot_voters)
+    return NodeId(1 + max((key.node_id for voters in sets for key in voters.keys), default=0))
 
 
 def remove_voter(view: LeaderView, key: VoterKey) -> VoterSet:

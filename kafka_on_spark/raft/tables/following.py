@@ -123,6 +123,21 @@ def fetch(
     return TableChange(appended=chosen) if chosen else None
 
 
+def write_once(voter: VoterTable, leader: VoterTable) -> TableChange:
+    """Return a commit that marks the leader once more, and so changes nothing: whether the root of
+    a voter takes commits is seen before others wait for it.
+
+    Raises:
+        NotLeaderOrFollowerError: The voter must adopt the leader first.
+    """
+    _check_leader(voter, leader)
+    if not follows(voter, leader):
+        raise NotLeaderOrFollowerError(
+            f"voter {voter.key} has not adopted {leader.key} in epoch {leader.quorum_epoch}"
+        )
+    return TableChange(leader=leader.key)
+
+
 def is_ahead(voter: VoterTable, leader: VoterTable) -> bool:
     """Return whether a voter has more than its leader: the look at the leader is the older one. If
     the voter was looked at first, one of both went back, and is to be removed.

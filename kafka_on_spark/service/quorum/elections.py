@@ -61,14 +61,17 @@ class Elections:
         Raises:
             QuorumUnavailableError: No majority of the voters answers.
         """
-        voters = self._tables.voters
         readable: dict[VoterKey, VoterTable] = {}
-        keys = [key for key in voters.keys if key not in unwritable]
-        for table in self._tables.each(keys, self._tables.look):
-            readable[table.key] = table
-            if voters.is_majority(readable):
-                break
-        return decide_candidacy(voters, readable, waiting)
+        asked: set[VoterKey] = set(unwritable)
+        while keys := [key for key in self._tables.voters.keys if key not in asked]:
+            asked.update(keys)
+            for table in self._tables.each(keys, self._tables.look):
+                readable[table.key] = table
+                if self._tables.voters.is_majority(readable):
+                    break
+            # Whom they name decides, not whom a root that is away named.
+            self._tables.learn_voters(readable.values())
+        return decide_candidacy(self._tables.voters, readable, waiting)
 
     def elect_again(self, leader: VoterTable) -> VoterTable | None:
         """Have the leader itself stand, above every epoch that was seen: a voter is stranded in a
@@ -94,6 +97,7 @@ class Elections:
         if candidate is None:
             return None
         votes = {candidate.key}
+        self._tables.learn_voters([candidate])  # by whom its votes are counted
         others = [key for key in self._tables.voters.keys if key != candidate.key]
         if not has_majority(candidate, votes):
             for voted in self._tables.each(others, partial(self._vote, candidate)):

@@ -146,6 +146,7 @@ class Leadership:
             keys = [key for key in self._tables.voters.keys if key not in asked]
             if not keys:
                 break
+        self._tables.learn_voters(seen.values())
         return seen
 
     def _likely(self) -> list[VoterKey]:
@@ -177,7 +178,8 @@ class Leadership:
             InconsistentClusterError: One log contradicts another.
         """
         view = view_of(leader)
-        assert view is not None, leader
+        assert view is not None and view.log.voters is not None, leader
+        self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
         others = [key for key in self._tables.voters.keys if key != leader.key]
         if not view.is_confirmed:
             for table in self._tables.each(others, partial(follow, self._tables, leader)):

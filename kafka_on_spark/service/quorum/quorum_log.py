@@ -27,6 +27,7 @@ from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.leadership import Leadership, as_met_alone
 from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
 from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 from kafka_on_spark.service.quorum.writer import Writer
 
@@ -46,6 +47,7 @@ class QuorumLog:
     Attributes:
         tables: The voters' tables, as this process sees them.
         elections: Elections that this process holds.
+        changes: Changes of the voters that it makes.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class QuorumLog:
         self.elections = Elections(self.tables, clock, new_id)
         self._leadership = Leadership(self.tables, self.elections, clock, random, settings)
         self._writer = Writer(self.tables, self._leadership, new_id)
+        self.changes = VoterChanges(self.tables, self._leadership, self.elections, self._writer)
         self._read_end: Offset | None = None
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:

@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.discovery import newest_voters
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
 
 log = logging.getLogger(__name__)
@@ -67,12 +67,24 @@ class VoterTables:
                 self._known |= {each.key: each for each in voters.voters}
             self.voters = voters
 
-    def log_of(self, key: VoterKey) -> VoterLog:
-        """Return a voter's log; a former one's, too."""
+    def know(self, voter: Voter) -> None:
+        """Have a root be asked for by its key, that is no voter as yet."""
         with self._lock:
-            found = self._logs.get(key)
-            if found is None:
-                found = self._logs[key] = self._open_log(self._known[key])
+            self._known[voter.key] = voter
+
+    def log_of(self, key: VoterKey) -> VoterLog:
+        """Return a voter's log; a former one's, too.
+
+        Raises:
+            ReplicaLostError: The root has another directory now.
+            KafkaStorageError: It does not answer.
+        """
+        with self._lock:
+            found, voter = self._logs.get(key), self._known[key]
+        if found is None:
+            opened = self._open_log(voter)  # without the lock: its root may hang
+            with self._lock:
+                found = self._logs.setdefault(key, opened)
         return found
 
     def newest(self, key: VoterKey) -> VoterTable | None:
@@ -84,10 +96,11 @@ class VoterTables:
         with self._lock:
             return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
 
-    def learn_voters(self) -> None:
-        """Ask the newest voters from now on that any table names which this process has seen."""
+    def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
+        """Ask the newest voters from now on that any table names which this process has seen, or
+        that has just answered: what only a root that is away says may have been cut since."""
         with self._lock:
-            found = newest_voters(self._newest.values())
+            found = newest_voters(self._newest.values() if answered is None else answered)
         if found is not None:
             self.use(found)
 

@@ -24,6 +24,7 @@ from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterSet
 from kafka_on_spark.service.quorum.leadership import Leadership, Led
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
@@ -78,10 +79,14 @@ class Writer:
         self._new_id = new_id
 
     def append(
-        self, records: Sequence[Record], stamp: Stamp, expected_offset: Offset
+        self,
+        records: Sequence[Record],
+        stamp: Stamp,
+        expected_offset: Offset,
+        voters: VoterSet | None = None,
     ) -> MetadataBatch:
         """Append a batch if the log is committed up to `expected_offset` and ends there; return it
-        once a majority holds it.
+        once a majority holds it: of `voters`, if it puts these into force.
 
         Raises:
             CommitConflictError: The log has gone on. The batch is not in it, and never will be.
@@ -95,7 +100,7 @@ class Writer:
         if led is None or led.table.log.end_offset != expected_offset:
             led = self._leadership.confirm()
         self._leadership.led = None  # for the case that this call is broken off
-        write = self._decided(led, records, stamp, expected_offset)
+        write = self._decided(led, records, stamp, expected_offset, voters)
         try:
             if not self._is_put_and_followed(write):
                 self._resolve(write, until_ms)
@@ -108,10 +113,18 @@ class Writer:
         return write.batch
 
     def _decided(
-        self, led: Led, records: Sequence[Record], stamp: Stamp, expected_offset: Offset
+        self,
+        led: Led,
+        records: Sequence[Record],
+        stamp: Stamp,
+        expected_offset: Offset,
+        voters: VoterSet | None,
     ) -> _Write:
         decision = NewDecision(
-            base_offset=expected_offset, record_count=len(records), write_id=self._new_id()
+            base_offset=expected_offset,
+            record_count=len(records),
+            write_id=self._new_id(),
+            voters=voters,
         )
         change = append(led.table, led.view.epoch, led.view.committed_end, decision)
         if isinstance(change, TailFirst):
