@@ -17,6 +17,7 @@ from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
+from kafka_on_spark.cluster.quorum import VotersChange
 from kafka_on_spark.config import Settings, cluster_settings
 from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
@@ -29,6 +30,7 @@ from kafka_on_spark.query.consuming.settings import (
 )
 from kafka_on_spark.query.offsets.group_offsets import GroupLag
 from kafka_on_spark.raft.quorum.description import QuorumDescription
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import (
     BATCH_SIZE,
@@ -80,6 +82,7 @@ class Cluster:
         self._brokers = parts.brokers
         self._appends = parts.appends
         self._consumers = parts.consumers
+        self._quorum = parts.quorum
         self._upkeep = parts.upkeep
         self._senders: WeakSet[Sender] = WeakSet()
 
@@ -802,7 +805,52 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
             KafkaStorageError: The only metadata root does not answer.
         """
-        return self._upkeep.describe_quorum()
+        return self._quorum.describe_quorum()
+
+    def add_controller(
+        self, root: str | os.PathLike[str], *, root_mode: int = 0o700
+    ) -> VotersChange:
+        """Make an empty root another voter of the metadata quorum, while the cluster goes on: it
+        copies the metadata log first, and votes then.
+
+        Call it again if it was cut off: it goes on with what is there. The root of a former voter
+        may come back as it is; one that was restored from a copy must be emptied before. Have an
+        odd number of voters.
+
+        Raises:
+            DuplicateVoterError: The root is a voter.
+            InvalidRootError, InconsistentClusterIdError: It can't be a metadata root.
+            QuorumUnavailableError: No majority of the voters answers, or it does not catch up.
+            KafkaStorageError: The new root fails; it is no voter.
+            CommitOutcomeUnknownError: It may be a voter, or come to be: describe the quorum.
+        """
+        return self._quorum.add_controller(root, root_mode)
+
+    def remove_controller(self, voter: int | str) -> VotersChange:
+        """Have a voter vote no more, by its id, or its id and directory with a colon between. It
+        may be lost. If it leads, another is elected first.
+
+        Its root keeps what it has, and says that it was removed, if it can be reached.
+
+        Raises:
+            InvalidRequestError: `voter` names none.
+            VoterNotFoundError: There is no such voter, or it is the only one.
+            QuorumUnavailableError: No majority of the voters answers, or no other can lead.
+            CommitOutcomeUnknownError: It may be removed, or come to be: describe the quorum.
+        """
+        return self._quorum.remove_controller(voter)
+
+    def elect_controller(self, to: int | str | None = None) -> Voter:
+        """Have a voter lead the metadata quorum; return it. None: the one of the lowest id, of
+        those with the best log.
+
+        Raises:
+            InvalidRequestError: `to` names no voter.
+            VoterNotFoundError: There is no such voter.
+            QuorumUnavailableError: It gets no majority of votes.
+            KafkaStorageError: Its root fails.
+        """
+        return self._quorum.elect_controller(to)
 
     # What was, and what would be
 

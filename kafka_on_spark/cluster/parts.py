@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.brokers import Brokers
 from kafka_on_spark.cluster.histories import Histories
+from kafka_on_spark.cluster.quorum import Quorum
 from kafka_on_spark.cluster.records import Appends, Changes, Consumers, Reads
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
@@ -27,6 +28,7 @@ class ClusterParts:
         brokers: Changes brokers, with what is done at their roots.
         appends: Appends records.
         consumers: Makes consumers.
+        quorum: Describes and changes the voters.
         upkeep: Runs the controller, rounds and checks.
     """
 
@@ -38,6 +40,7 @@ class ClusterParts:
     brokers: Brokers | Refusing
     appends: Appends | Refusing
     consumers: Consumers | Refusing
+    quorum: Quorum | Refusing
     upkeep: Upkeep | Refusing
 
 
@@ -52,6 +55,7 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
         brokers=Brokers(metadata_root, services),
         appends=Appends(services),
         consumers=Consumers(services),
+        quorum=Quorum(services),
         upkeep=Upkeep(metadata_root, services),
     )
 
@@ -70,5 +74,6 @@ def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
         brokers=refusing,
         appends=refusing,
         consumers=refusing,
+        quorum=refusing,
         upkeep=refusing,
     )

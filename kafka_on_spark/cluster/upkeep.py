@@ -6,7 +6,6 @@ from dataclasses import replace
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.log_descriptions import describe_logs
@@ -19,7 +18,6 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
 
 class Upkeep:
@@ -94,10 +92,6 @@ class Upkeep:
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
         return image, scope, keys
-
-    def describe_quorum(self) -> QuorumDescription:
-        self._services.metadata.check_open()
-        return DeltaMetadataLog(self._root, self._services.options).describe()
 
     def fsck(self, deep: bool) -> FsckReport:
         services = self._services

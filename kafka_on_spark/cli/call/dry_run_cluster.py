@@ -11,6 +11,7 @@ from typing import NoReturn, TypeVar
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.parts import ClusterParts
+from kafka_on_spark.cluster.quorum import VotersChange, metadata_log_of, new_root, voter_named
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.controller.brokers.broker_changes import register_broker
@@ -18,11 +19,14 @@ from kafka_on_spark.controller.brokers.draining import continue_draining, drain_
 from kafka_on_spark.controller.commands.commands import UNREGISTER_BROKER, Command
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
-from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.control.controller_report import ControllerReport
+from kafka_on_spark.service.quorum.voter_changing import voters_record
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
+from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
 from kafka_on_spark.spark.wiring.services import ID_SOURCE, Services, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_mode, check_owner, check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
@@ -64,6 +68,7 @@ class DryRun:
             brokers=DryRunBrokers(self),
             appends=refusing,
             consumers=refusing,
+            quorum=DryRunQuorum(self),
             upkeep=DryRunUpkeep(self),
         )
         self.cluster = Cluster(cluster.root, services, parts)
@@ -120,6 +125,55 @@ class DryRunUpkeep(Refusing):
         report = dry_run_round(self._services, metadata).run(topics, is_sweep=is_sweep)
         self._dry_run.decided.extend(metadata.decided)
         return report
+
+
+class DryRunQuorum(Refusing):
+    """Decides changes of voters, without what the real commands do at roots; refuses the rest."""
+
+    def __init__(self, dry_run: DryRun) -> None:
+        super().__init__(_refusal)
+        self._dry_run = dry_run
+        self._services = dry_run._services
+        self._log = metadata_log_of(self._services.metadata)
+
+    def add_controller(self, root: str | PathLike[str], root_mode: int) -> VotersChange:
+        """Decide it. The real command first makes the voter's table, and copies the log to it.
+
+        Raises: as `checked_voter`.
+        """
+        check_mode(root_mode)
+        image = self._services.metadata.catch_up()
+        voter = checked_voter(self._log, image, new_root(root), self._services.options)
+        voters = self._log.changes.check_new(voter)
+        self._dry_run.end_with((voters_record(voters, f"{voter} added"),))
+
+    def remove_controller(self, voter: int | str) -> VotersChange:
+        """Decide it. The real command first elects another leader, if this one leads.
+
+        Raises:
+            VoterNotFoundError: There is no such voter, or it is the only one.
+        """
+        self._services.metadata.catch_up()
+        found = voter_named(self._log.tables.voters, voter)
+        voters = self._log.changes.check_removal(found.key)
+        self._dry_run.end_with((voters_record(voters, f"{found} removed"),))
+
+    def elect_controller(self, to: int | str | None) -> Voter:
+        """Decide it: a leader's first record, with the directory that it has.
+
+        Raises:
+            VoterNotFoundError: There is no such voter.
+        """
+        self._services.metadata.catch_up()
+        key = None if to is None else voter_named(self._log.tables.voters, to).key
+        key = self._log.changes.check_election(key)
+        if key == self._log.leader:
+            self._dry_run.end_with(())
+        assert key.directory_id is not None, "a voter's is known"
+        record = LeaderChangeRecord(
+            leader=key.node_id, directory_id=key.directory_id, cause="elected by request"
+        )
+        self._dry_run.end_with((record,))
 
 
 class DryRunBrokers(Refusing):

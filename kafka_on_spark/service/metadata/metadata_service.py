@@ -116,6 +116,19 @@ class MetadataService:
         self._log.check_writable()
 
     @property
+    def log(self) -> MetadataLog:
+        """The log itself, for who changes where it is kept."""
+        return self._log
+
+    @contextmanager
+    def turn(self) -> Iterator[Stamp]:
+        """Yield the stamp of a commit that is made on the log itself, while no process that waits
+        for its turn commits."""
+        self.check_open()
+        with self._acquire_lock(None), self._lock:
+            yield self._stamp(None)
+
+    @property
     def table(self) -> str:
         """URL of the metadata log, a Delta table: of several voters' that of the leader."""
         return self._table()

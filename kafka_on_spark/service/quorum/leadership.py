@@ -178,7 +178,8 @@ class Leadership:
             InconsistentClusterError: One log contradicts another.
         """
         view = view_of(leader)
-        assert view is not None and view.log.voters is not None, leader
+        assert view is not None, leader
+        assert view.log.voters is not None, leader
         self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
         others = [key for key in self._tables.voters.keys if key != leader.key]
         if not view.is_confirmed:

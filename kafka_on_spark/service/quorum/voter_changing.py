@@ -1,4 +1,4 @@
-"""Changes who votes and who leads: adds and removes voters, one at a time, and transfers leadership.
+"""Changes who votes and who leads: adds and removes voters, one at a time, transfers leadership.
 
 What may be changed is decided in `raft/quorum/voter_changes`. A change is a decision like any
 other, on a log that is committed to its end, so the next one waits for it by itself.
@@ -18,9 +18,15 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
+from kafka_on_spark.ids import NodeId
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
 from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
-from kafka_on_spark.raft.quorum.voter_changes import add_voter, remove_voter, with_new_voter
+from kafka_on_spark.raft.quorum.voter_changes import (
+    add_voter,
+    next_node_id,
+    remove_voter,
+    with_new_voter,
+)
 from kafka_on_spark.raft.tables.following import write_once
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
@@ -57,6 +63,13 @@ class VoterChanges:
         self._elections = elections
         self._writer = writer
 
+    def next_node_id(self) -> NodeId:
+        """Return the id that a new voter is to have.
+
+        Raises: as Leadership.confirm.
+        """
+        return next_node_id(self._leadership.confirm().view.log)
+
     def check_new(self, voter: Voter) -> VoterSet:
         """Return the set that a voter would be in; nothing is changed.
 
@@ -70,6 +83,13 @@ class VoterChanges:
         Raises: as `VoterSet.without_voter`, and as Leadership.confirm.
         """
         return _voters(self._leadership.confirm()).without_voter(key)
+
+    def check_election(self, to: VoterKey | None) -> VoterKey:
+        """Return who would lead; nothing is changed.
+
+        Raises: as `elect`, but for what only the election shows.
+        """
+        return self._candidate(self._leadership.confirm(), to)
 
     def bring_up(self, voter: Voter) -> None:
         """Have a root that is no voter as yet follow the leader, for as long as that takes.
@@ -138,17 +158,21 @@ class VoterChanges:
         """
 
         def elected(led: Led) -> VoterKey:
-            key = self._best(led) if to is None else to
-            if not _voters(led).is_voter(key):
-                raise VoterNotFoundError(
-                    f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
-                )
+            key = self._candidate(led, to)
             if key != led.view.key:
                 self._elect(led, key)
                 self._leadership.confirm()  # a majority has its first batch
             return key
 
         return self._decided(elected)
+
+    def _candidate(self, led: Led, to: VoterKey | None) -> VoterKey:
+        key = self._best(led) if to is None else to
+        if not _voters(led).is_voter(key):
+            raise VoterNotFoundError(
+                f"{key} is no voter: the voters are {', '.join(map(str, _voters(led).keys))}"
+            )
+        return key
 
     def _best(self, led: Led, but: VoterKey | None = None) -> VoterKey:
         """Return the voter that answers and has the best log, of those but one."""
@@ -184,10 +208,9 @@ class VoterChanges:
         raise QuorumUnavailableError(f"voter {key} got no majority of votes: try again")
 
     def _put(self, led: Led, voters: VoterSet, stamp: Stamp, cause: str) -> VoterSet:
-        texts = tuple(map(str, voters.voters))
-        record = VotersRecord(voters=texts, cause=f"{cause} by request")
+        record = voters_record(voters, cause)
         self._writer.append((record,), stamp, led.table.log.end_offset, voters)
-        log.warning("the voters of the metadata quorum are %s now: %s", ", ".join(texts), cause)
+        log.warning("the voters of the metadata quorum are %s: %s", record.voters, record.cause)
         return voters
 
     def _decided(self, decide: Callable[[Led], T]) -> T:
@@ -204,6 +227,11 @@ class VoterChanges:
                 log.info("a change of voters is decided again: %s", error)
                 last = error
         raise QuorumUnavailableError(f"the voters were not changed: {last}; try again") from last
+
+
+def voters_record(voters: VoterSet, cause: str) -> VotersRecord:
+    """Return the record that puts `voters` into force."""
+    return VotersRecord(voters=tuple(map(str, voters.voters)), cause=f"{cause} by request")
 
 
 @contextmanager

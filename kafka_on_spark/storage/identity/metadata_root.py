@@ -9,7 +9,7 @@ The file is written after the table: if the file is there, the table was there.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -36,16 +36,25 @@ TABLE_PREFIX: Final = "__cluster_metadata-0-"
 NODE_ID: Final = NodeId(1)
 """Of a cluster's first voter; the others count on."""
 
+REMOVED: Final = b"removed=true"
+"""A line of a former voter's ``meta.properties``."""
+
 _DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataIdentity:
-    """The content of ``meta.properties`` on a metadata root, and of the table's configuration."""
+    """The content of ``meta.properties`` on a metadata root, and of the table's configuration.
+
+    Attributes:
+        is_removed: It is no voter any more, which is for people and for who has an old list: what
+            its table says stands.
+    """
 
     cluster_id: str
     node_id: NodeId
     directory_id: DirectoryId
+    is_removed: bool = field(default=False, compare=False)
 
     @property
     def configuration(self) -> dict[str, str]:
@@ -62,7 +71,8 @@ class MetadataIdentity:
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
-        return encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
+        content = encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
+        return content + (REMOVED + b"\n" if self.is_removed else b"")
 
 
 def new_identity(cluster_id: str, node_id: NodeId = NODE_ID) -> MetadataIdentity:
@@ -86,6 +96,7 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
             fields["cluster.id"],
             NodeId(int(fields["node.id"])),
             DirectoryId(fields["directory.id"]),
+            is_removed=REMOVED in content.splitlines(),
         )
     except (KeyError, ValueError):
         found = None
@@ -168,6 +179,25 @@ def put_identity(
     if found is None:
         raise InvalidRootError(f"the root {metadata_root} does not keep what is written to it")
     return found
+
+
+def mark_removed(
+    metadata_root: str, directory_id: DirectoryId, options: StorageOptions, *, is_removed: bool
+) -> bool:
+    """Write down that a root is no voter any more, or that it may be one again; return whether that
+    stands there: a root that was emptied since is left as it is.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: Its file is not a metadata root's.
+    """
+    found = read_identity(metadata_root, options)
+    if found is None or found.directory_id != directory_id:
+        return False
+    if found.is_removed != is_removed:
+        content = replace(found, is_removed=is_removed).encode()
+        RootFiles(metadata_root, options).write(f"{metadata_root}/{META_PROPERTIES}", content)
+    return True
 
 
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_on_spark.errors import InvalidRootError
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import BrokerId, NodeId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.root_lists import roots_in
@@ -52,6 +52,25 @@ def check_root_apart(
     }
     named = {f"the {name}": each for name, each in _metadata_roots(metadata_root)}
     _check_apart(f"the root of broker {broker_id}", root, {**named, **others})
+
+
+def check_metadata_root_apart(
+    voters: Mapping[NodeId, str], image: MetadataImage, node_id: NodeId, root: str
+) -> None:
+    """Check that a new voter's root (normalized) lies apart from the roots of brokers and of other
+    voters.
+
+    Raises:
+        InvalidRootError: It is, holds or lies in one of them.
+    """
+    taken = {
+        f"the metadata root of voter {each}": other
+        for each, other in voters.items()
+        if each != node_id
+    }
+    for broker in image.brokers.values():
+        taken[f"the root of broker {broker.broker_id}"] = broker.root
+    _check_apart(f"the metadata root of voter {node_id}", root, taken)
 
 
 def _metadata_roots(url: str) -> Iterator[tuple[str, str]]:

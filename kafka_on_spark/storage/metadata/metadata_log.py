@@ -74,10 +74,10 @@ class DeltaMetadataLog(QuorumLog):
         if voter.key == self.voter_log.key:
             return self.voter_log
         for root, identity in self._given.items():
-            if _key_of(identity) == voter.key:
+            if key_of(identity) == voter.key:
                 return DeltaVoterLog(root, identity, self._options)
         identity = identity_of(voter.root, self._options)
-        if _key_of(identity) != voter.key or identity.cluster_id != self.identity.cluster_id:
+        if key_of(identity) != voter.key or identity.cluster_id != self.identity.cluster_id:
             raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
         return DeltaVoterLog(voter.root, identity, self._options)
 
@@ -125,7 +125,7 @@ class DeltaMetadataLog(QuorumLog):
 
 
 def given_roots(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str, MetadataIdentity]:
-    """Return the identities of the roots that answer."""
+    """Return the identities of the roots that answer, those of former voters last."""
     found: dict[str, MetadataIdentity] = {}
     first: ProtocolError | None = None
     for root in roots:
@@ -137,13 +137,13 @@ def given_roots(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str,
     if first is not None and not found:
         raise first
     check_cluster_ids({root: identity.cluster_id for root, identity in found.items()})
-    return found
+    return dict(sorted(found.items(), key=lambda each: each[1].is_removed))
 
 
 def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:
     voters: dict[int, Voter] = {}
     for root, identity in given.items():
-        other = voters.setdefault(identity.node_id, Voter(_key_of(identity), root))
+        other = voters.setdefault(identity.node_id, Voter(key_of(identity), root))
         if other.root != root:
             raise InvalidRootError(
                 f"{other.root} and {root} are both metadata root {identity.node_id} of their"
@@ -152,7 +152,8 @@ def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:
     return VoterSet.of(voters.values())
 
 
-def _key_of(identity: MetadataIdentity) -> VoterKey:
+def key_of(identity: MetadataIdentity) -> VoterKey:
+    """Return which voter a root is, or was."""
     return VoterKey(identity.node_id, identity.directory_id)
 
 

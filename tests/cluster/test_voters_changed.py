@@ -1,0 +1,248 @@
+"""A cluster's metadata roots change while it is used: it grows from one to three and shrinks back."""
+
+import shutil
+import threading
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    DuplicateVoterError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaStorageError,
+    VoterNotFoundError,
+)
+from kafka_on_spark.storage.identity.metadata_root import read_identity
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import quick_folder
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def cluster(folder):
+    brokers = {number: folder / str(number) for number in (1, 2)}
+    with Cluster.create(folder / "m1", brokers, configs=FAST) as cluster:
+        cluster.create_topic("orders", replication_factor=2)
+        yield cluster
+
+
+@pytest.fixture
+def grown(cluster, folder):
+    for name in ("m2", "m3"):
+        cluster.add_controller(folder / name)
+    return cluster
+
+
+def voters_of(cluster):
+    return [each.voter.key.node_id for each in cluster.describe_quorum().voters]
+
+
+def test_a_cluster_grows_from_one_root_to_three_and_shrinks_back_while_it_is_used(cluster, folder):
+    is_over, failures, appended = threading.Event(), [], []
+
+    def append():
+        with Cluster.open(folder / "m1") as other:
+            while not is_over.is_set():
+                value = b"%d" % len(appended)
+                try:
+                    other.append("orders", records(value))
+                except Exception as error:
+                    failures.append(error)
+                    return
+                appended.append(value)
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    try:
+        for name in ("m2", "m3"):
+            cluster.add_controller(folder / name)
+        assert voters_of(cluster) == [1, 2, 3]
+        cluster.elect_controller(3)
+        for voter in (1, "2"):
+            cluster.remove_controller(voter)
+    finally:
+        is_over.set()
+        writer.join()
+
+    assert failures == []
+    assert voters_of(cluster) == [3]
+    for name in ("m1", "m2"):
+        shutil.rmtree(folder / name)
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == appended
+        opened.append("orders", records(b"last"))
+    assert values_of(cluster, "orders") == [*appended, b"last"]
+
+
+def test_any_root_that_goes_is_outlived_after_the_cluster_has_grown(grown, folder):
+    grown.append("orders", records(b"a"))
+    shutil.rmtree(folder / "m1")
+
+    grown.append("orders", records(b"b"))
+
+    with Cluster.open([folder / "m1", folder / "m2"]) as opened:
+        assert values_of(opened, "orders") == [b"a", b"b"]
+
+
+def test_a_new_voter_says_all_that_was_ever_decided(cluster, folder):
+    for number in range(12):
+        cluster.create_topic(f"topic-{number}", replication_factor=1)
+    before = cluster.broker_history()
+
+    cluster.add_controller(folder / "m2")
+    cluster.remove_controller(1)
+
+    shutil.rmtree(folder / "m1")
+    with Cluster.open(folder / "m2") as opened:
+        assert opened.broker_history() == before
+        assert len(opened.image.topic_ids) == 13
+
+
+def test_an_old_list_leads_to_the_voters_of_now(grown, folder):
+    """The list names the first root alone, which was removed and says so."""
+    old = Cluster.open(folder / "m1")
+    grown.remove_controller(1)
+    grown.append("orders", records(b"a"))
+
+    with old:
+        old.append("orders", records(b"b"))
+        assert voters_of(old) == [2, 3]
+    with Cluster.open([folder / "m1", folder / "m3"]) as opened:
+        opened.append("orders", records(b"c"))
+        assert values_of(opened, "orders") == [b"a", b"b", b"c"]
+    with Cluster.open(folder / "m1") as opened:
+        assert values_of(opened, "orders") == [b"a", b"b", b"c"]
+
+
+def test_the_root_of_a_removed_voter_says_so_until_it_comes_back(grown, folder):
+    def is_marked():
+        return read_identity(str(folder / "m2"), OPTIONS).is_removed
+
+    done = grown.remove_controller(2)
+
+    assert done.is_marked
+    assert is_marked()
+    grown.append("orders", records(b"a"))
+    again = grown.add_controller(folder / "m2")
+    assert again.voter == done.voter
+    assert not is_marked()
+    assert voters_of(grown) == [1, 2, 3]
+
+
+def test_a_root_that_was_emptied_is_removed_and_comes_back_as_another_voter(grown, folder):
+    shutil.rmtree(folder / "m2")
+    (folder / "m2").mkdir()
+    with pytest.raises(DuplicateVoterError, match="remove that voter"):
+        grown.add_controller(folder / "m2")
+
+    done = grown.remove_controller(2)
+    again = grown.add_controller(folder / "m2")
+
+    assert not done.is_marked
+    assert again.voter.key.node_id == 4
+    assert voters_of(grown) == [1, 3, 4]
+    assert [each.problem for each in grown.describe_quorum().voters] == [None, None, None]
+
+
+def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
+    shutil.rmtree(folder / "m1")  # it leads
+
+    done = grown.remove_controller(1)
+
+    assert not done.is_marked
+    assert voters_of(grown) == [2, 3]
+    grown.append("orders", records(b"a"))
+    assert values_of(grown, "orders") == [b"a"]
+
+
+def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
+    def cut_off(self, voter, stamp):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        changes = "kafka_on_spark.service.quorum.voter_changing.VoterChanges"
+        patched.setattr(f"{changes}.add", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.add_controller(folder / "m2")
+    found = read_identity(str(folder / "m2"), OPTIONS)
+    cluster.append("orders", records(b"a"))
+
+    done = cluster.add_controller(folder / "m2")
+
+    assert done.voter.key.directory_id == found.directory_id
+    assert voters_of(cluster) == [1, 2]
+
+
+def test_roots_that_can_not_be_voters_are_refused_and_stay_as_they_are(cluster, folder):
+    create_metadata_log(str(folder / "other"), OPTIONS, "another")
+    (folder / "file").write_text("a file")
+    refused = {
+        "m1": DuplicateVoterError,
+        "other": InconsistentClusterIdError,
+        "file": InvalidRootError,
+        "1": InvalidRootError,
+        "2/in": InvalidRootError,
+        "m1/in": InvalidRootError,
+        "a,b": InvalidRootError,
+    }
+
+    for name, error in refused.items():
+        with pytest.raises(error):
+            cluster.add_controller(folder / name)
+
+    assert not (folder / "m1" / "in").exists()
+    assert not (folder / "2" / "in").exists()
+    assert voters_of(cluster) == [1]
+    with pytest.raises(InvalidRequestError, match="root_mode"):
+        cluster.add_controller(folder / "m2", root_mode=7)
+    assert not (folder / "m2").exists()
+
+
+# fmt: off
+REFUSED = [
+    pytest.param(lambda c: c.remove_controller(1),      VoterNotFoundError,  "the only voter", id="the only one"),
+    pytest.param(lambda c: c.remove_controller(2),      VoterNotFoundError,  "the voters are", id="no voter"),
+    pytest.param(lambda c: c.remove_controller("1:ab"), VoterNotFoundError,  "the voters are", id="no such directory"),
+    pytest.param(lambda c: c.remove_controller("m1"),   InvalidRequestError, "give its id",    id="no id"),
+    pytest.param(lambda c: c.elect_controller(True),    InvalidRequestError, "give its id",    id="no number"),
+    pytest.param(lambda c: c.elect_controller(9),       VoterNotFoundError,  "the voters are", id="elect no voter"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("change, error, sentence", REFUSED)
+def test_changes_that_can_not_be_are_refused_in_a_sentence(cluster, change, error, sentence):
+    with pytest.raises(error, match=sentence):
+        change(cluster)
+
+
+def test_a_removed_root_that_was_emptied_leads_nowhere(grown, folder):
+    grown.remove_controller(2)
+    shutil.rmtree(folder / "m2")
+
+    with pytest.raises(ClusterNotFoundError):
+        Cluster.open(folder / "m2")
+    with Cluster.open([folder / "m2", folder / "m3"]) as opened:
+        assert voters_of(opened) == [1, 3]
+
+
+def test_a_new_root_that_is_away_is_refused_and_nobody_waits_for_it(cluster, folder):
+    (folder / "away").symlink_to(folder / "gone" / "deep" / "er")
+
+    with pytest.raises((InvalidRootError, KafkaStorageError)):
+        cluster.add_controller(folder / "away")
+
+    cluster.append("orders", records(b"a"))
+    assert voters_of(cluster) == [1]
