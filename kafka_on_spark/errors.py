@@ -420,8 +420,10 @@ class ConsumerClosedError(KafkaOnSparkError):
 class WakeupError(KafkaOnSparkError):
     """Another thread has ended a consumer's wait by `wakeup`. Source: WakeupException."""
 
-    def __init__(self, message: str = "another thread woke the consumer", /, **_: object) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str = "another thread woke the consumer", /, **context: object
+    ) -> None:
+        super().__init__(message, **context)
 
 
 NO_ERROR: Final = 0

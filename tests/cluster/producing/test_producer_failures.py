@@ -231,7 +231,10 @@ def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, cap
     with cluster.producer(linger_ms=0) as producer:
         producer.send(topic, None, b"a").result(30)
         taken = producer._appends.producer_id
-        cluster.append(topic, [(None, b"thief")], producer_id=taken, producer_epoch=9, sequence=5)
+        above = cluster.image.producers[taken] + 1
+        cluster.append(
+            topic, [(None, b"thief")], producer_id=taken, producer_epoch=above, sequence=5
+        )
         fenced = producer.send(topic, None, b"b")
         assert type(fenced.exception(30)).__name__ == "ProducerFencedError"
         producer.flush()

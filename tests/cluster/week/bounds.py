@@ -22,12 +22,13 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
+from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_cleaning import SNAPSHOTS_KEPT
 from kafka_on_spark.storage.replicas.merged_files import encode_merged, typed
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.week.simulated_time import DAY_MS, HOUR_MS, SimulatedTime
 
 OPTIONS = StorageOptions()
@@ -197,10 +198,7 @@ def _look_at_roots(bounds: _Bounds) -> None:
 
 def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
     table = Path(bounds.cluster.metadata_table)
-    named = {file.path for file in bounds.cluster._metadata._log.voter_log._delta.active_files()}
-    for path in table.glob("*.parquet"):
-        if path.name not in named and bounds.age_ms(path) > VISIT_MS:
-            bounds.flaw(f"the metadata log does not name {path.name}")
+    _look_at_replaced(bounds, root, table)
     for folder in (root, table, table / "_delta_log", root / "snapshots"):
         _look_for_old(bounds, "the metadata root", folder)
     _look_at_log(bounds, "the metadata log", table / "_delta_log")
@@ -213,6 +211,19 @@ def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
     # The newest, and one for each doubling of the distance to the newest.
     if len(ends) > SNAPSHOTS_KEPT + max(ends, default=0).bit_length():
         bounds.flaw(f"snapshots at {sorted(ends)} are kept")
+
+
+def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
+    """Check that what merges replaced is gone in time."""
+    named = {file.path for file in bounds.cluster._metadata._log.voter_log._delta.active_files()}
+    removed_at_ms = read_tombstones(RootFiles(str(root), OPTIONS), str(table))
+    for path in table.glob("*.parquet"):
+        if path.name in named:
+            continue
+        since_ms = removed_at_ms.get(path.name)
+        age_ms = bounds.age_ms(path) if since_ms is None else bounds.clock.now_ms() - since_ms
+        if age_ms > VISIT_MS:
+            bounds.flaw(f"the metadata log does not name {path.name}: {age_ms / HOUR_MS:.1f} hours")
 
 
 def told(flaws: list[Any]) -> str:
