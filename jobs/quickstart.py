@@ -2,6 +2,7 @@
 
 Appends all flights out of New York in 2013 to a cluster of three brokers, takes the disk of one
 away in the middle, gives it back, and verifies from the tables that nothing is lost or doubled.
+With --voters 3 it takes the root of the metadata quorum's leader away, too, for good.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from jobs.quickstart_run.steps import (
     begin_stream,
     give_disk_back,
     lose_disk,
+    lose_metadata_root,
     open_cluster,
     show_history,
     show_topic,
@@ -37,6 +39,7 @@ from kafka_on_spark.storage.roots.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000
+VOTERS = (1, 3, 5)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -62,7 +65,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--partitions", type=_between(1, PARTITIONS_MAX), help="partitions (default 8)"
     )
+    parser.add_argument(
+        "--voters",
+        type=_voters,
+        help="roots of the metadata log; of three or five, one is lost on the way (default 1)",
+    )
     return parser.parse_args(arguments)
+
+
+def _voters(text: str) -> int:
+    if text not in map(str, VOTERS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: give 1, 3 or 5")
+    return int(text)
 
 
 def _store(text: str) -> str:
@@ -94,7 +108,7 @@ def main(arguments: list[str]) -> int:
     try:
         folder = RunFolder.take(
             given.dir,
-            GivenPlan(given.rows, given.brokers, given.partitions, given.root),
+            GivenPlan(given.rows, given.brokers, given.partitions, given.root, given.voters),
             Plan(rows=flight_count(), brokers=REPLICATION_FACTOR, partitions=8),
         )
         log_to(folder.log)
@@ -147,6 +161,9 @@ def run_steps(folder: RunFolder, output: Output) -> int:
         show_topic(run)
     with output.step(f"Take broker {LOST_BROKER}'s disk away"):
         lose_disk(run)
+    if folder.plan.voters > 1:
+        with output.step("Take the root of the metadata quorum's leader away"):
+            lose_metadata_root(run)
     with output.step("Append the second half, while the disk is away"):
         append_half(run, 1)
         wait_for_stream(run, stream)
@@ -171,10 +188,13 @@ def conclude(folder: RunFolder, output: Output, problems: list[str]) -> int:
     output.summary()
     if problems:
         raise QuickstartError(f"{len(problems)} checks found something wrong, see above")
+    lost = f"Broker {LOST_BROKER} lost its disk"
+    if folder.lost_metadata_root is not None:
+        lost += ", and the metadata quorum the root of its leader"
     output.say(
-        f"\nBroker {LOST_BROKER} lost its disk; no record was lost or doubled.\n"
+        f"\n{lost}; no record was lost or doubled.\n"
         f"Everything is kept in {folder.path}: the picture is {folder.picture.name}, and\n"
-        f'Cluster.open("{folder.metadata_root}") opens the cluster.'
+        f'Cluster.open("{folder.cluster_url}") opens the cluster.'
     )
     return 0
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from jobs.quickstart_run.flights import IDENTITY
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 
 Places = npt.NDArray[np.int64]
 
@@ -182,3 +183,17 @@ def _offsets(records: pa.Table, partition: int) -> Places:
     mine = records.filter(pc.equal(records.column("partition"), partition))
     offsets: Places = mine.column("offset").to_numpy()
     return offsets
+
+
+def check_voters(quorum: QuorumDescription, lost_root: str) -> list[str]:
+    """Check that the voter at `lost_root` is lost, and that each other one has the whole log."""
+    problems = []
+    for each in quorum.voters:
+        number, is_lost = each.voter.key.node_id, each.problem is not None
+        if is_lost != (each.voter.root == lost_root):
+            state = f"can't be read: {each.problem}" if is_lost else "answers, though it was taken"
+            problems.append(f"voter {number} {state}")
+        elif not is_lost and each.lag != 0:
+            behind = "does not follow" if each.lag is None else f"lacks {each.lag} records"
+            problems.append(f"voter {number} {behind}")
+    return problems

@@ -1,4 +1,4 @@
-"""The folder of one quickstart run: its plan, its paths, and the disk that is taken away.
+"""The folder of one quickstart run: its plan, its paths, and the disks that are taken away.
 
 With a root on an object store, the cluster lies there, and the rest still in the folder: Spark
 would need its own client for the stream's checkpoint. The folder does not record how far a run has
@@ -30,6 +30,7 @@ class Plan:
     brokers: int
     partitions: int
     root: str | None = None
+    voters: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class GivenPlan:
     brokers: int | None
     partitions: int | None
     root: str | None = None
+    voters: int | None = None
 
 
 class RunFolder:
@@ -80,9 +82,23 @@ class RunFolder:
         return self.plan.root or str(self.path)
 
     @property
-    def metadata_root(self) -> str:
-        """The cluster's metadata root."""
-        return f"{self.base}/metadata"
+    def metadata_roots(self) -> tuple[str, ...]:
+        """The cluster's metadata roots, a voter of the quorum each."""
+        if self.plan.voters == 1:
+            return (f"{self.base}/metadata",)
+        return tuple(f"{self.base}/metadata-{each}" for each in range(1, self.plan.voters + 1))
+
+    @property
+    def cluster_url(self) -> str:
+        """What opens the cluster: its metadata roots, with commas between."""
+        return ",".join(self.metadata_roots)
+
+    @property
+    def lost_metadata_root(self) -> str | None:
+        """The metadata root that was taken away, if one was."""
+        if self.plan.voters == 1:
+            return None
+        return next((root for root in self.metadata_roots if self.is_away(root)), None)
 
     def broker_root(self, broker_id: int) -> str:
         """Return a broker's root."""
@@ -108,32 +124,29 @@ class RunFolder:
         """The package's log, with the details of a failure."""
         return self.path / "quickstart.log"
 
-    def is_away(self, broker_id: int) -> bool:
-        """Return whether a broker's disk is away."""
-        store = self._store(broker_id)
-        return self._away(broker_id).exists() if store is None else store.is_away()
+    def is_away(self, root: str) -> bool:
+        """Return whether the disk of a root is away."""
+        store = self._store(root)
+        return Path(root + AWAY).exists() if store is None else store.is_away()
 
-    def take_away(self, broker_id: int) -> None:
-        """Rename a broker's root: to every process that is a lost disk."""
-        store = self._store(broker_id)
+    def take_away(self, root: str) -> None:
+        """Rename a root: to every process that is a lost disk."""
+        store = self._store(root)
         if store is None:
-            Path(self.broker_root(broker_id)).rename(self._away(broker_id))
+            Path(root).rename(root + AWAY)
         else:
             store.take_away()
 
-    def give_back(self, broker_id: int) -> None:
+    def give_back(self, root: str) -> None:
         """Undo `take_away`."""
-        store = self._store(broker_id)
+        store = self._store(root)
         if store is None:
-            self._away(broker_id).rename(self.broker_root(broker_id))
+            Path(root + AWAY).rename(root)
         else:
             store.give_back()
 
-    def _store(self, broker_id: int) -> StoreRoot | None:
-        return None if self.plan.root is None else StoreRoot(self.broker_root(broker_id))
-
-    def _away(self, broker_id: int) -> Path:
-        return Path(self.broker_root(broker_id) + AWAY)
+    def _store(self, root: str) -> StoreRoot | None:
+        return None if self.plan.root is None else StoreRoot(root)
 
 
 def _lock_folder(path: Path) -> int:

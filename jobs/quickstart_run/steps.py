@@ -1,4 +1,4 @@
-"""The seven steps of the quickstart. Each step asks the cluster what is left to do.
+"""The steps of the quickstart. Each step asks the cluster what is left to do.
 
 So an interrupted run continues where it was: the cluster finds repeated appends by producer and
 sequence.
@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from jobs.quickstart_run.checks import check_offsets, check_records, check_seen
+from jobs.quickstart_run.checks import check_offsets, check_records, check_seen, check_voters
 from jobs.quickstart_run.console import Output
 from jobs.quickstart_run.flights import appends_of, flight_records, read_flights
 from jobs.quickstart_run.run_folder import QuickstartError, RunFolder
@@ -19,6 +19,7 @@ from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.history import broker_events, history_text
 from kafka_on_spark.inspect.plots import plot_isr_history
+from kafka_on_spark.inspect.quorum import quorum_text
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.inspect.report import topic_text
 from kafka_on_spark.metadata.broker import BrokerState
@@ -65,7 +66,7 @@ def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Clus
     plan = folder.plan
     if cluster is None:
         roots = {number: folder.broker_root(number) for number in range(1, plan.brokers + 1)}
-        cluster = Cluster.create(folder.metadata_root, roots, spark=spark)
+        cluster = Cluster.create(folder.metadata_roots, roots, spark=spark)
     if TOPIC not in cluster.image.topic_ids:
         cluster.create_topic(
             TOPIC,
@@ -75,16 +76,21 @@ def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Clus
         )
     settings = ", ".join(f"{name} {value}" for name, value in CONFIGS.items())
     output.say(
-        f"metadata log and brokers 1 to {plan.brokers}, a folder each, in {folder.base}\n"
+        f"{_metadata_logs(plan.voters)} and brokers 1 to {plan.brokers}, a folder each, in"
+        f" {folder.base}\n"
         f"topic {TOPIC}: {plan.partitions} partitions, replication factor {REPLICATION_FACTOR},"
         f" {settings}"
     )
     return cluster
 
 
+def _metadata_logs(voters: int) -> str:
+    return "metadata log" if voters == 1 else f"metadata log on {voters} voters"
+
+
 def _existing_cluster(spark: SparkSession, folder: RunFolder) -> Cluster | None:
     try:
-        cluster = Cluster.open(folder.metadata_root, spark)
+        cluster = Cluster.open(folder.cluster_url, spark)
     except ClusterNotFoundError:
         return None
     if cluster.image.cluster_id is None:  # its creation was interrupted, and is repeated
@@ -137,8 +143,9 @@ def lose_disk(run: Run) -> None:
         output.say("this was done before: all records are committed")
         return
     led = [each.partition for each in run.partitions() if each.leader == LOST_BROKER]
-    if not folder.is_away(LOST_BROKER):
-        folder.take_away(LOST_BROKER)
+    root = folder.broker_root(LOST_BROKER)
+    if not folder.is_away(root):
+        folder.take_away(root)
     output.say(f"broker {LOST_BROKER}'s root is moved away; it leads partitions {_listed(led)}")
     if not run.is_fenced:
         run.cluster.run_controller()
@@ -155,6 +162,21 @@ def lose_disk(run: Run) -> None:
     show_topic(run)
 
 
+def lose_metadata_root(run: Run) -> None:
+    """Take the metadata root away that leads the quorum; it never comes back."""
+    folder, output = run.folder, run.output
+    if folder.lost_metadata_root is not None:
+        output.say(f"this was done before: {folder.lost_metadata_root} is away")
+        return
+    [leader] = [each.voter for each in run.cluster.describe_quorum().voters if each.leads]
+    folder.take_away(leader.root)
+    output.say(
+        f"voter {leader.key.node_id}, which leads, has its root moved away; a reader that needs"
+        " the metadata has another one elected"
+    )
+    output.say(quorum_text(run.cluster.describe_quorum()))
+
+
 def _latest_changes(run: Run) -> list[HistoryEntry]:
     latest = {each.partition: each for each in run.cluster.history(TOPIC)}
     return [latest[number] for number in sorted(latest)]
@@ -167,8 +189,9 @@ def _listed(numbers: list[int]) -> str:
 def give_disk_back(run: Run) -> None:
     """Give the disk back: the broker is unfenced, catches up, and leads its partitions again."""
     folder, output = run.folder, run.output
-    if folder.is_away(LOST_BROKER):
-        folder.give_back(LOST_BROKER)
+    root = folder.broker_root(LOST_BROKER)
+    if folder.is_away(root):
+        folder.give_back(root)
     elif not _check_partitions(run.partitions()):
         output.say("this was done before: the broker is in sync and leads its preferred partitions")
         return
@@ -216,7 +239,7 @@ def wait_for_stream(run: Run, stream: Stream | None) -> None:
 
 def verify(run: Run) -> list[str]:
     """Check everything against the tables, by a newly opened cluster; return the findings."""
-    with Cluster.open(run.folder.metadata_root) as cluster:
+    with Cluster.open(run.folder.cluster_url) as cluster:
         image = cluster.image
         flights = read_flights(run.folder.plan.rows)
         committed = cluster.read(TOPIC)
@@ -224,6 +247,7 @@ def verify(run: Run) -> list[str]:
             number: int(each.high_watermark) for number, each in cluster.offsets(TOPIC).items()
         }
         comparisons = compare_replicas(image, TOPIC, is_deep=True)
+        quorum = cluster.describe_quorum()
         seen = seen_records(run.folder.seen)
     replica_count = sum(each.replica_count for each in comparisons)
     read_bytes = sum(each.read_bytes for each in comparisons)
@@ -241,6 +265,11 @@ def verify(run: Run) -> list[str]:
         " order": check_seen(committed, seen),
         "every replica is in sync, and preferred leaders lead": _check_partitions(run.partitions()),
     }
+    lost = run.folder.lost_metadata_root
+    if lost is not None:
+        name = f"one voter is lost, at {lost}, and each of the others has the whole metadata log"
+        checks[name] = check_voters(quorum, lost)
+        run.output.say(quorum_text(quorum))
     for name, problems in checks.items():
         run.output.say("\n".join(f"WRONG: {each}" for each in problems) or f"checked: {name}")
     return [problem for problems in checks.values() for problem in problems]

@@ -47,7 +47,7 @@ class Stream:
     def _start(self) -> StreamingQuery:
         records = (
             self._spark.readStream.format("kafka_on_spark")
-            .option("cluster", str(self._folder.metadata_root))
+            .option("cluster", self._folder.cluster_url)
             .option("subscribe", self._topic)
             .option("startingOffsets", "earliest")
             .load()

@@ -21,6 +21,7 @@ BAD_OPTIONS = [
     pytest.param(["--rows", "336777"],  "--rows: '336777' is not allowed",                                  id="more rows than there are"),
     pytest.param(["--brokers", "2"],    "--brokers: '2' is not allowed: give a whole number from 3",        id="too few brokers"),
     pytest.param(["--partitions", "0"], "--partitions: '0' is not allowed",                                 id="no partitions"),
+    pytest.param(["--voters", "2"],     "--voters: '2' is not allowed: give 1, 3 or 5",                     id="no majority of an even number"),
     pytest.param(["--root", "s3://"],   "--root: 's3://' is not a root: give a folder, or a URL",           id="no bucket"),
     pytest.param(["--root", "folder"],  "--root: 'folder' is a folder: name it with --dir",                 id="root that is a folder"),
     pytest.param(["--row-count", "5"],  "unrecognized arguments: --row-count 5",                            id="unknown option"),

@@ -93,18 +93,37 @@ def test_without_a_name_each_run_has_a_fresh_folder(tmp_path, monkeypatch):
 
 def test_disk_that_is_taken_away_comes_back_as_it_was(take, tmp_path):
     folder = take(tmp_path)
-    Path(folder.broker_root(1)).mkdir()
-    Path(folder.broker_root(1), "meta.properties").write_text("mine")
+    root = Path(folder.broker_root(1))
+    root.mkdir()
+    (root / "meta.properties").write_text("mine")
 
-    folder.take_away(1)
+    folder.take_away(str(root))
 
-    assert folder.is_away(1)
-    assert not Path(folder.broker_root(1)).exists()
+    assert folder.is_away(str(root))
+    assert not root.exists()
 
-    folder.give_back(1)
+    folder.give_back(str(root))
 
-    assert not folder.is_away(1)
-    assert Path(folder.broker_root(1), "meta.properties").read_text() == "mine"
+    assert not folder.is_away(str(root))
+    assert (root / "meta.properties").read_text() == "mine"
+
+
+def test_a_run_with_three_voters_knows_which_of_their_roots_it_took_away(take, tmp_path):
+    folder = take(tmp_path, GivenPlan(None, None, None, voters=3))
+    assert folder.cluster_url == ",".join(f"{tmp_path}/metadata-{each}" for each in (1, 2, 3))
+    assert folder.lost_metadata_root is None
+    Path(folder.metadata_roots[1]).mkdir()
+
+    folder.take_away(folder.metadata_roots[1])
+
+    assert folder.lost_metadata_root == f"{tmp_path}/metadata-2"
+
+
+def test_a_run_with_one_voter_has_one_root_which_is_never_taken(take, tmp_path):
+    folder = take(tmp_path)
+
+    assert folder.cluster_url == f"{tmp_path}/metadata"
+    assert folder.lost_metadata_root is None
 
 
 @pytest.mark.parametrize("rows", [2, 3, 7, 8, 9, 20_001])
