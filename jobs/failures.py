@@ -147,8 +147,9 @@ def draw(cluster: Cluster, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     entries, events = cluster.history(), cluster.broker_history()
     timeline_picture(entries, events=events).save(folder / "timeline.png")
-    grid_picture(cluster.image).save(folder / "grid.png")
-    cluster_page(cluster.image, entries).save(folder / "cluster.html")
+    image, quorum = cluster.image, cluster.describe_quorum()
+    grid_picture(image, quorum=quorum).save(folder / "grid.png")
+    cluster_page(image, entries, quorum=quorum).save(folder / "cluster.html")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
 from kafka_on_spark.inspect.draw.picture import Picture, new_figure
+from kafka_on_spark.inspect.quorum import is_whole, quorum_words
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
@@ -61,14 +63,20 @@ def sign_of(cell: Cell) -> str:
     return STYLES[cell.part].sign
 
 
-def grid_picture(image: MetadataImage, topics: Iterable[str] | None = None) -> Picture:
+def grid_picture(
+    image: MetadataImage,
+    topics: Iterable[str] | None = None,
+    quorum: QuorumDescription | None = None,
+) -> Picture:
     """Return the picture of the cluster `image`, or of some topics of it.
+
+    `quorum` (`Cluster.describe_quorum`): the voters of its metadata log, which are named below.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
         ImportError: Matplotlib is not installed.
     """
-    grid = grid_of(image, topics)
+    grid = grid_of(image, topics, quorum)
     rows = grid.rows[:ROWS_MAX]
     is_signed = len(rows) <= ROWS_SIGNED_MAX
     per_panel = PANEL_ROWS if is_signed else OVERVIEW_PANEL_ROWS
@@ -265,10 +273,12 @@ def _pixel(part: Part) -> str:
 
 
 def _is_in_trouble(grid: Grid) -> bool:
-    return any(row.problems for row in grid.rows)
+    voters_are_whole = grid.quorum is None or is_whole(grid.quorum)
+    return not voters_are_whole or any(row.problems for row in grid.rows)
 
 
 def words_of(grid: Grid) -> str:
     """Return the grid in a sentence."""
     counts = [f"{count} {name}" for name, count in grid.counts.items() if count]
-    return f"{len(grid.columns)} brokers, " + (", ".join(counts) or "no partitions")
+    words = f"{len(grid.columns)} brokers, " + (", ".join(counts) or "no partitions")
+    return words if grid.quorum is None else f"{words}; {quorum_words(grid.quorum)}"

@@ -1,4 +1,4 @@
-"""The cluster as one HTML page: figures, brokers, the grid with every partition, decisions.
+"""The cluster as one HTML page: figures, brokers, voters, the grid with every partition, decisions.
 
 The page loads no file, font or script, and its policy forbids any. Text from the cluster is
 escaped, since racks, roots and causes may contain anything. Only replicas are elements, not empty
@@ -16,9 +16,11 @@ from typing import Final
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
 from kafka_on_spark.inspect.draw.page_style import SCRIPT, STYLE
+from kafka_on_spark.inspect.quorum import quorum_sentence, role_of, voter_rows
 from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.service.describe.partition_history import HistoryEntry
 from kafka_on_spark.visible import visible
 
@@ -69,15 +71,17 @@ def cluster_page(
     image: MetadataImage,
     entries: Sequence[HistoryEntry] = (),
     topics: Iterable[str] | None = None,
+    quorum: QuorumDescription | None = None,
 ) -> Page:
     """Return the page of the cluster `image`, or of some topics of it.
 
-    `entries` is its history (`Cluster.history`), of which the newest are listed.
+    `entries` is its history (`Cluster.history`), of which the newest are listed; `quorum`
+    (`Cluster.describe_quorum`) the voters of its metadata log, who are shown where they are given.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
     """
-    grid = grid_of(image, topics)
+    grid = grid_of(image, topics, quorum)
     cluster_id = shown(grid.cluster_id)
     large = ' class="large"' if len(grid.rows) > LARGE_ROWS_MIN else ""
     parts = [
@@ -90,6 +94,7 @@ def cluster_page(
         f" metadata offset {grid.offset:,}</p>",
         _tiles(grid),
         _brokers(image, grid),
+        "" if quorum is None else _voters(quorum),
         _partitions(grid),
         _decisions(entries),
         f"<script>{SCRIPT}</script></body></html>",
@@ -105,6 +110,9 @@ def shown(text: str) -> str:
 def _tiles(grid: Grid) -> str:
     bad = sum(column.state is not BrokerState.ACTIVE for column in grid.columns)
     figures = [("brokers", len(grid.columns), False), ("brokers not active", bad, bad > 0)]
+    if grid.quorum is not None:
+        lost = sum(role_of(each) == "lost" for each in grid.quorum.voters)
+        figures += [("voters", len(grid.quorum.voters), False), ("voters lost", lost, lost > 0)]
     for name, count in grid.counts.items():
         is_bad = count > 0 and name not in ("partitions", "reassigning")
         figures.append((name, count, is_bad))
@@ -131,6 +139,25 @@ def _brokers(image: MetadataImage, grid: Grid) -> str:
         '<h2>Brokers</h2><div class="wide"><table><thead><tr><th class="n">id</th><th>state</th>'
         '<th>rack</th><th class="n">leads</th><th class="n">replicas</th><th>root</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _voters(quorum: QuorumDescription) -> str:
+    rows = []
+    for each, cells in zip(quorum.voters, voter_rows(quorum), strict=True):
+        number, role, epoch, end, behind, root = map(shown, cells)
+        bad = "" if role in ("leads", "follows") else ' class="bad"'
+        why = "" if each.problem is None else shown(each.problem)
+        rows.append(
+            f'<tr><td class="n">{number}</td><td{bad}>{role}</td><td class="n">{epoch}</td>'
+            f'<td class="n">{end}</td><td class="n">{behind}</td><td><code>{root}</code></td>'
+            f'<td class="why">{why}</td></tr>'
+        )
+    return (
+        f'<h2>Metadata voters <span class="quiet">{shown(quorum_sentence(quorum))}</span></h2>'
+        '<div class="wide"><table><thead><tr><th class="n">id</th><th>role</th>'
+        '<th class="n">epoch</th><th class="n">log end</th><th class="n">behind</th><th>root</th>'
+        f"<th>problem</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

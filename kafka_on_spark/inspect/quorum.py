@@ -1,7 +1,7 @@
-"""The metadata quorum for people: who leads, in which epoch, how far each voter is.
+"""The metadata quorum for people: who leads, in which epoch, how far each voter is, who is lost.
 
-As it was just asked of all voters (`Cluster.describe_quorum`); no table says it, since what a voter
-lacks stands in no log.
+As all voters were just asked (`Cluster.describe_quorum`): what a voter lacks stands in no log.
+Texts, pictures and pages have the same words.
 """
 
 from typing import Final
@@ -59,6 +59,25 @@ def problem_sentences(quorum: QuorumDescription) -> list[str]:
         for each in quorum.voters
         if each.problem is not None
     ]
+
+
+def quorum_words(quorum: QuorumDescription) -> str:
+    """Return the quorum in a line: who leads, and which voters lack what."""
+    words = [quorum_sentence(quorum)]
+    for each in quorum.voters:
+        number, role = each.voter.key.node_id, role_of(each)
+        if role == "lost":
+            words.append(f"voter {number} can't be read")
+        elif role == "waits":
+            words.append(f"voter {number} follows nobody")
+        elif each.lag:
+            words.append(f"voter {number} lacks {each.lag} records")
+    return "; ".join(words)
+
+
+def is_whole(quorum: QuorumDescription) -> bool:
+    """Return whether every voter answers and follows, or leads."""
+    return all(role_of(each) in ("leads", "follows") for each in quorum.voters)
 
 
 def quorum_text(quorum: QuorumDescription) -> str:

@@ -14,6 +14,7 @@ from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.moments import time_of
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 
 
 class Part(Enum):
@@ -93,6 +94,7 @@ class Grid:
         time: Of the last decision, UTC.
         columns: Brokers, in ascending order.
         rows: Partitions, by topic and number.
+        quorum: The voters of its metadata log as they were just asked; None: they were not.
     """
 
     cluster_id: str
@@ -100,6 +102,7 @@ class Grid:
     time: datetime
     columns: tuple[GridColumn, ...]
     rows: tuple[GridRow, ...]
+    quorum: QuorumDescription | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -122,8 +125,12 @@ def _has(row: GridRow, problem: str) -> bool:
     return any(each.startswith(problem) for each in row.problems)
 
 
-def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
-    """Return the grid of all topics, or of `topics`.
+def grid_of(
+    image: MetadataImage,
+    topics: Iterable[str] | None = None,
+    quorum: QuorumDescription | None = None,
+) -> Grid:
+    """Return the grid of all topics, or of `topics`, with what is known of the voters.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
@@ -140,6 +147,7 @@ def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
         time=time_of(image.time_ms),
         columns=tuple(_columns(image, rows)),
         rows=tuple(rows),
+        quorum=quorum,
     )
 
 

@@ -10,6 +10,7 @@ from kafka_on_spark.inspect.draw.grid import Part
 from kafka_on_spark.inspect.grid_plot import ROWS_SIGNED_MAX, STYLES, grid_picture
 from kafka_on_spark.metadata.image import TopicImage
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+from tests.unit.inspect.quorums import quorum_of
 
 
 def words_in(figure) -> list[str]:
@@ -95,3 +96,13 @@ def test_missing_matplotlib_is_one_sentence_here_too(monkeypatch):
 
     with pytest.raises(ImportError, match=r"pip install 'kafka_on_spark\[plots\]'"):
         grid_picture(image_of(partition("1 2 3")))
+
+
+def test_the_words_name_who_leads_the_voters_and_which_can_not_be_read():
+    picture = grid_picture(image_of(partition("1 2 3")), quorum=quorum_of(0, 0, None))
+
+    assert picture.words.endswith(
+        "; voter 1 leads the metadata quorum in epoch 2; 2 of 3 voters answer; voter 3 can't be read"
+    )
+    [legend] = picture.figure.legends
+    assert "voter 3 can't be read" in " ".join(legend.get_title().get_text().split())

@@ -9,6 +9,7 @@ from kafka_on_spark.inspect.page import ENTRIES_MAX, cluster_page
 from kafka_on_spark.visible import visible
 from tests.builders import cluster_of, image_of, partition
 from tests.unit.inspect.histories import LOSS_AND_RETURN, entry
+from tests.unit.inspect.quorums import quorum_of
 
 VOID = {"meta", "input", "br", "link", "img"}
 EVIL = '<script>alert("x")</script>&\u202e\x1b'
@@ -150,3 +151,23 @@ def test_a_broker_that_is_none_any_more_is_shown_as_such():
     assert BrokerId(9) not in image.brokers
 
     assert ">unregistered<" in cluster_page(image).html
+
+
+def test_voters_stand_with_their_roles_and_why_one_can_not_be_read():
+    quorum = quorum_of(0, 3, None)
+    evil = replace(quorum.voters[2], problem=EVIL)
+
+    page = cluster_page(
+        image_of(partition("1 2 3")), quorum=replace(quorum, voters=(*quorum.voters[:2], evil))
+    )
+
+    text = " ".join(Reader(page.html).text)
+    assert "Metadata voters" in text
+    assert "1 leads 2 9 0 /m1" in text
+    assert "2 follows 2 6 3 /m2" in text
+    assert f"3 lost ? ? ? /m3 {visible(EVIL)}" in text
+    assert '<div class="tile bad"><b>1</b>voters lost</div>' in page.html
+
+
+def test_of_voters_nothing_is_said_where_nobody_asked_them():
+    assert "voters" not in cluster_page(image_of(partition("1 2 3"))).html

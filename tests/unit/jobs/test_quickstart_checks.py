@@ -9,9 +9,7 @@ import pytest
 
 from jobs.quickstart_run.checks import check_offsets, check_records, check_seen, check_voters
 from jobs.quickstart_run.flights import read_flights
-from kafka_on_spark.ids import DirectoryId, Offset, QuorumEpoch
-from kafka_on_spark.raft.quorum.description import QuorumDescription, VoterDescription
-from kafka_on_spark.raft.voter_set import Voter, VoterKey
+from tests.unit.inspect.quorums import quorum_of
 
 ROWS = 1800  # two of them have no tail number, and many planes fly more than once
 PARTITIONS = 3
@@ -259,25 +257,6 @@ def test_content_that_the_stream_saw_otherwise_is_found():
     assert check_seen(committed(), swapped(seen(), "value", 3, 4)) == [
         "the stream has seen other keys, values or timestamps than are committed"
     ]
-
-
-def quorum_of(*lags):
-    """Three voters, of which the first leads: what each lacks; None: it can't be read."""
-    keys = [VoterKey(number, DirectoryId(f"d{number}")) for number in (1, 2, 3)]
-    voters = tuple(
-        VoterDescription(
-            voter=Voter(key, f"/m{key.node_id}"),
-            leads=key.node_id == 1,
-            epoch=None if lag is None else QuorumEpoch(2),
-            log_end_offset=None if lag is None else Offset(9 - lag),
-            lag=lag,
-            problem="it is away" if lag is None else None,
-        )
-        for key, lag in zip(keys, lags, strict=True)
-    )
-    return QuorumDescription(
-        leader=keys[0], epoch=QuorumEpoch(2), high_watermark=Offset(9), voters=voters
-    )
 
 
 def test_the_voter_that_was_taken_away_is_told_of_and_no_other():
