@@ -3,7 +3,8 @@
 Starts clients, controllers and Spark jobs against a cluster of three brokers, kills and freezes
 their processes and takes, fills, wipes, sets back, hangs and forges the brokers' disks at random
 moments; then heals all, and verifies from what the clients wrote down, and from the tables, that
-nothing was lost, doubled, reordered or read that should not be. Linux only; "full" needs root.
+nothing was lost, doubled, reordered or read that should not be. With --voters 3 it does the same to
+the roots of the metadata quorum. Linux only; "full" needs root.
 """
 
 import argparse
@@ -20,11 +21,13 @@ from rich.console import Console
 
 from jobs.command_line import Parser
 from tests.torture.harness.folder import TortureError, TortureFolder
+from tests.torture.harness.processes import PLAIN_ROLES, ROLES
 from tests.torture.harness.report import print_report, write_report
-from tests.torture.harness.run import run
+from tests.torture.harness.run import Plan, run
 
 COMMAND = "./spark-submit.sh python jobs/torture.py"
 MINUTES_MAX = 24 * 60
+VOTERS = (1, 3, 5)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -34,6 +37,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--minutes", type=_minutes, default=3.0, help="how long faults go on (default 3)"
     )
     parser.add_argument("--seed", type=_whole, help="of the faults (default: the time of day)")
+    parser.add_argument(
+        "--voters",
+        type=int,
+        choices=VOTERS,
+        default=1,
+        help="roots of the metadata log; the roots of three or five are tortured, too (default 1)",
+    )
+    parser.add_argument(
+        "--without-spark", action="store_true", help="only clients of plain Python: lighter by far"
+    )
+    parser.add_argument(
+        "--spare-brokers", action="store_true", help="leave the brokers' disks alone"
+    )
     parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
     return parser.parse_args(arguments)
 
@@ -67,8 +83,15 @@ def main(arguments: list[str]) -> int:
     console = Console(highlight=False, soft_wrap=True)
     seed = given.seed if given.seed is not None else int(time.time())
     try:
-        folder = TortureFolder.begin(Path(given.dir or tempfile.mkdtemp(prefix="torture-")))
-        report = run(folder, given.minutes, seed, lambda text: console.print(text, markup=False))
+        path = Path(given.dir or tempfile.mkdtemp(prefix="torture-"))
+        folder = TortureFolder.begin(path, given.voters)
+        roles = PLAIN_ROLES if given.without_spark else ROLES
+
+        def say(text: str) -> None:
+            console.print(text, markup=False)
+
+        plan = Plan(given.minutes, seed, roles, given.spare_brokers)
+        report = run(folder, plan, say)
     except TortureError as error:
         console.print(f"{COMMAND}: {error}", style="red", markup=False)
         return 2

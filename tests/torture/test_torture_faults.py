@@ -9,6 +9,7 @@ from tests.torture.harness.faults.disk_faults import DISK_FAULTS, dealt
 from tests.torture.harness.faults.nemesis import ON_EXECUTORS, PROCESS_FAULTS, Nemesis
 from tests.torture.harness.folder import controller_pid
 from tests.torture.harness.processes import (
+    ROLES,
     Found,
     is_driver_jvm,
     is_driver_python,
@@ -37,10 +38,13 @@ def nemesis_of(*commands):
     """What does faults to a run in which all work, the controller in the last of these processes."""
     found = [Found(pid, 1, pid, command) for pid, command in enumerate(commands, 1)]
     sessions = frozenset(each.session for each in found)
-    processes = SimpleNamespace(find=lambda: found, working_sessions=lambda *_, **__: sessions)
+    processes = SimpleNamespace(
+        find=lambda: found, working_sessions=lambda *_, **__: sessions, roles=ROLES
+    )
     lease = SimpleNamespace(controller_id=f"host-{len(found)}-abcdef01")
     cluster = SimpleNamespace(image=SimpleNamespace(controller=lease))
-    return Nemesis(SimpleNamespace(why_not={}), processes, cluster, 1, lambda name: None)
+    disks = SimpleNamespace(why_not={}, folder=SimpleNamespace(voter_disks=()))
+    return Nemesis(disks, processes, cluster, 1, lambda name: None)
 
 
 @pytest.mark.parametrize("kind", ["kill driver JVM", "kill driver Python", "kill controller"])

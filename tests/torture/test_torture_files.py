@@ -187,7 +187,7 @@ def test_a_forged_replica_is_found_by_a_newly_opened_cluster_and_created_again(k
         [place] = places_on(disks.cluster.image, 1)
 
         is_done = FORGERIES[kind](place)
-        open_again(disks.metadata_root, "orders", 0)
+        open_again(str(disks.metadata_root), "orders", 0)
         for _ in range(3):
             disks.cluster.run_controller()
             disks.cluster.replicate()

@@ -3,19 +3,15 @@ killed, and whose disks are lost, filled, rolled back, hung and forged: what the
 no anomaly."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.torture.harness.checks.anomalies import CHECKS
 from tests.torture.harness.faults.disk_faults import DISK_FAULTS
 from tests.torture.harness.faults.nemesis import PROCESS_FAULTS
+from tests.torture.torture_runs import torture
 
-ROOT = Path(__file__).parents[2]
 MINUTES = 1.0
-WAIT_S_MAX = 1500
 
 pytestmark = pytest.mark.integration
 
@@ -23,28 +19,11 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("torture") / "run"
-    command = ["./spark-submit.sh", "python", "jobs/torture.py", "--dir", str(folder)]
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")
-    }
-    torture = subprocess.Popen(
-        [*command, "--minutes", str(MINUTES), "--seed", "11"],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        output, _ = torture.communicate(timeout=WAIT_S_MAX)
-    except subprocess.TimeoutExpired:
-        # Not kill: it ends what it has started, and unmounts its disks.
-        torture.terminate()
-        output, _ = torture.communicate()
+    code, output = torture(folder, "--minutes", str(MINUTES), "--seed", "11")
     file = folder / "report.json"
     assert file.exists(), output
     found = json.loads(file.read_text())
-    assert found["exit_code"] == torture.returncode, output
+    assert found["exit_code"] == code, output
     return found
 
 

@@ -1,7 +1,7 @@
 """The end of a run: all healed and replicated, everything read once more, every table checked."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -13,11 +13,17 @@ from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.facts import Facts, facts_of
+from tests.torture.harness.checks.quorum import (
+    FirstDecision,
+    differences,
+    logs_of,
+    lost_decisions,
+)
 from tests.torture.harness.checks.wholeness import wait_until, what_is_missing
 from tests.torture.harness.clients.reading import by_partition, rows_of
 from tests.torture.harness.folder import TOPICS, TortureFolder, key_of, keys
 from tests.torture.harness.history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
-from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
+from tests.torture.harness.processes import APPENDING, CONTROLLING, READING, Processes
 
 ALIVE_S_MAX: Final = 60.0
 WHOLE_S_MAX: Final = 180.0
@@ -26,7 +32,6 @@ STREAM_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 40.0
 ENDED_EARLY: Final = frozenset({"I1", "I9"})
 """What is found of a replica whose table ended below what it was counted for; I9: as the leader."""
-READING: Final = ["reader-1", "spark-reader"]
 
 
 class Ending:
@@ -48,16 +53,24 @@ class Ending:
         self._wait(lambda: _is_alive(self._facts(), healed_ns), ALIVE_S_MAX)
         self._writer.note(ENDED)
         say("faults are over; the clients that append are told to end")
-        self._processes.stop(APPENDING, STOP_S_MAX)
+        self._stop(APPENDING)
         missing: list[str] = []
         if not self._wait(lambda: not self._missing(missing), WHOLE_S_MAX):
             self._fail("", f"not whole {WHOLE_S_MAX:.0f} s after the end of faults: {missing[0]}")
         say("every replica is in sync" if not missing else f"not whole: {missing[0]}")
+        self._wait_for_the_stream()
+        self._stop(READING)
+        self._stop(CONTROLLING)
+        self._processes.end()
+
+    def _wait_for_the_stream(self) -> None:
+        if not self._processes.named({"spark-reader"}):
+            return
         if not self._wait(lambda: _has_streamed_all(self._facts(), self._ends()), STREAM_S_MAX):
             self._fail("spark-reader-stream", "it has not read what is committed")
-        self._processes.stop(READING, STOP_S_MAX)
-        self._processes.stop(CONTROLLING, STOP_S_MAX)
-        self._processes.end()
+
+    def _stop(self, roles: Collection[str]) -> None:
+        self._processes.stop(self._processes.named(roles), STOP_S_MAX)
 
     def _wait(self, is_true: Callable[[], bool], wait_s: float) -> bool:
         """Wait, and start again what has ended by what befell it before."""
@@ -88,7 +101,7 @@ class Ending:
     def read_back(self) -> int:
         """Read all logs from the first offset on, by a newly opened cluster; return the records."""
         count = 0
-        with Cluster.open(self._folder.metadata_root) as cluster:
+        with Cluster.open(self._folder.cluster_url) as cluster:
             for topic in TOPICS:
                 index = self._writer.invoke(POLL, topic=topic)
                 try:
@@ -116,7 +129,7 @@ class Ending:
         A table that was rolled back while its replica was in sync lacks what it had, and
         fsck says so by its newest version then. That is what was done to it.
         """
-        with Cluster.open(self._folder.metadata_root) as cluster:
+        with Cluster.open(self._folder.cluster_url) as cluster:
             report = cluster.fsck()
         for finding in report.findings:
             if is_rolled_back(finding, rolled_back):
@@ -124,6 +137,23 @@ class Ending:
             name = f"fsck {finding.invariant or finding.severity}"
             self.anomalies.append(Anomaly(name, str(finding.place), finding.sentence))
         return report
+
+    def check_voters(self, decisions: Sequence[FirstDecision]) -> None:
+        """Check that every voter has the whole metadata log, and that all have the same."""
+        if self._folder.voters == 1:
+            return
+
+        def have_followed() -> bool:
+            try:
+                return self._cluster.describe_quorum().lag_max == 0
+            except KafkaOnSparkError:
+                return False
+
+        if not wait_until(have_followed, WHOLE_S_MAX):
+            found = self._cluster.describe_quorum()
+            self._fail("voters", f"one does not follow {WHOLE_S_MAX:.0f} s after all: {found}")
+        logs = logs_of(self._folder.metadata_roots)
+        self.anomalies += [*differences(logs), *lost_decisions(logs, decisions)]
 
 
 def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:

@@ -27,24 +27,34 @@ CLUSTER_CONFIGS: Final = {
 }
 
 
+DiskName = int | str
+"""A broker's id, or the name of a voter's disk."""
+
+
 class TortureError(Exception):
     """The run can't begin or go on; the text says why and what to do, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class TortureFolder:
-    """Where everything of a run is."""
+    """Where everything of a run is.
+
+    Attributes:
+        path: The folder.
+        voters: How many metadata roots the cluster has.
+    """
 
     path: Path
+    voters: int = 1
 
     @classmethod
-    def begin(cls, path: Path) -> "TortureFolder":
+    def begin(cls, path: Path, voters: int = 1) -> "TortureFolder":
         """Return a new run's folder.
 
         Raises:
             TortureError: There is something in it, or it can't be made.
         """
-        folder = cls(path.absolute())
+        folder = cls(path.absolute(), voters)
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             if any(folder.path.iterdir()):
@@ -61,17 +71,32 @@ class TortureFolder:
         return folder
 
     @property
-    def metadata_root(self) -> Path:
-        """Where the cluster's metadata log is; no fault hits it: it has one copy."""
-        return self.path / "metadata"
+    def voter_disks(self) -> tuple[str, ...]:
+        """The names of the disks of a quorum's voters, in the order of their ids; none, where the
+        metadata log has one copy: no fault hits that."""
+        if self.voters == 1:
+            return ()
+        return tuple(f"voter-{number}" for number in range(1, self.voters + 1))
 
-    def disk(self, broker_id: int) -> Path:
-        """Return where a broker's disk is mounted."""
-        return self.path / f"disk-{broker_id}"
+    @property
+    def metadata_roots(self) -> tuple[Path, ...]:
+        """Where the cluster's metadata log is."""
+        if self.voters == 1:
+            return (self.path / "metadata",)
+        return tuple(self.root(each) for each in self.voter_disks)
 
-    def root(self, broker_id: int) -> Path:
-        """Return a broker's root: a folder on its disk, so that it can be renamed there."""
-        return self.disk(broker_id) / "root"
+    @property
+    def cluster_url(self) -> str:
+        """What opens the cluster: its metadata roots, with commas between."""
+        return ",".join(map(str, self.metadata_roots))
+
+    def disk(self, name: DiskName) -> Path:
+        """Return where a disk is mounted."""
+        return self.path / f"disk-{name}"
+
+    def root(self, name: DiskName) -> Path:
+        """Return a disk's root: a folder on it, so that it can be renamed there."""
+        return self.disk(name) / "root"
 
     @property
     def history(self) -> Path:

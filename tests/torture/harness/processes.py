@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,8 +61,13 @@ ROLES: Final = (
     Role("spark-appender", "spark-appender", "local-cluster[2,1,1024]"),
     Role("spark-reader", "spark-reader", "local[2]", ("-stream", "-batch")),
 )
-APPENDING: Final = ["idempotent-1", "idempotent-2", "appender-1", "spark-appender"]
-CONTROLLING: Final = ["controller-1", "controller-2"]
+PLAIN_ROLES: Final = tuple(each for each in ROLES if each.master is None)
+"""Those of a run without Spark."""
+
+APPENDING: Final = frozenset({"idempotent", "appender", "spark-appender"})
+READING: Final = frozenset({"reader", "spark-reader"})
+CONTROLLING: Final = frozenset({"controller"})
+"""Roles by what they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +147,24 @@ class Running:
 class Processes:
     """All processes of a run."""
 
-    def __init__(self, folder: TortureFolder, seed: int, writer: HistoryWriter) -> None:
+    def __init__(
+        self,
+        folder: TortureFolder,
+        seed: int,
+        writer: HistoryWriter,
+        roles: Sequence[Role] = ROLES,
+    ) -> None:
+        self.roles = roles
         self._folder = folder
         self._seed = seed
         self._writer = writer
         self._lock = threading.Lock()
-        self._all = {role.name: Running(role) for role in ROLES}
+        self._all = {role.name: Running(role) for role in roles}
         self.restarts = 0
+
+    def named(self, roles: Collection[str]) -> list[str]:
+        """Return the names of the processes of some roles."""
+        return [each.name for each in self.roles if each.role in roles]
 
     def start(self, *, only_spark: bool = False) -> None:
         """Start what does not run: at the beginning everything, later what has died."""
@@ -173,6 +189,7 @@ class Processes:
         arguments = [
             *(CLIENT, role.role, "--dir", str(self._folder.path), "--name", role.name),
             *("--incarnation", str(each.incarnation), "--seed", str(self._seed)),
+            *("--voters", str(self._folder.voters)),
         ]
         command = [sys.executable, *arguments]
         if role.master is not None:

@@ -5,7 +5,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,9 @@ class Report:
         longest_silence_s_by_partition: The same for each.
         fsck: Tables, versions and bytes that were checked, and orphans.
         anomalies: Everything that must not be.
+        voters: Metadata roots of the cluster.
+        quorum_epoch: Of the metadata quorum at the end; it began with 1, and each election raised it.
+        first_decisions: With several voters: how soon decisions were made, see `times_of`.
     """
 
     seed: int
@@ -70,6 +73,9 @@ class Report:
     longest_silence_s_by_partition: Mapping[str, float]
     fsck: Mapping[str, int]
     anomalies: tuple[Anomaly, ...]
+    voters: int = 1
+    quorum_epoch: int = 1
+    first_decisions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -164,8 +170,27 @@ def _figures(report: Report) -> dict[str, str]:
         "longest time without an acknowledged append": f"{report.longest_silence_s:.1f} s",
         "longest for one partition": f"{_longest(report):.1f} s",
         "longest until all answered without a controller": f"{_longest_alone(report):.1f} s",
+        **_quorum(report),
         "table versions checked by fsck": f"{report.fsck['versions']:,}",
         "anomalies": str(len(report.anomalies)),
+    }
+
+
+def _quorum(report: Report) -> dict[str, str]:
+    """Return what several voters have done."""
+    times = report.first_decisions
+    if not times:
+        return {}
+    count, bound_s = times["count"], times["bound_s"]
+    return {
+        "epoch of the metadata quorum at the end": str(report.quorum_epoch),
+        "first decisions after a majority of roots was well": f"{count:,}",
+        "median, 99 of 100, longest": " / ".join(
+            f"{times[name]:.2f} s" for name in ("median_s", "of_100_99_s", "longest_s")
+        ),
+        "longest after": times["longest_after"],
+        f"within {bound_s:g} s": f"{times['within_bound']:,}",
+        f"within {4 * bound_s:g} s": f"{times['within_four_bounds']:,}",
     }
 
 

@@ -3,7 +3,8 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.audit.findings import FsckReport
 from tests.torture.harness.checks.anomalies import Anomaly, find_anomalies
 from tests.torture.harness.checks.facts import Facts, facts_of, outcomes_of
+from tests.torture.harness.checks.quorum import times_of
 from tests.torture.harness.checks.verdicts import BAD, SMALL_PASS
 from tests.torture.harness.checks.wholeness import wait_until
 from tests.torture.harness.ending import Ending, longest_silence_s
@@ -27,7 +29,7 @@ from tests.torture.harness.folder import (
     TortureFolder,
 )
 from tests.torture.harness.history import FAIL, INFO, OK, Event, HistoryWriter, read_history
-from tests.torture.harness.processes import ROLES, Processes
+from tests.torture.harness.processes import ROLES, Processes, Role
 from tests.torture.harness.report import Report, machine, now
 
 BEGIN_S_MAX = 300.0
@@ -37,7 +39,24 @@ MORE_S_MAX = 480.0
 Say = Callable[[str], None]
 
 
-def run(folder: TortureFolder, minutes: float, seed: int, say: Say) -> Report:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is to do.
+
+    Attributes:
+        minutes: How long faults go on.
+        seed: Of the faults.
+        roles: The processes.
+        spares_brokers: The brokers' disks are left alone.
+    """
+
+    minutes: float
+    seed: int
+    roles: Sequence[Role] = ROLES
+    spares_brokers: bool = False
+
+
+def run(folder: TortureFolder, plan: Plan, say: Say) -> Report:
     """Torture a new cluster in `folder`; return what was found.
 
     Raises:
@@ -48,14 +67,17 @@ def run(folder: TortureFolder, minutes: float, seed: int, say: Say) -> Report:
     began_at = now()
     disks = Disks(folder)
     try:
-        disks.prepare(minutes)
+        disks.prepare(plan.minutes)
         reason = obey_permissions()
         if reason is not None:
             disks.why_not["file forbidden for moments"] = reason
         for kind, reason in disks.why_not.items():
             say(f'the fault "{kind}" is left out: {reason}')
         with create_cluster(folder) as cluster:
-            return _torture(folder, disks, cluster, minutes, seed, began_at, say)
+            processes = Processes(
+                folder, plan.seed, HistoryWriter(folder.history, "crashes.1"), plan.roles
+            )
+            return _torture(folder, disks, cluster, processes, plan, began_at, say)
     finally:
         disks.release()
 
@@ -63,7 +85,7 @@ def run(folder: TortureFolder, minutes: float, seed: int, say: Say) -> Report:
 def create_cluster(folder: TortureFolder) -> Cluster:
     """Return a new cluster with its topics."""
     roots = {number: folder.root(number) for number in BROKERS}
-    cluster = Cluster.create(folder.metadata_root, roots, configs=CLUSTER_CONFIGS)
+    cluster = Cluster.create(folder.metadata_roots, roots, configs=CLUSTER_CONFIGS)
     for topic in TOPICS:
         cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=len(BROKERS))
     return cluster
@@ -73,30 +95,29 @@ def _torture(
     folder: TortureFolder,
     disks: Disks,
     cluster: Cluster,
-    minutes: float,
-    seed: int,
+    processes: Processes,
+    plan: Plan,
     began_at: str,
     say: Say,
 ) -> Report:
     writer = HistoryWriter(folder.history, "torture.1")
-    crash_writer = HistoryWriter(folder.history, "crashes.1")
-    processes = Processes(folder, seed, crash_writer)
     nemesis = Nemesis(
         disks,
         processes,
         cluster,
-        seed,
+        plan.seed,
         lambda name: HistoryWriter(folder.history, f"{name}.1"),
-        pace_of(minutes),
+        pace_of(plan.minutes),
+        spares_brokers=plan.spares_brokers,
     )
     ending = Ending(folder, cluster, processes, writer)
     try:
-        say(f"{len(ROLES)} processes are starting, in {folder.path}")
+        say(f"{len(processes.roles)} processes are starting, in {folder.path}")
         _wait_for_everybody(folder, processes)
-        say(f"all work; faults of seed {seed} for {minutes:g} minutes")
+        say(f"all work; faults of seed {plan.seed} for {plan.minutes:g} minutes")
         begun_ns = time.monotonic_ns()
         nemesis.start()
-        _watch(processes, nemesis, time.monotonic() + 60 * minutes)
+        _watch(processes, nemesis, time.monotonic() + 60 * plan.minutes)
         nemesis.stop()
         processes.start()
         ended_ns = time.monotonic_ns()
@@ -107,13 +128,15 @@ def _torture(
     count = ending.read_back()
     say(f"{count:,} records read back; checking every table at every version")
     fsck = ending.check_tables(disks.rolled_back)
+    ending.check_voters(nemesis.on_voters.decisions)
     events = read_history(folder.history)
     facts = facts_of(events)
     strays = [Anomaly("stray-write", "", each) for each in disks.wrong_strays]
-    anomalies = (*find_anomalies(facts), *strays, *nemesis.anomalies, *ending.anomalies)
+    found = (*nemesis.anomalies, *nemesis.on_voters.anomalies, *ending.anomalies)
+    anomalies = (*find_anomalies(facts), *strays, *found)
     silence_s, by_partition = longest_silence_s(facts, begun_ns, ended_ns)
     return Report(
-        seed=seed,
+        seed=plan.seed,
         minutes=round((ended_ns - begun_ns) / 60e9, 2),
         began_at=began_at,
         machine=machine(),
@@ -136,6 +159,9 @@ def _torture(
         longest_silence_s_by_partition={key: round(each, 1) for key, each in by_partition.items()},
         fsck=_coverage(fsck),
         anomalies=anomalies,
+        voters=folder.voters,
+        quorum_epoch=int(cluster.describe_quorum().epoch),
+        first_decisions=times_of(nemesis.on_voters.decisions),
     )
 
 
@@ -150,7 +176,7 @@ def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
     for only_spark in (True, False):
         silent = {
             f"{role.name}{loop}"
-            for role in ROLES
+            for role in processes.roles
             for loop in role.loops
             if role.role != "controller" and (role.master is not None or not only_spark)
         }

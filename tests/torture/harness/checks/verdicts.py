@@ -1,10 +1,12 @@
 """Which replicas were found bad, by the metadata log; and which of them must not have been."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from kafka_on_spark import Cluster
 from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.wholeness import patiently
 from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
 
 BAD: Final = "replica is bad"
@@ -21,7 +23,7 @@ def causes(cluster: Cluster, words: str) -> frozenset[Verdict]:
         (key_of(topic, number), int(entry.metadata_offset), entry.cause)
         for topic in TOPICS
         for number in range(PARTITIONS)
-        for entry in cluster.history(topic, number)
+        for entry in patiently(partial(cluster.history, topic, number))
         if entry.cause is not None and words in entry.cause
     )
 

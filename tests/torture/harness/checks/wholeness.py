@@ -7,7 +7,7 @@ inspected. So the tables are opened again and compared.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
@@ -25,7 +25,10 @@ from tests.torture.harness.checks.facts import facts_of
 from tests.torture.harness.folder import key_of, keys
 from tests.torture.harness.history import read_client
 
+T = TypeVar("T")
+
 POLL_S: Final = 0.3
+ANSWER_S_MAX: Final = 120.0
 NEWEST_RECORDS: Final = 200
 """Of so many is the newest segment one."""
 
@@ -90,11 +93,36 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
     return True
 
 
-def open_again(metadata_root: Path, topic: str, partition: int) -> str:
+def patiently(ask: Callable[[], T]) -> T:
+    """Return an answer that rests on the metadata. A majority of its voters may be away meanwhile:
+    it is asked for again until there is one.
+
+    Raises:
+        KafkaOnSparkError: There is none for a long time.
+    """
+    deadline = time.monotonic() + ANSWER_S_MAX
+    while True:
+        try:
+            return ask()
+        except KafkaOnSparkError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_S)
+
+
+def image_of(cluster: Cluster) -> MetadataImage:
+    """Return a cluster's newest metadata.
+
+    Raises: as `patiently`.
+    """
+    return patiently(lambda: cluster.image)
+
+
+def open_again(url: str, topic: str, partition: int) -> str:
     """Read a partition and inspect all replicas of its topic, as a process does that has seen none
     yet; return in words what the inspection met."""
     replica_store.cache_clear()
-    with Cluster.open(metadata_root) as cluster:
+    with Cluster.open(url) as cluster:
         ends = {number: int(each.high_watermark) for number, each in cluster.offsets(topic).items()}
         ends[partition] = max(ends[partition] - NEWEST_RECORDS, 0)
         try:

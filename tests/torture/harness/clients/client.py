@@ -86,7 +86,7 @@ class Client:
 
 def run_appender(client: Client, producer_id: str | None) -> None:
     """Append in small batches."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
+    with Cluster.open(client.folder.cluster_url) as cluster:
 
         def append(topic: str, rows: list[tuple[str, int]], **options: object) -> object:
             records = [{"value": value, "partition": number} for value, number in rows]
@@ -99,7 +99,7 @@ def run_appender(client: Client, producer_id: str | None) -> None:
 
 def run_reader(client: Client) -> None:
     """Read what is committed, and ask where it ends."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
+    with Cluster.open(client.folder.cluster_url) as cluster:
         rng = client.rng("pause")
         reading = ReadingClient(
             read_directly(cluster),
@@ -112,7 +112,7 @@ def run_reader(client: Client) -> None:
 
 def run_controller(client: Client) -> None:
     """Control and replicate."""
-    with Cluster.open(client.folder.metadata_root) as cluster:
+    with Cluster.open(client.folder.cluster_url) as cluster:
         control(client, cluster)
 
 
@@ -189,12 +189,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--incarnation", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--voters", type=int, required=True)
     given = parser.parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    client = Client(TortureFolder(given.dir), given.name, given.incarnation, given.seed)
+    folder = TortureFolder(given.dir, given.voters)
+    client = Client(folder, given.name, given.incarnation, given.seed)
     signal.signal(signal.SIGTERM, lambda *_: client.stop())
     ROLES[given.role](client)
     return 0

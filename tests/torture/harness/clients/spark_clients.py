@@ -32,7 +32,7 @@ class SparkAppends:
 
     def __init__(self, folder: TortureFolder) -> None:
         self._spark = quiet_session("torture-appender")
-        self.cluster = Cluster.open(folder.metadata_root, self._spark)
+        self.cluster = Cluster.open(folder.cluster_url, self._spark)
 
     def append(self, topic: str, rows: Sequence[tuple[str, int]], **options: Any) -> AppendResult:
         """Append rows as a DataFrame, in the order of the rows."""
@@ -62,7 +62,7 @@ class SparkReads:
             log.warning("the stream failed: %s", self._query.exception())
         records = (
             self._spark.readStream.format("kafka_on_spark")
-            .option("cluster", str(self._folder.metadata_root))
+            .option("cluster", self._folder.cluster_url)
             .option("subscribe", ",".join(TOPICS))
             .option("startingOffsets", "earliest")
             .load()
@@ -94,7 +94,7 @@ class SparkReads:
         offsets = {topic: {str(number): start for number, start in starts.items()}}
         rows = (
             self._spark.read.format("kafka_on_spark")
-            .option("cluster", str(self._folder.metadata_root))
+            .option("cluster", self._folder.cluster_url)
             .option("subscribe", topic)
             .option("startingOffsets", json.dumps(offsets))
             .load()

@@ -22,6 +22,7 @@ from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.verdicts import false_verdicts, verdicts
 from tests.torture.harness.checks.wholeness import (
     acknowledged_since,
+    image_of,
     open_again,
     wait_until,
     what_is_missing,
@@ -199,7 +200,7 @@ class DiskFaults:
         """Wait until the controller has noticed: before, another disk is not taken."""
 
         def is_fenced() -> bool:
-            broker = self._cluster.image.brokers[BrokerId(broker_id)]
+            broker = image_of(self._cluster).brokers[BrokerId(broker_id)]
             return broker.state is BrokerState.FENCED
 
         if not wait_until(is_fenced, WHOLE_S_MAX):
@@ -269,7 +270,7 @@ class DiskFaults:
         return None
 
     def _places(self, hit: Hit) -> list[Place]:
-        places = list(places_on(self._cluster.image, hit.broker_id))
+        places = list(places_on(image_of(self._cluster), hit.broker_id))
         return hit.rng.sample(places, len(places))
 
     # Forgeries
@@ -296,7 +297,7 @@ class DiskFaults:
     def _wait_until_recreated(self, kind: str, place: Place) -> None:
         deadline = time.monotonic() + WHOLE_S_MAX
         inspections: list[str] = []
-        while place.is_in(self._cluster.image):
+        while place.is_in(image_of(self._cluster)):
             if time.monotonic() > deadline:
                 self._may_lose = False
                 name = f"{place.topic}/{place.key.partition}"
@@ -305,8 +306,8 @@ class DiskFaults:
                 self._fail(name, f"{sentence}: {place.folder}; {met}")
                 return
             try:
-                metadata_root = self._disks.folder.metadata_root
-                inspections.append(open_again(metadata_root, place.topic, place.key.partition))
+                url = self._disks.folder.cluster_url
+                inspections.append(open_again(url, place.topic, place.key.partition))
             except KafkaOnSparkError as error:
                 inspections.append(repr(error))  # what happens meanwhile may fail it
 
@@ -316,7 +317,8 @@ class DiskFaults:
         """Take a disk away while nobody controls: appends must be answered all the same."""
         folder = self._disks.folder
         folder.nobody_controls.touch()
-        self._processes.hold_down(CONTROLLING)
+        controlling = self._processes.named(CONTROLLING)
+        self._processes.hold_down(controlling)
         try:
             if not wait_until(self._does_nobody_control, LEASE_S_MAX):
                 return False
@@ -329,11 +331,12 @@ class DiskFaults:
                 undo()
         finally:
             folder.nobody_controls.unlink()
-            self._processes.let_up(CONTROLLING)
+            self._processes.let_up(controlling)
         return True
 
     def _does_nobody_control(self) -> bool:
-        deciding = {controller_pid(self._cluster.image), *self._disks.folder.controlling_pids()}
+        controller = controller_pid(image_of(self._cluster))
+        deciding = {controller, *self._disks.folder.controlling_pids()}
         return self._over.is_set() or not deciding & {each.pid for each in self._processes.find()}
 
     def _wait_until_answered(self, begun_ns: int) -> None:
@@ -341,7 +344,8 @@ class DiskFaults:
         missing: list[str] = []
 
         def is_answered() -> bool:
-            times = acknowledged_since(self._disks.folder.history, APPENDING, begun_ns)
+            clients = self._processes.named(APPENDING)
+            times = acknowledged_since(self._disks.folder.history, clients, begun_ns)
             missing[:] = [key for key, at_ns in times.items() if at_ns is None]
             if not missing:
                 self.answered_s.append(max(at_ns or 0 for at_ns in times.values()) / 1e9)

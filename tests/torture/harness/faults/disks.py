@@ -1,4 +1,5 @@
-"""Brokers' disks, and what can befall them: each fault is a function that returns how to undo it.
+"""Disks of brokers and voters, and what can befall them: each fault is a function that returns how to
+undo it.
 
 Where it is allowed, a disk is a small memory file system of its own, so that it can be full; where
 it is not, it is a folder, and that fault is left out with its reason.
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.torture.harness.folder import BROKERS, TortureFolder
+from tests.torture.harness.folder import BROKERS, DiskName, TortureFolder
 
 DISK_MIB: Final = 256
 MIB_A_MINUTE: Final = 48
@@ -47,21 +48,25 @@ class Disks:
     def prepare(self, minutes: float) -> None:
         """Make the disks, and find out what may be done to them here."""
         size_mib = DISK_MIB + int(MIB_A_MINUTE * minutes)
-        for broker_id in BROKERS:
-            disk = self.folder.disk(broker_id)
+        for name in self._names:
+            disk = self.folder.disk(name)
             disk.mkdir()
             if "full" not in self.why_not:
                 error = _run("mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(disk))
                 if error is not None:
                     self.why_not["full"] = f"no disk of a fixed size can be mounted: {error}"
                 self._are_mounted |= error is None
-            self.folder.root(broker_id).mkdir()
+            self.folder.root(name).mkdir()
         self._set_read_only = self._how_to_set_read_only()
+
+    @property
+    def _names(self) -> tuple[DiskName, ...]:
+        return (*BROKERS, *self.folder.voter_disks)
 
     @property
     def kind(self) -> str:
         """What the disks are, for the report."""
-        return "tmpfs, one a broker" if self._are_mounted else "folders"
+        return "tmpfs, one a root" if self._are_mounted else "folders"
 
     def _how_to_set_read_only(self) -> Callable[[Path, bool], None] | None:
         """Return how a folder is made read-only here; permissions don't stop root."""
@@ -87,9 +92,9 @@ class Disks:
 
     # Faults: each returns what undoes it.
 
-    def take_away(self, broker_id: int) -> Callable[[], None]:
+    def take_away(self, name: DiskName) -> Callable[[], None]:
         """Rename a root away."""
-        root = self.folder.root(broker_id)
+        root = self.folder.root(name)
         away = root.with_name("away")
         root.rename(away)
 
@@ -107,16 +112,16 @@ class Disks:
 
         return give_back
 
-    def set_read_only(self, broker_id: int) -> Callable[[], None]:
+    def set_read_only(self, name: DiskName) -> Callable[[], None]:
         """Make a root read-only."""
-        root, how = self.folder.root(broker_id), self._set_read_only
+        root, how = self.folder.root(name), self._set_read_only
         assert how is not None
         how(root, True)
         return lambda: how(root, False)
 
-    def fill(self, broker_id: int) -> Callable[[], None]:
+    def fill(self, name: DiskName) -> Callable[[], None]:
         """Leave not a byte on a disk."""
-        filler = self.folder.disk(broker_id) / "filler"
+        filler = self.folder.disk(name) / "filler"
         with filler.open("wb", buffering=0) as file:
             for size in (1 << 20, 1 << 12, 1):
                 with suppress(OSError):  # full: what this is for
@@ -172,8 +177,8 @@ class Disks:
         """Undo mounts; what the disks hold stays where it was, as plain folders."""
         if not self._are_mounted:
             return
-        for broker_id in BROKERS:
-            disk = self.folder.disk(broker_id)
+        for name in self._names:
+            disk = self.folder.disk(name)
             kept = disk.with_name(f"{disk.name}.kept")
             if not os.path.ismount(disk):
                 continue

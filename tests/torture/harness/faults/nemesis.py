@@ -1,7 +1,8 @@
-"""What befalls a run, and when: two sequences of faults from one seed, of disks and of processes.
+"""What befalls a run, and when: sequences of faults from one seed, of disks, voters and processes.
 
-No more is done at once than a cluster with two of three replicas in sync must stand: one disk at a
-time. Processes are killed and frozen at any moment, too.
+No more is done at once than a cluster with two of three replicas in sync must stand: one broker's
+disk at a time, and one voter's (or most of them, for some seconds). Processes are killed and frozen at
+any moment, too.
 """
 
 import random
@@ -12,8 +13,10 @@ from typing import Final
 
 from kafka_on_spark import Cluster
 from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.wholeness import image_of
 from tests.torture.harness.faults.disk_faults import DISK_FAULTS, PACE, DiskFaults, Pace, dealt
 from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.faults.voter_faults import VoterFaults
 from tests.torture.harness.folder import controller_pid
 from tests.torture.harness.history import NEMESIS, HistoryWriter
 from tests.torture.harness.processes import (
@@ -33,6 +36,7 @@ PROCESS_FAULTS: Final = (
     "freeze client",
     "freeze executor",
 )
+ON_PLAIN: Final = frozenset({"kill controller", "kill client", "freeze client"})
 ON_EXECUTORS: Final = frozenset({"kill executor", "kill Python worker", "freeze executor"})
 FREEZE_S: Final = (2.0, 8.0)
 DRIVER_OK_MIN: Final = 5
@@ -50,8 +54,11 @@ class Nemesis:
         seed: int,
         open_writer: Callable[[str], HistoryWriter],
         pace: Pace = PACE,
+        *,
+        spares_brokers: bool = False,
     ) -> None:
         """`pace`: of the faults of disks; a process that is killed takes its time to begin again."""
+        self._disk_kinds = () if spares_brokers else DISK_FAULTS
         self._over = threading.Event()
         self.on_disks = DiskFaults(disks, cluster, processes, self._over, pace)
         self.done = self.on_disks.done
@@ -59,7 +66,12 @@ class Nemesis:
         self._disks = disks
         self._processes = processes
         self._cluster = cluster
-        lanes = {"disks": self.on_disks.torment, "processes": self._torment_processes}
+        self.on_voters = VoterFaults(disks, cluster, self._over, pace, self.done)
+        lanes = {"processes": self._torment_processes}
+        if not spares_brokers:
+            lanes["disks"] = self.on_disks.torment
+        if self.on_voters.kinds():
+            lanes["voters"] = self.on_voters.torment
         self._threads = [
             threading.Thread(
                 target=self._run_lane,
@@ -71,7 +83,8 @@ class Nemesis:
     @property
     def missing(self) -> set[str]:
         """Kinds of faults that can be done here, and were not yet."""
-        kinds = {*DISK_FAULTS, *PROCESS_FAULTS} - set(self._disks.why_not)
+        kinds = {*self._disk_kinds, *self._process_kinds()} - set(self._disks.why_not)
+        kinds |= {*self.on_voters.kinds()}
         return {kind for kind in kinds if not self.done[kind]}
 
     @property
@@ -110,13 +123,13 @@ class Nemesis:
 
     def _torment_processes(self, rng: random.Random, writer: HistoryWriter) -> None:
         waiting: list[str] = []
-        kinds = dealt(PROCESS_FAULTS, rng)
+        kinds = dealt(self._process_kinds(), rng)
         while not self._over.wait(rng.uniform(*PACE.pause_s)):
             # One that found nobody, as while Spark starts, goes before new ones.
             kind = next((each for each in waiting if self._targets(each)), None)
             if kind is not None:
                 waiting.remove(kind)
-            elif len(waiting) < len(PROCESS_FAULTS):
+            elif len(waiting) < len(self._process_kinds()):
                 kind = next(kinds)
             targets = self._targets(kind) if kind is not None else []
             if kind is not None and targets:
@@ -127,6 +140,10 @@ class Nemesis:
             elif kind is not None:
                 waiting.append(kind)
 
+    def _process_kinds(self) -> tuple[str, ...]:
+        has_spark = any(each.master is not None for each in self._processes.roles)
+        return tuple(each for each in PROCESS_FAULTS if has_spark or each in ON_PLAIN)
+
     def _targets(self, kind: str) -> list[Found]:
         """Return whom a fault may hit now, in the order of their numbers."""
         found = sorted(self._processes.find(), key=lambda each: each.pid)
@@ -136,7 +153,7 @@ class Nemesis:
                 each for each in found if not is_driver_jvm(each) and not is_driver_python(each)
             ]
         if kind == "kill controller":
-            pid = controller_pid(self._cluster.image)
+            pid = controller_pid(image_of(self._cluster))
             return [each for each in found if each.pid == pid]
         if kind in ("kill client", "freeze client"):
             clients = self._processes.plain_pids().items()

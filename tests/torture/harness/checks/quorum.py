@@ -1,0 +1,99 @@
+"""The metadata quorum at the end of a run: what its voters hold, and how soon decisions were made.
+
+Decisions of the run itself carry values that never repeat, so that each that was acknowledged can be
+looked for in every voter's log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch
+from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.torture.harness.checks.anomalies import Anomaly
+
+PROBE: Final = "retention.ms"
+"""The setting of a topic that the decisions change."""
+
+BOUND_S: Final = QuorumSettings().call_timeout_ms / 1000
+"""Fetch timeout, election timeout and three seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDecision:
+    """A decision that was acknowledged.
+
+    Attributes:
+        after: What had been done to the voters' roots.
+        value: What it set: nobody else sets it.
+        seconds: From the moment that a majority of roots was well to its answer.
+        tries: How many had failed.
+    """
+
+    after: str
+    value: str
+    seconds: float
+    tries: int
+
+
+def logs_of(roots: Iterable[Path]) -> dict[str, list[MetadataBatch]]:
+    """Return the batches that each voter's table has, by its root."""
+    options = StorageOptions(None)
+    return {
+        str(root): [*DeltaMetadataLog(str(root), options).voter_log.batches_from(Offset(0))]
+        for root in roots
+    }
+
+
+def differences(logs: Mapping[str, Sequence[MetadataBatch]]) -> Iterator[Anomaly]:
+    """Yield how the voters' logs differ: all of them have followed one leader to its end."""
+    (first, expected), *others = logs.items()
+    for root, found in others:
+        for mine, other in zip(expected, found, strict=False):
+            if mine != other:
+                sentence = f"it has {other} where {first} has {mine}"
+                yield Anomaly("voters-differ", root, sentence)
+                break
+        else:
+            if len(found) != len(expected):
+                sentence = f"it has {len(found)} batches, and {first} {len(expected)}"
+                yield Anomaly("voters-differ", root, sentence)
+
+
+def lost_decisions(
+    logs: Mapping[str, Sequence[MetadataBatch]], decisions: Iterable[FirstDecision]
+) -> Iterator[Anomaly]:
+    """Yield the decisions that were acknowledged and that a voter's log lacks, or has twice."""
+    values = [each.value for each in decisions]
+    for root, batches in logs.items():
+        found = [
+            record.config_value
+            for batch in batches
+            for record in batch.records
+            if isinstance(record, ConfigRecord) and record.config_name == PROBE
+        ]
+        for value in values:
+            if found.count(value) != 1:
+                sentence = f"{PROBE}={value} was acknowledged and is there {found.count(value)} x"
+                yield Anomaly("decision-lost", root, sentence)
+
+
+def times_of(decisions: Sequence[FirstDecision]) -> dict[str, Any]:
+    """Return how soon decisions were made: seconds, and how many were within the bound."""
+    seconds = sorted(each.seconds for each in decisions)
+    if not seconds:
+        return {}
+    return {
+        "count": len(seconds),
+        "median_s": round(seconds[len(seconds) // 2], 2),
+        "of_100_99_s": round(seconds[max(-(-len(seconds) * 99 // 100) - 1, 0)], 2),
+        "longest_s": round(seconds[-1], 2),
+        "bound_s": BOUND_S,
+        "longest_after": max(decisions, key=lambda each: each.seconds).after,
+        "within_bound": sum(each <= BOUND_S for each in seconds),
+        "within_four_bounds": sum(each <= 4 * BOUND_S for each in seconds),
+    }

@@ -1,0 +1,149 @@
+"""What befalls the roots of the metadata quorum's voters, beside what befalls brokers and processes.
+
+One voter's root at a time, the leader's every other time; or most of them, and then nothing may be
+decided until they are back. After each change this process, which nothing befalls, makes a decision:
+from the moment that a majority of roots was well, to its answer, is what is measured.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.quorum import PROBE, FirstDecision
+from tests.torture.harness.faults.disk_faults import (
+    BETWEEN_MOMENTS_S,
+    MOMENT_S,
+    MOMENTS_RANGE,
+    PIPE_S,
+    Pace,
+    dealt,
+)
+from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.faults.files import Undo, put_pipe_ahead
+from tests.torture.harness.folder import TOPICS
+from tests.torture.harness.history import NEMESIS, HistoryWriter
+
+VOTER_FAULTS: Final = (
+    "voter away",
+    "voter read-only",
+    "voter full",
+    "voter hangs",
+    "voter away for moments",
+    "most voters away",
+)
+NEEDS: Final = {"voter read-only": "read-only", "voter full": "full"}
+"""What a fault needs of the place, by the fault of brokers' disks that needs the same."""
+
+DECIDED_S_MAX: Final = 120.0
+FIRST_VALUE: Final = 10**12
+"""Of the setting that decisions change: one that expires nothing."""
+
+
+class VoterFaults:
+    """Does the faults of voters' roots of one run."""
+
+    def __init__(
+        self, disks: Disks, cluster: Cluster, over: threading.Event, pace: Pace, done: Counter[str]
+    ) -> None:
+        """`over`: set when faults are to end. `done`: counts them."""
+        self.anomalies: list[Anomaly] = []
+        self.decisions: list[FirstDecision] = []
+        self._done = done
+        self._disks = disks
+        self._cluster = cluster
+        self._over = over
+        self._pace = pace
+        self._value = FIRST_VALUE
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return the faults that can be done here."""
+        if not self._disks.folder.voter_disks:
+            return ()
+        return tuple(kind for kind in VOTER_FAULTS if NEEDS.get(kind) not in self._disks.why_not)
+
+    def torment(self, rng: random.Random, writer: HistoryWriter) -> None:
+        """Do one after the other until they are to end; what was done is undone then."""
+        for kind in dealt(self.kinds(), rng):
+            if self._over.wait(rng.uniform(*self._pace.pause_s)):
+                return
+            names = self._drawn(kind, rng)
+            writer.note(NEMESIS, fault=kind, voters=names)
+            self._hit(kind, names, rng)
+            self._done[kind] += 1
+            decided = [(each.after, each.seconds) for each in self.decisions[-2:]]
+            writer.note(NEMESIS, healed=kind, voters=names, decided=decided)
+
+    def _drawn(self, kind: str, rng: random.Random) -> list[str]:
+        disks = self._disks.folder.voter_disks
+        leader = self._leader()
+        if kind == "most voters away":
+            return rng.sample(disks, len(disks) // 2 + 1)
+        return [leader if leader is not None and rng.random() < 0.5 else rng.choice(disks)]
+
+    def _leader(self) -> str | None:
+        """Return the disk of the voter that leads."""
+        try:
+            node_id = self._cluster.describe_quorum().leader.node_id
+        except KafkaOnSparkError:
+            return None
+        return self._disks.folder.voter_disks[node_id - 1]
+
+    def _hit(self, kind: str, names: list[str], rng: random.Random) -> None:
+        if kind == "voter away for moments":
+            for _ in range(rng.randint(*MOMENTS_RANGE)):
+                undo = self._disks.take_away(names[0])
+                self._over.wait(rng.uniform(*MOMENT_S))
+                undo()
+                self._over.wait(rng.uniform(*BETWEEN_MOMENTS_S))
+            self._decide(kind, time.monotonic())
+            return
+        hold_s = rng.uniform(*(PIPE_S if kind == "voter hangs" else self._pace.hold_s))
+        begun_s = time.monotonic()
+        undo_all = [self._begun(kind, name) for name in names]
+        if len(names) == 1:
+            self._decide(kind, begun_s)
+        self._over.wait(max(hold_s - (time.monotonic() - begun_s), 0))
+        for undo in undo_all:
+            undo()
+        self._decide(f"{kind}, healed", time.monotonic())
+
+    def _begun(self, kind: str, name: str) -> Undo:
+        faults: dict[str, Callable[[str], Undo]] = {
+            "voter away": self._disks.take_away,
+            "most voters away": self._disks.take_away,
+            "voter read-only": self._disks.set_read_only,
+            "voter full": self._disks.fill,
+            "voter hangs": self._hang,
+        }
+        return faults[kind](name)
+
+    def _hang(self, name: str) -> Undo:
+        """Have whoever looks for a voter's next commit wait."""
+        root = self._disks.folder.root(name)
+        [log] = root.glob("__cluster_metadata-*/_delta_log")
+        undo = put_pipe_ahead(log, root)
+        assert undo is not None, log
+        return undo
+
+    def _decide(self, after: str, since_s: float) -> None:
+        """Make a decision, and take note of how long it took since a majority of roots was well."""
+        self._value += 1
+        tries = 0
+        while True:
+            try:
+                self._cluster.alter_topic_configs(TOPICS[0], {PROBE: self._value})
+                break
+            except KafkaOnSparkError as error:
+                tries += 1
+                if time.monotonic() - since_s > DECIDED_S_MAX:
+                    sentence = f"no decision in {DECIDED_S_MAX:.0f} s and {tries} tries: {error}"
+                    self.anomalies.append(Anomaly("stuck", after, sentence))
+                    return
+            time.sleep(0.02)
+        seconds = time.monotonic() - since_s
+        self.decisions.append(FirstDecision(after, str(self._value), seconds, tries))

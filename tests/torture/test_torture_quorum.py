@@ -1,0 +1,100 @@
+"""What a run checks of the metadata quorum: planted findings are found; and a short run with three
+voters, whose roots are taken away, filled, hung and forbidden while processes are killed."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch, Stamp
+from tests.torture.harness.checks.anomalies import CHECKS
+from tests.torture.harness.checks.quorum import (
+    BOUND_S,
+    PROBE,
+    FirstDecision,
+    differences,
+    lost_decisions,
+    times_of,
+)
+from tests.torture.harness.faults.voter_faults import VOTER_FAULTS, VoterFaults
+from tests.torture.torture_runs import torture
+
+
+def log_of(*values):
+    """A log of decisions that set the setting to these values."""
+    return [
+        MetadataBatch(
+            base_offset=Offset(at),
+            stamp=Stamp(time_ms=1),
+            records=(ConfigRecord(topic_id=None, config_name=PROBE, config_value=value),),
+        )
+        for at, value in enumerate(values)
+    ]
+
+
+def decisions_of(*values):
+    return [FirstDecision("voter away", value, 1.0, 0) for value in values]
+
+
+def names_of(anomalies):
+    return [(each.name, each.key) for each in anomalies]
+
+
+def test_voters_that_hold_the_same_and_every_decision_once_have_nothing_wrong():
+    logs = {"/m1": log_of("1", "2"), "/m2": log_of("1", "2")}
+
+    assert [*differences(logs), *lost_decisions(logs, decisions_of("1", "2"))] == []
+
+
+@pytest.mark.parametrize("other", [("1",), ("1", "2", "3"), ("1", "3"), ()])
+def test_a_voter_that_lacks_a_batch_or_has_another_is_found(other):
+    logs = {"/m1": log_of("1", "2"), "/m2": log_of(*other), "/m3": log_of("1", "2")}
+
+    assert names_of(differences(logs)) == [("voters-differ", "/m2")]
+
+
+@pytest.mark.parametrize("other", [("1",), ("1", "2", "2")])
+def test_a_decision_that_was_acknowledged_and_is_not_there_once_is_found(other):
+    logs = {"/m1": log_of("1", "2"), "/m2": log_of(*other)}
+
+    assert names_of(lost_decisions(logs, decisions_of("1", "2"))) == [("decision-lost", "/m2")]
+
+
+def test_of_a_hundred_decisions_one_may_be_late():
+    quick = [FirstDecision("voter away", str(at), 1.0, 0) for at in range(99)]
+    late = FirstDecision("voter hangs", "99", 2 * BOUND_S, 3)
+
+    times = times_of([*quick, late])
+
+    assert (times["of_100_99_s"], times["longest_s"]) == (1.0, 2 * BOUND_S)
+    assert (times["within_bound"], times["within_four_bounds"]) == (99, 100)
+    assert times["longest_after"] == "voter hangs"
+
+
+@pytest.mark.parametrize("disks", [(), ("voter-1", "voter-2", "voter-3")])
+def test_voters_are_left_alone_where_there_is_one_and_what_a_place_can_not_do_is_left_out(disks):
+    why_not = {"full": "no disk of a fixed size can be mounted"}
+    folder = SimpleNamespace(voter_disks=disks)
+    faults = VoterFaults(SimpleNamespace(folder=folder, why_not=why_not), None, None, None, None)
+
+    expected = [kind for kind in VOTER_FAULTS if kind != "voter full"] if disks else []
+    assert [*faults.kinds()] == expected
+
+
+@pytest.mark.integration
+def test_no_decision_is_lost_while_voters_roots_fail_and_processes_are_killed(tmp_path):
+    options = ("--voters", "3", "--without-spark", "--spare-brokers", "--minutes", "0.4")
+
+    code, output = torture(tmp_path / "run", *options, "--seed", "17")
+
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert (code, report["anomalies"]) == (0, []), output
+    assert report["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
+    done = {kind for kind, count in report["faults"].items() if count}
+    left_out = {"voter full", "voter read-only"} if report["faults_left_out"] else set()
+    assert {*VOTER_FAULTS} - left_out <= done
+    assert {"kill client", "kill controller", "freeze client"} <= done
+    assert report["first_decisions"]["count"] > len(VOTER_FAULTS)
+    assert report["quorum_epoch"] > 1
+    assert report["records_read_back"] >= report["records_acked"] > 0
