@@ -10,6 +10,7 @@ from kafka_on_spark.errors import InvalidRequestError, QuorumUnavailableError, e
 from kafka_on_spark.ids import NodeId
 from kafka_on_spark.raft.log.raft_log import RaftLog
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
+from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 
@@ -56,7 +57,8 @@ def remove_voter(view: LeaderView, key: VoterKey) -> VoterSet:
     """Return the set without the voter `key`.
 
     Raises:
-        QuorumUnavailableError: An earlier change, or this leader's first batch, is not committed.
+        QuorumUnavailableError: An earlier change, or this leader's first batch, is not committed,
+            or too few of those that are left hold the log: nothing could be decided any more.
         VoterNotFoundError: No voter has this id and directory, or it is the only one.
         InvalidRequestError: It leads: another is elected first.
     """
@@ -65,6 +67,13 @@ def remove_voter(view: LeaderView, key: VoterKey) -> VoterSet:
     if key == view.key:
         raise InvalidRequestError(
             f"{key} leads the metadata quorum: elect another voter, then remove it"
+        )
+    end = majority_end(view.held.get(each) for each in changed.keys)
+    if end is None or end < view.log.end_offset:
+        raise QuorumUnavailableError(
+            f"without {key} too few of the {len(changed.voters)} voters that are left answer, and"
+            " nothing could be decided any more: remove one that does not answer instead, or add"
+            " another one first"
         )
     return _checked(voters, changed)
 

@@ -101,7 +101,11 @@ class Leadership:
 
     def deadline_ms(self) -> int:
         """Return until when a call that begins now waits for a leader."""
-        return self._clock.monotonic_ms() + self._settings.call_timeout_ms
+        return self.now_ms() + self._settings.call_timeout_ms
+
+    def now_ms(self) -> int:
+        """Return the time of this process's own clock."""
+        return self._clock.monotonic_ms()
 
     def confirm(self) -> Led:
         """Return the leader, of whose end a majority was seen to hold all, after this call began.
@@ -111,8 +115,9 @@ class Leadership:
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
             InconsistentClusterError: A log went back behind what this process has seen.
         """
-        until_ms, known = self.deadline_ms(), self.confirmed
+        until_ms, known, has_elected = self.deadline_ms(), self.confirmed, False
         while True:
+            began_ms = self.now_ms()
             seen = self._look_around()
             led = _led(seen)
             if led is not None and not led.view.is_confirmed:
@@ -122,14 +127,16 @@ class Leadership:
                 _check_continues(led, known)
                 self.keep(led)
                 return led
-            self._wait_or_elect(self._reading, seen, until_ms)
+            last_ms = until_ms if has_elected else None
+            has_elected |= self._wait_or_elect(self._reading, seen, began_ms, until_ms, last_ms)
 
     def _look_around(self) -> dict[VoterKey, VoterTable]:
         """Return voters' tables as they are now: those that confirm the leader, else all that
         answer.
 
         The list of voters that this process began with may be old: the voters that any table names
-        are asked, too, until none names a newer set (KIP-853).
+        are asked, too, until none names a newer set (KIP-853). Where they don't answer, former
+        voters and those of the first list are asked: they may know of newer ones.
         """
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
@@ -144,6 +151,8 @@ class Leadership:
             asked.update(keys)
             self._tables.learn_voters()
             keys = [key for key in self._tables.voters.keys if key not in asked]
+            if not keys and not self._tables.voters.is_majority(seen):
+                keys = [key for key in self._tables.known if key not in asked]
             if not keys:
                 break
         self._tables.learn_voters(seen.values())
@@ -202,14 +211,16 @@ class Leadership:
         """Note that the leader took a commit of this process."""
         self._committing.end()
 
-    def wait_for_commits(self, leader: VoterKey, until_ms: int) -> None:
-        """Wait a moment, since a leader took no commit; replace it once that lasts.
+    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
+        """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
+        it once that lasts.
 
         Raises:
             QuorumUnavailableError: The time is up, or no majority answers.
         """
         self._committing.unwritable.add(leader)
-        self._wait_or_elect(self._committing, self._tables.voters.keys, until_ms)
+        keys = self._tables.voters.keys
+        self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
 
     @property
     def can_elect(self) -> bool:
@@ -217,20 +228,35 @@ class Leadership:
         return len(self._tables.voters.voters) > 1
 
     def _wait_or_elect(
-        self, trouble: _Trouble, answered: Iterable[VoterKey], until_ms: int
-    ) -> None:
-        now_ms = self._clock.monotonic_ms()
+        self,
+        trouble: _Trouble,
+        answered: Iterable[VoterKey],
+        began_ms: int,
+        until_ms: int,
+        elects_until_ms: int | None,
+    ) -> bool:
+        """Wait a moment after a try that failed, which began at `began_ms`; elect a leader once
+        tries, one after the other, have failed for the fetch timeout. Return whether it was tried.
+
+        `elects_until_ms`: until when an election that is due is held; None: at any time, since one
+        try may take longer than its call.
+        """
+        now_ms = self.now_ms()
         timeout_ms = self._settings.fetch_timeout_ms
-        if trouble.waiting is None or now_ms - trouble.last_ms > timeout_ms:
+        if trouble.waiting is None or began_ms - trouble.last_ms > timeout_ms:
             trouble.waiting = self._waiting(now_ms)
         trouble.last_ms = now_ms
-        if not self._tables.voters.is_majority(answered) or now_ms >= until_ms:
+        is_due = is_election_due(trouble.waiting, now_ms, timeout_ms)
+        last_ms = elects_until_ms if is_due else until_ms
+        is_over = last_ms is not None and now_ms >= last_ms
+        if is_over or not self._tables.voters.is_majority(answered):
             raise self._unavailable()
-        if is_election_due(trouble.waiting, now_ms, timeout_ms):
+        if is_due:
             self._elect(trouble, trouble.waiting)
         else:
             left_ms = trouble.waiting.since_ms + timeout_ms - now_ms
             self._clock.sleep_ms(min(PAUSE_MS, left_ms))
+        return is_due
 
     def _elect(self, trouble: _Trouble, waiting: Waiting) -> None:
         try:

@@ -7,6 +7,7 @@ other, on a log that is committed to its end, so the next one waits for it by it
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.errors import (
@@ -21,6 +22,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NodeId
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
 from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
+from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.quorum.voter_changes import (
     add_voter,
     next_node_id,
@@ -50,6 +52,9 @@ OTHERS_WERE_QUICKER: Final = (
 
 TRIES_MAX: Final = 16
 """How often a change is decided anew, since others decided, or another voter came to lead."""
+
+UNAVAILABLE_MAX: Final = 3
+"""How often it is decided anew since voters don't answer, or are behind."""
 
 
 class VoterChanges:
@@ -111,8 +116,10 @@ class VoterChanges:
         self._tables.know(voter)
 
         def added(led: Led) -> VoterSet:
+            with_new_voter(led.view, voter)
             self._follow(led.table, voter.key)
             newest = self._leadership.confirm()  # what others decided while it was copied
+            with_new_voter(newest.view, voter)
             table = self._written_to(newest.table, voter.key)
             return self._put(newest, add_voter(newest.view, voter, table), stamp, f"{voter} added")
 
@@ -144,9 +151,21 @@ class VoterChanges:
             if led.view.key == key:
                 self._elect(led, self._best(led, but=key))
                 led = self._leadership.confirm()
-            return self._put(led, remove_voter(led.view, key), stamp, f"{voter} removed")
+            if led.view.key == key:
+                raise CommitConflictError("it came to lead again")
+            view = self._held_without(led, key)
+            return self._put(led, remove_voter(view, key), stamp, f"{voter} removed")
 
         return self._decided(removed)
+
+    def _held_without(self, led: Led, key: VoterKey) -> LeaderView:
+        """Return who holds the leader's log of those that are left without a voter, all of them
+        asked."""
+        view = led.view
+        others = [each for each in _voters(led).keys if each not in (key, view.key)]
+        for table in self._tables.each(others, partial(follow, self._tables, led.table)):
+            view = view.seen(table)
+        return view
 
     def elect(self, to: VoterKey | None) -> VoterKey:
         """Have a voter lead, or, of those with the best log, the one of the lowest id; return it.
@@ -219,13 +238,15 @@ class VoterChanges:
 
         Raises: as `decide`.
         """
-        for _ in range(TRIES_MAX):
+        for tries in range(TRIES_MAX):
             led = self._leadership.confirm()
             try:
                 return decide(led)
             except OTHERS_WERE_QUICKER as error:
                 log.info("a change of voters is decided again: %s", error)
                 last = error
+                if isinstance(error, QuorumUnavailableError) and tries >= UNAVAILABLE_MAX:
+                    break
         raise QuorumUnavailableError(f"the voters were not changed: {last}; try again") from last
 
 

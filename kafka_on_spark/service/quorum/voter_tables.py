@@ -67,6 +67,12 @@ class VoterTables:
                 self._known |= {each.key: each for each in voters.voters}
             self.voters = voters
 
+    @property
+    def known(self) -> tuple[VoterKey, ...]:
+        """All that this process has heard of: voters, former ones, and roots that may be some."""
+        with self._lock:
+            return tuple(self._known)
+
     def know(self, voter: Voter) -> None:
         """Have a root be asked for by its key, that is no voter as yet."""
         with self._lock:

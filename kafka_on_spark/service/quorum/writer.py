@@ -163,6 +163,7 @@ class Writer:
         """
         is_alone = not self._leadership.can_elect
         for _ in range(TRIES_MAX):
+            began_ms = self._leadership.now_ms()
             if self._is_committed(write):
                 return
             try:
@@ -173,7 +174,7 @@ class Writer:
             if write.failure is not None and is_alone:
                 raise write.failure
             if write.failure is not None:
-                self._leadership.wait_for_commits(write.table.key, until_ms)
+                self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
 
     def _is_committed(self, write: _Write) -> bool:

@@ -23,12 +23,12 @@ class QuorumChecker:
     """The truth about a quorum.
 
     Attributes:
-        voters: The set of voters in force.
+        first_voters: The voters that the cluster was made with.
         committed: The batches that are committed.
         seen: How often what happened.
     """
 
-    voters: object
+    first_voters: object
     committed: tuple = ()
     seen: Counter = field(default_factory=Counter)
     roots: list = field(default_factory=list)
@@ -38,6 +38,20 @@ class QuorumChecker:
     _held: dict = field(default_factory=dict)
     _logs: dict = field(default_factory=dict)
     _refused: set = field(default_factory=set)
+
+    @property
+    def voters(self):
+        """The newest set of voters that is committed."""
+        sets = (each.voters for each in reversed(self.committed) if each.voters is not None)
+        return next(sets, self.first_voters)
+
+    @property
+    def is_settled(self):
+        """Whether no table names a set that is not committed: it may come to be."""
+        return all(
+            each.table.log.voters_batch is None or each.table.log.voters_batch in self.committed
+            for each in self.roots
+        )
 
     @property
     def end(self):
@@ -55,7 +69,7 @@ class QuorumChecker:
         if change.leader == after.key:
             self._begins(after, change)
         elif change.appended and after.leads:
-            self._decides(after, change)
+            self._decides(before, after, change)
         for other in self.roots:
             if other is not root:
                 self._check_matching(after.log.batches, other.table.log.batches)
@@ -67,17 +81,45 @@ class QuorumChecker:
         kinds = [(each.kind, each.epoch) for each in change.appended]
         require(kinds == [(BatchKind.NO_OP, epoch)], "Q8", f"{after.key} leads without its no-op")
         votes = self._votes.get((epoch, after.key), set())
-        require(self.voters.is_majority(votes), "Q8", f"{after.key} leads {epoch} by {votes}")
+        voters = after.log.voters
+        require(voters.is_majority(votes), "Q8", f"{after.key} leads {epoch} by {votes}")
         for each in self.committed:
             is_there = each.epoch >= epoch or each in after.log.batches
             require(is_there, "Q2", f"the leader of {epoch} lacks {each}, which is committed")
         self.seen["leaderships"] += 1
 
-    def _decides(self, after, change):
+    def _decides(self, before, after, change):
         for each in change.appended:
             require(each.epoch == after.quorum_epoch, "Q4", f"{each} is of another epoch")
             is_on_all = each.kind is BatchKind.NO_OP or each.base_offset <= self.end
+            if each.voters is not None:
+                self._changes_voters(before, each)
             require(is_on_all, "Q9", f"{each} is decided on what is committed to {self.end} only")
+
+    def _changes_voters(self, before, batch):
+        old, new, leader = before.log.voters, batch.voters, before.key
+        added = [each for each in new.keys if each not in old.keys]
+        removed = [each for each in old.keys if each not in new.keys]
+        require(len(added) + len(removed) == 1, "one voter at a time", f"{old} becomes {new}")
+        epochs = {each.epoch for each in self.committed}
+        last = before.log.voters_batch
+        is_committed = last is None or last in self.committed or last.end_offset == 1
+        is_next = is_committed and before.quorum_epoch in epochs
+        require(is_next, "one change at a time", f"{new} follows {last}, which is not committed")
+        require(new.is_voter(leader), "the leader stays", f"{leader} removes itself: {new}")
+        for key in added:
+            self._check_caught_up(before.log, self._root_of(key).durable)
+        self.seen["voters added"] += len(added)
+        self.seen["voters removed"] += len(removed)
+
+    def _check_caught_up(self, log, table):
+        last = log.batches[-1]
+        lacking = [each for each in log.batches[:-1] if each not in table.log.batches]
+        words = f"{table.key} is added and lacks {lacking}, of a log up to {last}"
+        require(not lacking, "a new voter has caught up", words)
+
+    def _root_of(self, key):
+        return next(each for each in self.roots if each.key == key)
 
     def _check_matching(self, mine, other):
         parted = False
@@ -93,7 +135,7 @@ class QuorumChecker:
                 given = self._gave.setdefault((table.key, epoch), key)
                 require(given == key, "Q1", f"{table.key} votes twice in {epoch}")
                 self._votes.setdefault((epoch, key), set()).add(table.key)
-            if table.leader is None or not self.voters.is_voter(table.key):
+            if table.leader is None:
                 continue
             term = (table.quorum_epoch, table.leader)
             held = self._held.setdefault(term, {})
@@ -105,7 +147,9 @@ class QuorumChecker:
 
     def _count(self, term):
         epoch, log = term[0], self._logs[term]
-        end = majority_end(self._held[term].get(each) for each in self.voters.keys)
+        if log.voters is None:
+            return
+        end = majority_end(self._held[term].get(each) for each in log.voters.keys)
         start = log.epoch_start(epoch)
         if end is None or start is None or end <= start:
             return
@@ -144,6 +188,11 @@ class QuorumChecker:
         is_there = bool(found) and self.content(found[0].write_id) == batch
         require(is_there, "Q2", f"{batch} is answered, committed are {self.committed}")
         self.seen["decisions"] += 1
+
+    def changed(self, voters):
+        """Check a change of voters that was answered: a majority of them holds it."""
+        is_there = any(each.voters == voters for each in self.committed)
+        require(is_there, "Q2", f"{voters} are told, committed are {self.committed}")
 
     def value(self, header):
         """Return what a batch decides; None for a no-op."""

@@ -156,7 +156,7 @@ def emptied_root_keeps_its_identity(patch):
 # fmt: off
 MUTANTS = {
     # mutant:                          (plan, what tells)
-    flush_is_left_out:                 (torn,    ("Q1", "Q2", "Q6", "Q8", "Q9")),
+    flush_is_left_out:                 (torn,    ("Q1", "Q2", "Q6", "Q7", "Q8", "Q9")),
     mark_and_no_op_are_two_commits:    (eager,   ("Q8",)),
     answer_comes_before_the_majority:  (eager,   ("Q2",)),
     read_asks_the_leader_alone:        (eager,   ("Q6", "Q10", "Q9")),

@@ -35,6 +35,8 @@ class QuorumPlan:
     Attributes:
         seed: Of everything else's randomness, too.
         voters: How many.
+        spares: Roots that are no voters at first.
+        changes: How often a process changes the voters or the leader, of all that it does.
         processes: How many decide and read.
         steps: Calls before the faults end.
         call_faults: Rate of each fault of a call, by name.
@@ -43,6 +45,8 @@ class QuorumPlan:
 
     seed: int
     voters: int = 3
+    spares: int = 0
+    changes: float = 0.0
     processes: int = 3
     steps: int = 1500
     call_faults: dict[str, float] = field(default_factory=dict)
@@ -56,8 +60,11 @@ def quorum_plan_of(seed: int) -> QuorumPlan:
     def swarm(most: dict[str, float]) -> dict[str, float]:
         return {name: rate * rng.random() for name, rate in most.items() if rng.random() < 0.5}
 
+    changes = rng.choice([0.0, 0.0, 0.1, 0.3])
     return QuorumPlan(
         seed=seed,
+        spares=rng.choice([1, 2]) if changes else 0,
+        changes=changes,
         voters=rng.choice([3, 3, 3, 3, 1, 5]),
         processes=rng.choice([2, 3, 3]),
         steps=rng.choice([800, 1500]),

@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from tests.simulation.quorum.quorum_plan import CALL_FAULTS, QUICK, QuorumPlan
 from tests.simulation.quorum.quorum_world import Greenlets, SimulatedVoterLog, make_world
@@ -52,7 +53,7 @@ class QuorumSimulation:
     def __init__(self, plan: QuorumPlan) -> None:
         self.plan = plan
         self.rng = random.Random(f"quorum/run/{plan.seed}")
-        self.world = make_world(plan.voters)
+        self.world = make_world(plan.voters, plan.spares)
         self.checker = self.world.checker
         self.scheduler = self.world.scheduler
         self.nodes: list[Node] = []
@@ -62,7 +63,7 @@ class QuorumSimulation:
         self.ended: set[str] = set()
         self.told: deque[str] = deque(maxlen=TOLD_MAX)
         self.trace = 0
-        self.lost = 0
+        self.changing: set[str] = set()
 
     # Processes.
 
@@ -76,7 +77,7 @@ class QuorumSimulation:
             return SimulatedVoterLog(self.world, node, self.world.roots[voter.key.node_id], voter)
 
         log = QuorumLog(
-            self.world.voters,
+            self.listed(node),
             open_log,
             Greenlets(self.scheduler, node),
             Clock(self.scheduler, node),
@@ -86,6 +87,16 @@ class QuorumSimulation:
         )
         self.scheduler.spawn(node.name, node, lambda: self.live(node, log))
 
+    def listed(self, node: Node) -> VoterSet:
+        """Return the voters that a new process is told of: those of the beginning, who may be none
+        any more, and one of now that is well."""
+        listed = {each.key.node_id: each for each in self.world.voters.voters}
+        well = [each for each in self.checker.voters.voters if not self.is_lost(each)]
+        if well:
+            one = node.rng.choice(well)
+            listed[one.key.node_id] = one
+        return VoterSet.of(listed.values())
+
     def live(self, node: Node, log: QuorumLog) -> None:
         """Decide and read until the end, and once more after it."""
         offset = 0
@@ -94,6 +105,8 @@ class QuorumSimulation:
             self.scheduler.sleep(node.rng.randrange(40))
             try:
                 offset = self.read(log, offset)
+                if self.plan.changes and node.rng.random() < self.plan.changes and not is_last:
+                    self.change(node, log)
                 if node.rng.random() < 0.6 or is_last:
                     offset = self.decide(node, log, offset)
                     log.maintain()
@@ -129,6 +142,31 @@ class QuorumSimulation:
             raise
         self.checker.acknowledged(batch)
         return batch.end_offset
+
+    def change(self, node: Node, log: QuorumLog) -> None:
+        """Change the voters, or who leads."""
+        self.changing.add(node.name)
+        try:
+            self.change_once(node, log)
+        finally:
+            self.changing.discard(node.name)
+
+    def change_once(self, node: Node, log: QuorumLog) -> None:
+        voters = log.tables.voters
+        others = [root for root in self.world.roots.values() if not voters.is_voter(root.key)]
+        kind = node.rng.choice(["add", "add", "remove", "elect"])
+        if kind == "add" and others:
+            root = node.rng.choice(others)
+            if root.went_back:  # people empty it before
+                root.empty()
+            self.checker.changed(log.changes.add(Voter(root.key, root.url), STAMP))
+        elif kind == "remove":
+            lost = [each.key for each in voters.voters if self.is_lost(each)]
+            self.checker.changed(log.changes.remove(node.rng.choice(lost or voters.keys), STAMP))
+        elif kind == "elect":
+            to = node.rng.choice([None, *voters.keys])
+            log.changes.elect(to)
+            self.checker.seen["transfers"] += 1
 
     # Steps.
 
@@ -202,6 +240,7 @@ class QuorumSimulation:
         if name == "kill":
             self.scheduler.kill(node)
             self.nodes.remove(node)
+            self.changing.discard(node.name)
             self.start()
         elif name == "freeze":
             node.is_frozen = node.was_frozen = True
@@ -228,15 +267,24 @@ class QuorumSimulation:
             return self.restore(root)
         return True
 
+    def is_lost(self, voter) -> bool:
+        """Return whether a voter was emptied, or lost to some process since it went back."""
+        root = self.world.roots[voter.key.node_id]
+        return root.key != voter.key or root.went_back
+
     def may_lose_one(self) -> bool:
-        """Return whether the others are a majority, were one voter more lost to some process."""
-        voters = self.world.voters
-        return len(voters.voters) - self.lost - 1 >= voters.majority
+        """Return whether the others are a majority, were one voter more lost to some process, and
+        nobody is about to change who votes."""
+        voters = self.checker.voters
+        if self.changing or self.world.changes_pending or not self.checker.is_settled:
+            return False
+        lost = sum(map(self.is_lost, voters.voters))
+        return len(voters.voters) - lost - 1 >= voters.majority
 
     def empty(self, root) -> bool:
-        if not self.may_lose_one():
+        is_voter = self.checker.voters.is_voter(root.key)
+        if not self.may_lose_one() or (self.plan.changes and not is_voter):
             return False
-        self.lost += 1
         root.empty()
         return True
 
@@ -244,13 +292,20 @@ class QuorumSimulation:
         """Restore a voter from a copy that lacks nothing that others count on: it has given no vote
         and adopted no leader since, leads nothing, and what it loses is on all other voters."""
         now = root.table
-        others = [each.durable for each in self.world.roots.values() if each is not root]
+        voters = self.checker.voters
+        if not voters.is_voter(root.key):
+            return False
+        others = [
+            each.durable
+            for each in self.world.roots.values()
+            if each is not root and voters.is_voter(each.key)
+        ]
         is_elsewhere = all(_has_all(each, now) for each in others)
         if not self.may_lose_one() or now.leads or now.leader is None or not is_elsewhere:
             return False
         for version, old in enumerate(root.versions[:-1]):
             if _term(old) == _term(now):
-                self.lost += 1
+                root.went_back = True
                 root.restore(version)
                 return True
         return False

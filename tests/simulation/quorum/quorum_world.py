@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.raft.log.raft_log import RaftLog
-from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from tests.simulation.quorum.quorum_checks import QuorumChecker
 from tests.simulation.world.scheduler import HANG_MS, Node, Scheduler
@@ -28,11 +28,13 @@ class SimulatedRoot(MemoryVoterRoot):
     Attributes:
         url: Where it is, for processes that are cut off from it.
         is_frozen: Calls hang until it thaws.
+        went_back: It was restored from a copy, and not emptied since.
     """
 
     def __init__(self, url, key, versions, content, checker):
         super().__init__(key, versions, content)
         self.url, self.checker, self.is_frozen = url, checker, False
+        self.went_back = False
         checker.roots.append(self)
 
     def put(self, table, change, content):
@@ -46,6 +48,10 @@ class SimulatedRoot(MemoryVoterRoot):
         flushed = self.flushed
         MemoryVoterRoot.flush(self, version)
         self.checker.flushed(self, self.versions[flushed : self.flushed])
+
+    def empty(self):
+        MemoryVoterRoot.empty(self)
+        self.went_back = False
 
     @property
     def durable(self):
@@ -65,22 +71,28 @@ class QuorumWorld:
     voters: VoterSet
     checker: QuorumChecker
     roots: dict = field(default_factory=dict)
-    pending: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+    pending: list[tuple[int, Callable[[], object], TableChange]] = field(default_factory=list)
 
-    def later(self, steps: int, put: Callable[[], object]) -> None:
+    def later(self, steps: int, put: Callable[[], object], change: TableChange) -> None:
         """Have `put` land after so many calls."""
-        self.pending.append((self.scheduler.calls + steps, put))
+        self.pending.append((self.scheduler.calls + steps, put, change))
+
+    @property
+    def changes_pending(self) -> bool:
+        """Whether a change of voters may land late."""
+        return any(each.voters for *_, change in self.pending for each in change.appended)
 
     def land(self, *, is_all: bool = False) -> None:
         """Let the puts land that are due."""
         due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]
         self.pending = [each for each in self.pending if each not in due]
-        for _, put in due:
+        for _, put, _ in due:
             put()
 
 
-def make_world(voter_count: int) -> QuorumWorld:
-    """Return roots as `create` leaves them: the same bootstrap batch, and nobody leads."""
+def make_world(voter_count: int, spare_count: int = 0) -> QuorumWorld:
+    """Return roots as `create` leaves them: the same bootstrap batch, and nobody leads. Besides,
+    some roots that are no voters as yet."""
     voters = VoterSet.of(voter_of(node) for node in range(voter_count))
     world = QuorumWorld(Scheduler(), voters, QuorumChecker(voters))
     header, batch = bootstrap(voters)
@@ -89,6 +101,11 @@ def make_world(voter_count: int) -> QuorumWorld:
         content = {header.write_id: batch}
         world.roots[each.key.node_id] = SimulatedRoot(
             each.root, each.key, [first], content, world.checker
+        )
+    for node in range(voter_count, voter_count + spare_count):
+        spare = voter_of(node)
+        world.roots[node] = SimulatedRoot(
+            spare.root, spare.key, [VoterTable(spare.key)], {}, world.checker
         )
     return world
 
@@ -137,7 +154,7 @@ class SimulatedVoterLog(MemoryVoterLog):
         self._check_answers()
         self._check_directory()
         if root.is_read_only or fault in ("lost", "delayed", "hung"):
-            self._leave_behind(fault, lambda: self._lands(table, change, content))
+            self._leave_behind(fault, lambda: self._lands(table, change, content), change)
             raise CommitOutcomeUnknownError("the store failed while committing")
         if not root.put(table, change, content):
             raise CommitConflictError("version is taken")
@@ -148,9 +165,9 @@ class SimulatedVoterLog(MemoryVoterLog):
         self._seen = mine
         return mine
 
-    def _leave_behind(self, fault, put):
+    def _leave_behind(self, fault, put, change):
         if fault == "delayed" or (fault == "hung" and self._node.rng.random() < 0.5):
-            self._world.later(1 + self._node.rng.randrange(300), put)
+            self._world.later(1 + self._node.rng.randrange(300), put, change)
 
     def _lands(self, table, change, content):
         root = self._root
@@ -168,7 +185,8 @@ class SimulatedVoterLog(MemoryVoterLog):
             fault = self._meets("flush")
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError("the store failed while committing") from error
-        if fault or self._root.versions[mine.version : mine.version + 1] != [mine]:
+        stands = self._root.versions[mine.version : mine.version + 1]
+        if fault or not stands or stands[0] is not mine:  # another's may say the same
             raise CommitOutcomeUnknownError("the store failed while committing")
         self._root.flush(mine.version)
 

@@ -4,13 +4,17 @@ import pytest
 
 from tests.simulation.quorum.quorum_mutants import MUTANTS
 from tests.simulation.quorum.quorum_simulation import simulate_quorum
+from tests.simulation.quorum.voter_change_mutants import VOTER_CHANGE_MUTANTS
 
 SEEDS_MAX = 60
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+ALL = MUTANTS | VOTER_CHANGE_MUTANTS
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.__name__)
 def test_a_rule_of_the_quorum_that_is_left_out_is_told(mutant, monkeypatch):
-    plan, told = MUTANTS[mutant]
+    plan, told = ALL[mutant]
     mutant(monkeypatch)
 
     outcomes = (simulate_quorum(plan(seed)) for seed in range(SEEDS_MAX))

@@ -11,6 +11,7 @@ SEEDS = 24
 SEEDS_LONG = 600
 
 SEEN = (
+    *("voters added", "voters removed", "transfers"),
     *("leaderships", "reads", "decisions", "conflicts", "unknown outcomes"),
     *("away", "read-only", "frozen", "power cut", "restored", "kill", "freeze", "cut off"),
     *("failed", "lost", "delayed", "unsaid", "hung", "slow"),

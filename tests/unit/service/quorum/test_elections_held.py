@@ -193,6 +193,28 @@ def test_a_leader_that_stood_and_whose_process_died_is_followed_by_an_election(q
     assert epochs(quorum) == [3, 3, 3]
 
 
+def test_a_leader_is_replaced_though_a_look_takes_longer_than_the_fetch_timeout(quorum, process):
+    """All but the leader have voted for a candidate that died; each answer takes its time."""
+    process.decide("a")
+    quorum.process("bring up").names()
+    stood(quorum, 1, 2)
+    root = quorum.roots[2]
+    assert root.put(root.table, decide_vote(root.table, quorum.roots[1].table).change, {})
+    run = process.calls.run
+
+    def run_slowly(calls, timeout_ms):
+        quorum.clock.advance(2500)
+        return run(calls, timeout_ms)
+
+    process.calls.run = run_slowly
+
+    with pytest.raises(QuorumUnavailableError):
+        process.names()  # one look takes all the time that a call has
+
+    assert process.names() == ["first", "a"]
+    assert epochs(quorum)[0] > 2
+
+
 def test_an_election_that_was_left_half_done_is_no_leadership(quorum, process):
     """A majority voted; the process died before the mark."""
     candidate = stood(quorum, 1, 2)

@@ -138,6 +138,25 @@ def test_two_changes_at_once_are_made_one_after_the_other(quorum, process):
     assert [nodes_of(each) for each in sets][-2:] == [[0, 1, 2, 4], [0, 1, 2, 3, 4]]
 
 
+def test_a_voter_that_another_process_added_and_elected_meanwhile_is_left_alone(quorum, process):
+    """A mark of itself without a no-op would begin no leadership."""
+    voter, other = new_root(quorum), quorum.process("other")
+    is_first = [True]
+
+    def add_and_elect(change):
+        if is_first and is_first.pop():
+            other.changes.add(voter, STAMP)
+            other.changes.elect(voter.key)
+
+    quorum.roots[1].before_commit = add_and_elect
+    with pytest.raises(DuplicateVoterError):
+        process.changes.add(voter, STAMP)
+
+    led = [each for each in quorum.roots[1].versions if each.leads]
+    assert all(each.log.epoch_start(each.quorum_epoch) for each in led)
+    assert leader_of(process) == 1
+
+
 def test_a_change_that_is_cut_is_in_force_no_longer(quorum, process):
     """The leader's root takes it, goes away before anybody else has it, and another leads."""
     grown(quorum, process)
@@ -191,6 +210,17 @@ def test_a_voter_that_is_lost_is_removed_and_another_root_comes_in_its_place(quo
     late = quorum.process("late")
     assert late.names() == ["a"]
     assert nodes_of(late.tables.voters) == [0, 1, 3]
+
+
+def test_no_voter_is_removed_without_whom_nothing_could_be_decided(quorum, process):
+    grown(quorum, process)
+    quorum.roots[2].is_offline = True
+
+    with pytest.raises(QuorumUnavailableError, match="too few of the 2 voters that are left"):
+        process.changes.remove(key_of(1), STAMP)
+
+    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
+    assert process.decide("a")
 
 
 def test_a_voter_that_was_emptied_is_removed_and_comes_back_as_another(quorum, process):
