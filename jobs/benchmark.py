@@ -24,6 +24,7 @@ from jobs.benchmarks.old_log import old_log
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.processes import processes
 from jobs.benchmarks.producer import producer
+from jobs.benchmarks.quorum import quorum
 from jobs.benchmarks.report import Row, as_json, as_markdown, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
@@ -72,6 +73,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "100k": hundred_thousand,
     "1m": million,
     "memory": memory,
+    "quorum": quorum,
     "tools": tools,
 }
 

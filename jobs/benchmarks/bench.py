@@ -65,13 +65,18 @@ class Bench:
         """Where `cluster` is, for ``format("kafka_on_spark")``."""
         return str(self.folder / "throughput" / "metadata")
 
-    def make_cluster(self, name: str, spark: SparkSession | None = None) -> Cluster:
+    def make_cluster(
+        self, name: str, spark: SparkSession | None = None, voters: int = 1
+    ) -> Cluster:
         """Return a new cluster of three brokers in a folder of its own."""
         root = self.folder / name
         brokers = {number: root / f"broker-{number}" for number in range(1, BROKERS + 1)}
-        for each in [root / "metadata", *brokers.values()]:
+        metadata = [root / "metadata"]
+        if voters > 1:
+            metadata = [root / f"metadata-{number}" for number in range(1, voters + 1)]
+        for each in [*metadata, *brokers.values()]:
             each.mkdir(parents=True)
-        return Cluster.create(root / "metadata", brokers=brokers, spark=spark)
+        return Cluster.create(metadata, brokers=brokers, spark=spark)
 
     def new_topic(self, replicas: int, partitions: int = PARTITIONS) -> str:
         """Create a topic of the large cluster under a name that was never used."""

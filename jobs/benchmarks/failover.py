@@ -21,7 +21,7 @@ def failover(bench: Bench) -> list[Row]:
     """Measure a broker that leads 10,000 partitions."""
     decides, commits, processor = [], [], []
     for run in range(bench.runs + 1):  # the first warms up
-        decide, commit, busy = _fence(bench, f"failover-{run}")
+        decide, commit, busy = fence(bench, f"failover-{run}")
         say(f"  run {run}: decide {decide:.3f} s, commit {commit:.3f} s")
         decides.append(decide)
         commits.append(commit)
@@ -42,14 +42,14 @@ def failover(bench: Bench) -> list[Row]:
     ]
 
 
-def _fence(bench: Bench, name: str) -> tuple[float, float, float]:
+def fence(bench: Bench, name: str, voters: int = 1) -> tuple[float, float, float]:
     """Fence a broker of a new cluster that leads all there is; return seconds to decide, to
     commit, and of this process's processor for both: on a busy machine that says more."""
     orders = [[1, 2, 3], [1, 3, 2]]
     assignment = {number: orders[number % 2] for number in range(PARTITIONS)}
-    with bench.make_cluster(name) as cluster:
+    with bench.make_cluster(name, voters=voters) as cluster:
         cluster.create_topic("many", replica_assignment=assignment)
-    metadata = open_metadata(str(bench.folder / name / "metadata"), StorageOptions())
+    metadata = open_metadata(cluster.root, StorageOptions())
     before = metadata.image.offset
     decided_at = 0.0
 

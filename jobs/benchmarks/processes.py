@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Budget, Row, percentile, row
+from kafka_on_spark import Cluster
 
 HOME = Path(__file__).resolve().parents[2]
 PROCESSES = 8
@@ -20,13 +21,12 @@ SECONDS = 10
 def processes(bench: Bench) -> list[Row]:
     """Measure appends of one record, in all and the slowest, against delta-rs in as many."""
     with bench.make_cluster("processes") as cluster:
-        for number in range(PROCESSES):
-            cluster.create_topic(f"own-{number}", partitions=1, replication_factor=3)
+        make_topics(cluster)
     peer_folder = bench.folder / "processes-peer"
     span = max(1, min(SECONDS, 3 * bench.runs))
-    mine = _run_together("append", bench.folder / "processes" / "metadata", span)
-    theirs = _run_together("delta", peer_folder, span)
-    ours, peers = _flattened(mine), _flattened(theirs)
+    mine = run_together("append", bench.folder / "processes" / "metadata", span)
+    theirs = run_together("delta", peer_folder, span)
+    ours, peers = flattened(mine), flattened(theirs)
     say(f"  appends of each process: {' '.join(str(len(each)) for each in mine)}")
     name = f"{PROCESSES} processes append 1 record to topics of their own, 3 replicas, flushed"
     peer = "as many processes append a row by delta-rs (1 copy, not flushed)"
@@ -51,11 +51,18 @@ def processes(bench: Bench) -> list[Row]:
     ]
 
 
-def _flattened(each: Sequence[Sequence[float]]) -> list[float]:
+def flattened(each: Sequence[Sequence[float]]) -> list[float]:
+    """Return the seconds of all appends, whoever made them."""
     return [seconds for one in each for seconds in one]
 
 
-def _run_together(work: str, root: Path, span: int) -> list[list[float]]:
+def make_topics(cluster: Cluster) -> None:
+    """Create a topic for each process."""
+    for number in range(PROCESSES):
+        cluster.create_topic(f"own-{number}", partitions=1, replication_factor=3)
+
+
+def run_together(work: str, root: Path | str, span: int) -> list[list[float]]:
     """Run `work` in all processes; return the seconds of the appends of each.
 
     They begin together: each waits, warmed up, for a line of this process.

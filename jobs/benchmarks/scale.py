@@ -78,7 +78,7 @@ def _work(work: str, root: Path, *counts: int) -> dict[str, Any]:
     return work_in_process("jobs.benchmarks.scale_process", work, root, *counts)
 
 
-def work_in_process(module: str, work: str, root: Path, *counts: int) -> dict[str, Any]:
+def work_in_process(module: str, work: str, root: Path | str, *counts: int) -> dict[str, Any]:
     """Do the `work` of a module in a process of its own; return what it says.
 
     Raises:

@@ -86,6 +86,7 @@ class FaultyS3:
         bucket: The one that is made at first.
         key_id: Whom it knows: everybody else is denied.
         storm: Kinds that strike in turn, one in each `storm_every` requests.
+        latency_s: How long each request takes before it is looked at.
         late_until: What a late request waits for; None: some time after the client's timeout.
     """
 
@@ -102,6 +103,7 @@ class FaultyS3:
     key_id: str = "test"
     storm: tuple[Kind, ...] = ()
     storm_every: int = 7
+    latency_s: float = 0.0
     late_until: threading.Event | None = None
     _put: set[str] = field(default_factory=set)
     _at_once: int = 0
@@ -165,6 +167,7 @@ class FaultyS3:
                 self._at_once -= 1
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        time.sleep(self.latency_s)
         kind = self._take(environ)
         if self.before_put and environ["REQUEST_METHOD"] == "PUT":
             act, self.before_put = self.before_put, None
