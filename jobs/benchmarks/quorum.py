@@ -19,7 +19,6 @@ from jobs.benchmarks.small_append import VALUE
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.storage.s3.faulty_s3 import faulty_s3
 
 VOTERS = 3
 APPENDS = 200
@@ -150,6 +149,8 @@ def _on_a_store() -> Row:
 
 @contextmanager
 def _on_slow_store(voters: int) -> Iterator[Cluster]:
+    from tests.storage.s3.faulty_s3 import faulty_s3  # no other measurement needs a store
+
     with faulty_s3(bucket=f"voters-{voters}") as store:
         base = f"s3://{store.bucket}"
         roots = [f"{base}/metadata-{number}" for number in range(1, voters + 1)]

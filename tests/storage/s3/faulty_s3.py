@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core import DEFAULT_ACCOUNT_ID  # type: ignore[attr-defined]
 from moto.s3.models import s3_backends
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.server import (  # type: ignore[attr-defined]
+    DomainDispatcherApplication,
+    create_backend_app,
+)
 from werkzeug.serving import make_server
 
 BUCKET = "kafka-on-spark"
