@@ -129,9 +129,9 @@ class Disks:
                         file.write(bytes(size))
         return filler.unlink
 
-    def wipe(self, broker_id: int) -> Callable[[], None]:
+    def wipe(self, name: DiskName) -> Callable[[], None]:
         """Put an empty folder in a root's place; what was there is kept beside it."""
-        root = self.folder.root(broker_id)
+        root = self.folder.root(name)
         lost = free_name(root, "wiped")
         lost.mkdir()
         exchange(lost, root)

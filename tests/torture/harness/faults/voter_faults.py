@@ -35,6 +35,7 @@ VOTER_FAULTS: Final = (
     "voter hangs",
     "voter away for moments",
     "most voters away",
+    "voter lost and replaced",
 )
 NEEDS: Final = {"voter read-only": "read-only", "voter full": "full"}
 """What a fault needs of the place, by the fault of brokers' disks that needs the same."""
@@ -88,10 +89,12 @@ class VoterFaults:
     def _leader(self) -> str | None:
         """Return the disk of the voter that leads."""
         try:
-            node_id = self._cluster.describe_quorum().leader.node_id
+            voters = self._cluster.describe_quorum().voters
         except KafkaOnSparkError:
             return None
-        return self._disks.folder.voter_disks[node_id - 1]
+        roots = [each.voter.root for each in voters if each.leads]
+        disks = self._disks.folder.voter_disks
+        return next((each for each in disks if str(self._disks.folder.root(each)) in roots), None)
 
     def _hit(self, kind: str, names: list[str], rng: random.Random) -> None:
         if kind == "voter away for moments":
@@ -100,6 +103,10 @@ class VoterFaults:
                 self._over.wait(rng.uniform(*MOMENT_S))
                 undo()
                 self._over.wait(rng.uniform(*BETWEEN_MOMENTS_S))
+            self._decide(kind, time.monotonic())
+            return
+        if kind == "voter lost and replaced":
+            self._replace(names[0], rng.uniform(*self._pace.hold_s))
             self._decide(kind, time.monotonic())
             return
         hold_s = rng.uniform(*(PIPE_S if kind == "voter hangs" else self._pace.hold_s))
@@ -129,6 +136,30 @@ class VoterFaults:
         undo = put_pipe_ahead(log, root)
         assert undo is not None, log
         return undo
+
+    def _replace(self, name: str, hold_s: float) -> None:
+        """Lose a voter's root for good, and do as an operator then: remove it, and add a new one."""
+        root = str(self._disks.folder.root(name))
+        self._disks.wipe(name)
+        self._over.wait(hold_s)
+        deadline_s = time.monotonic() + DECIDED_S_MAX
+        while True:
+            try:
+                # Each step may have been done by a try of which nobody knows what became.
+                voters = self._cluster.describe_quorum().voters
+                lost = [each for each in voters if each.voter.root == root and each.problem]
+                if not lost and any(each.voter.root == root for each in voters):
+                    return
+                for each in lost:
+                    self._cluster.remove_controller(str(each.voter.key))
+                self._cluster.add_controller(root)
+                return
+            except KafkaOnSparkError as error:
+                if time.monotonic() > deadline_s:
+                    sentence = f"no voter in place of a lost one in {DECIDED_S_MAX:.0f} s: {error}"
+                    self.anomalies.append(Anomaly("stuck", name, sentence))
+                    return
+            time.sleep(0.2)
 
     def _decide(self, after: str, since_s: float) -> None:
         """Make a decision, and take note of how long it took since a majority of roots was well."""
