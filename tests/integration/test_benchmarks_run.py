@@ -4,7 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.benchmarks import compaction, disk, merged, processes, small_spark, streaming, thousand
+from jobs.benchmarks import (
+    compaction,
+    disk,
+    failover,
+    merged,
+    processes,
+    quorum,
+    small_spark,
+    streaming,
+    thousand,
+)
 from jobs.benchmarks.bench import Bench
 
 pytestmark = pytest.mark.integration
@@ -26,6 +36,9 @@ def small(monkeypatch):
     monkeypatch.setattr(merged, "APPENDS", 40)
     monkeypatch.setattr(merged, "LATER_APPENDS", 10)
     monkeypatch.setattr(compaction, "KEYS", 1_000)
+    monkeypatch.setattr(failover, "PARTITIONS", 20)
+    for name in ("WARM_UP", "APPENDS", "STORE_APPENDS", "LOOKS"):
+        monkeypatch.setattr(quorum, name, 1)
 
 
 # fmt: off
@@ -34,6 +47,7 @@ CASES = [
     pytest.param(streaming.micro_batch,   3, id="micro-batch", marks=pytest.mark.long),
     pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
     pytest.param(merged.merged,           4, id="merged", marks=pytest.mark.long),
+    pytest.param(quorum.quorum,           6, id="quorum", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),
     pytest.param(thousand.thousand,         2, id="thousand"),
     pytest.param(disk.disk,                 1, id="disk"),
