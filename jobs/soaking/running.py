@@ -73,7 +73,7 @@ class Clients:
         }
         path = os.pathsep.join([str(HOME), *filter(None, [environment.get("PYTHONPATH")])])
         command = [sys.executable, "-m", "jobs.soaking.clients", ROLES[name]]
-        with (self._folder.logs / f"{name}.log").open("wb") as output:
+        with self._folder.log_of(name).open("wb") as output:
             self._all[name] = subprocess.Popen(
                 [*command, str(self._folder.path), name],
                 cwd=HOME,
@@ -141,7 +141,9 @@ def run(
     with _clients(folder) as clients:
         began_at = time.time() + warm_up_s
         samples = list(_watched(folder, clients, began_at, run_s, say))
-        findings += [f"{name} ended before its time" for name in clients.ended()]
+        findings += [
+            f"{name} ended before its time: {folder.last_words(name)}" for name in clients.ended()
+        ]
         findings += _found_by(partial(_finish, folder, clients, say), "the clients' end")
     notes = list(read_notes(folder.notes))
     findings += _found_by(partial(_judge, folder, notes, say), "the check of what is left")

@@ -122,7 +122,7 @@ def plans() -> list[Plan]:
 
 
 RARE = {
-    "a round counts no inspection that is newer than its image": heirs(88),
+    "a round counts no inspection that is newer than its image": heirs(217),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
     "a replica is taken back only with all of its files": damaged(10),
     "a follower whose newest commit is cleaned opens the table anew": sleepy(2),

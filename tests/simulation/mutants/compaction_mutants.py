@@ -22,6 +22,7 @@ from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from tests.simulation.checks import producers
 from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, RISES, TOMBSTONES
 from tests.simulation.checks.history import KEYS_ONLY
+from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes
 from tests.simulation.world import compacting
 
@@ -163,8 +164,8 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a decision is applied by a log that proves to be the one that it is of",
         ((compacting_replicas, "proves_complete", _yes),),
-        seed=330,
-        invariant="crash: ImpossibleValueError",
+        seed=333,
+        invariant=I22,
     ),
     Mutant(
         "a follower is as far as its leader only if it has taken all of it at one version",
