@@ -297,8 +297,8 @@ def check_new_names(
 
 def _are_new(state: ReplicaState, segments: Sequence[Segment]) -> bool:
     new = {each.file_name for each in segments}
-    names = (segment.file_name for batch in state.batches for segment in batch.segments)
-    return new.isdisjoint(names)
+    found = state.batches_with({each.uuid for each in segments})
+    return new.isdisjoint(segment.file_name for batch in found for segment in batch.segments)
 
 
 def check_named_under(segments: Sequence[Segment], leader_epoch: LeaderEpoch) -> None:

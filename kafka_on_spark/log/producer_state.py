@@ -23,7 +23,6 @@ from kafka_on_spark.log.batch import (
     ProducerStamp,
     StagedBatch,
     WriterFence,
-    uuid_in_name,
 )
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.merged_segment import LogPart
@@ -72,14 +71,11 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
 def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
     wanted = {segment.uuid for segment in staged.segments}
     first_epoch = staged.first_epoch
-    for batch in reversed(state.batches):
+    for batch in state.batches_with(wanted):
         if batch.leader_epoch < first_epoch:
             return None
-        if not isinstance(batch, Batch):
-            continue  # its file's name is of the merge
-        for segment in batch.segments:  # written out: a log has thousands of batches
-            if uuid_in_name(segment.file_name) in wanted:
-                return _whole(batch, wanted)
+        if isinstance(batch, Batch):  # else its file's name is of the merge
+            return _whole(batch, wanted)
     return None
 
 

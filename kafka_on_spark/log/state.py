@@ -6,7 +6,7 @@ real table alike, so the effect of a commit is written down once.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -24,6 +24,7 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained, check_chain
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.file_index import NO_FILES, FileIndex
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.producers import ProducerEntries
 
@@ -63,6 +64,8 @@ class ReplicaState:
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
         compaction: How far it is compacted.
+        files: The files of its first batches; follows from `batches`. Who replaces those begins
+            with none.
     """
 
     identity: ReplicaIdentity
@@ -74,6 +77,7 @@ class ReplicaState:
     producers: ProducerEntries = field(default_factory=dict)
     chain_before: ChainDigest = NO_CHAIN
     compaction: CompactionProgress = NO_PROGRESS
+    files: FileIndex = field(default=NO_FILES, init=False, repr=False, compare=False)
 
     def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
         """Return whether the replica has seen a later leadership than `leader_epoch`."""
@@ -100,6 +104,10 @@ class ReplicaState:
         first = bisect_right(self.batches, start_offset, key=lambda batch: batch.end_offset)
         last = bisect_right(self.batches, end_offset - 1, key=lambda batch: batch.base_offset)
         return self.batches[first:last]
+
+    def batches_with(self, uuids: Collection[str]) -> Iterator[LogPart]:
+        """Yield the batches that have any of the files of these uuids, the newest first."""
+        return (self.batches[place] for place in self.files.places_of(uuids, self.batches))
 
     @property
     def chain_digest(self) -> ChainDigest:
@@ -175,7 +183,7 @@ class ReplicaState:
         if change.merged is not None:
             first, end = self._places_of(change.merged)
             kept = (*kept[:first], change.merged, *kept[end:])
-        return replace(
+        after = replace(
             self,
             version=self.version + 1,
             log_start_offset=change.log_start_offset,
@@ -186,6 +194,9 @@ class ReplicaState:
             chain_before=self.chain_before if change.chain_before is None else change.chain_before,
             compaction=self.compaction if change.compaction is None else change.compaction,
         )
+        files = self.files if kept is self.batches else NO_FILES
+        object.__setattr__(after, "files", files.grown(after.batches))
+        return after
 
     def removed_by(self, change: "LogChange") -> tuple[LogPart, ...]:
         """Return the batches that `change` takes out of the log."""
