@@ -35,6 +35,7 @@ def small(monkeypatch):
     monkeypatch.setattr(small_spark, "WRITES", 1)
     monkeypatch.setattr(merged, "APPENDS", 40)
     monkeypatch.setattr(merged, "LATER_APPENDS", 10)
+    monkeypatch.setattr(merged, "FORGOTTEN_SECONDS", 0.0)
     monkeypatch.setattr(compaction, "KEYS", 1_000)
     monkeypatch.setattr(failover, "PARTITIONS", 20)
     for name in ("WARM_UP", "APPENDS", "STORE_APPENDS", "LOOKS"):
@@ -46,7 +47,7 @@ CASES = [
     pytest.param(streaming.stream,        2, id="stream", marks=pytest.mark.long),
     pytest.param(streaming.micro_batch,   3, id="micro-batch", marks=pytest.mark.long),
     pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
-    pytest.param(merged.merged,           4, id="merged", marks=pytest.mark.long),
+    pytest.param(merged.merged,           5, id="merged", marks=pytest.mark.long),
     pytest.param(quorum.quorum,           6, id="quorum", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),
     pytest.param(thousand.thousand,         2, id="thousand"),
