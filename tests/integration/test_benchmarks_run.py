@@ -33,7 +33,7 @@ def small(monkeypatch):
     monkeypatch.setattr(processes, "SECONDS", 1)
     monkeypatch.setattr(streaming, "WARM_UP", 1)
     monkeypatch.setattr(small_spark, "WRITES", 1)
-    monkeypatch.setattr(merged, "APPENDS", 40)
+    monkeypatch.setattr(merged, "APPENDS", 64)
     monkeypatch.setattr(merged, "LATER_APPENDS", 10)
     monkeypatch.setattr(merged, "FORGOTTEN_SECONDS", 0.0)
     monkeypatch.setattr(compaction, "KEYS", 1_000)
