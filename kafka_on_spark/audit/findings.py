@@ -22,6 +22,7 @@ class Place:
     Attributes:
         partition: Topic and number.
         broker_id: The broker of the replica, or of the root.
+        voter_id: The voter of the metadata log, where it is about one.
         version: Of the replica's Delta table, or of the metadata log's.
         offset: Of a record in the partition's log.
         metadata_offset: Of a record in the metadata log.
@@ -30,6 +31,7 @@ class Place:
 
     partition: TopicPartition | None = None
     broker_id: BrokerId | None = None
+    voter_id: int | None = None
     version: int | None = None
     offset: int | None = None
     metadata_offset: int | None = None
@@ -40,6 +42,7 @@ class Place:
             "metadata log" if self.partition is None and self.broker_id is None else None,
             None if self.partition is None else str(self.partition),
             None if self.broker_id is None else f"broker {self.broker_id}",
+            None if self.voter_id is None else f"voter {self.voter_id}",
             None if self.version is None else f"version {self.version}",
             None if self.offset is None else f"offset {self.offset}",
             None if self.metadata_offset is None else f"metadata offset {self.metadata_offset}",
@@ -75,6 +78,7 @@ class Finding:
             "topic": None if place.partition is None else place.partition.topic,
             "partition": None if place.partition is None else place.partition.partition,
             "broker_id": place.broker_id,
+            "voter_id": place.voter_id,
             "version": place.version,
             "offset": place.offset,
             "metadata_offset": place.metadata_offset,
@@ -220,6 +224,7 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             place.partition is not None,
             place.partition or ("", -1),
             -1 if place.broker_id is None else place.broker_id,
+            -1 if place.voter_id is None else place.voter_id,
             finding.invariant is not None,
         )
 

@@ -1,16 +1,18 @@
 """What audits ask of the tables of replicas and of a cluster, version by version."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.raft.voter_set import Voter
 
 if TYPE_CHECKING:
     # Type-checking only: appenders and readers must not load what audits and sweeps.
-    from kafka_on_spark.audit.history import FileEntry, TableStep
+    from kafka_on_spark.audit.history import FileEntry, TableCheckpoint, TableCommit, TableStep
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+    from kafka_on_spark.audit.metadata.voter_trace import VoterCommit
     from kafka_on_spark.audit.trace import CheckedSegment
     from kafka_on_spark.log.compaction.kept import CompactionFlaw
 
@@ -70,20 +72,34 @@ class ReplicaArchive(Protocol):
         ...
 
 
-class ClusterArchive(Protocol):
-    """Reads the metadata log and the roots as they are, for audits. Changes nothing."""
+class MetadataArchive(Protocol):
+    """Reads one voter's metadata root as it is, for audits. Changes nothing."""
 
-    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
-        """Yield the steps of the metadata table from `from_version` on, oldest first.
+    @property
+    def voter(self) -> Voter:
+        """Which voter, and its root."""
+        ...
+
+    def steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
+        """Yield the steps of the voter's table from `from_version` on, oldest first.
 
         Raises:
             CorruptLogError: There is no table.
+            ClusterNotFoundError: The root was emptied.
             KafkaStorageError: The root does not answer.
         """
         ...
 
-    def metadata_rows(self, name: str) -> "list[MetadataRows]":
-        """Return the commits in one of the metadata table's files.
+    def voter_commit(self, step: "TableCommit | TableCheckpoint") -> "VoterCommit":
+        """Return what a step says of the voter.
+
+        Raises:
+            CorruptLogError: Nothing that can be: it is damaged.
+        """
+        ...
+
+    def rows(self, name: str) -> "list[MetadataRows]":
+        """Return the commits in one of the table's files.
 
         Raises:
             CorruptLogError: It is missing or damaged.
@@ -91,7 +107,7 @@ class ClusterArchive(Protocol):
         ...
 
     def snapshot_names(self) -> list[str]:
-        """Return the names of the snapshots, oldest first."""
+        """Return the names of the root's snapshots, oldest first."""
         ...
 
     def snapshot(self, name: str) -> "MetadataRows":
@@ -99,6 +115,19 @@ class ClusterArchive(Protocol):
 
         Raises:
             CorruptLogError: It is damaged.
+        """
+        ...
+
+
+class ClusterArchive(Protocol):
+    """Reads the metadata roots and the brokers' as they are, for audits. Changes nothing."""
+
+    def voters(self) -> tuple[Sequence[MetadataArchive], Mapping[Voter, str]]:
+        """Return the roots of the newest set of voters that any of them names, the leader's first,
+        else the one with the best log; and why others of them can't be read.
+
+        Raises:
+            ClusterNotFoundError, KafkaStorageError: None can.
         """
         ...
 

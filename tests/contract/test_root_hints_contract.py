@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.root_hint import NAME, ROOTS_MAX, FileRootHints, encode
+from kafka_on_spark.storage.metadata.hints.root_hint import NAME, ROOTS_MAX, FileRootHints, encode
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemoryRootHints
 

@@ -14,7 +14,7 @@ from kafka_on_spark.controller.pace.sweep import (
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME, FileSweepHints, encode
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemorySweepHints
 

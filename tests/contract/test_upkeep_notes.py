@@ -8,7 +8,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId
 from kafka_on_spark.service.maintain.upkeep_watch import TEXT_MAX, Seen
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.upkeep_notes import (
+from kafka_on_spark.storage.metadata.hints.upkeep_notes import (
     FAILURES_MAX,
     NAME,
     FileUpkeepNotes,

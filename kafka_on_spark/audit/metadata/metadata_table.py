@@ -35,6 +35,10 @@ class MetadataTableReplay:
         self.version = -1
         self.damage_count = 0
 
+    def add(self, invariant: str, sentence: str, **where: int | str) -> None:
+        """Add a finding about the table, or what lies beside it."""
+        self._findings.add(invariant, sentence, **where)
+
     def take(self, step: TableStep) -> None:
         """Check and replay the next step; after damage, the files of later commits still count."""
         if isinstance(step, TableDamage):

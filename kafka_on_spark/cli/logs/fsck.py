@@ -76,7 +76,7 @@ def _show(report: FsckReport) -> None:
 
 def _summary(report: FsckReport) -> list[str]:
     versions = sum(each.last_version - each.first_version + 1 for each in report.coverage)
-    files = sum(each.read_files for each in report.coverage[1:])
+    files = sum(each.read_files for each in report.coverage if each.table.partition is not None)
     read = f"{files} segments" if report.is_deep else "no segments (--quick)"
     lines = [f"Checked {versions} versions of {len(report.coverage)} tables, and {read}."]
     cleaned = [each for each in report.coverage if each.first_version > 0]

@@ -6,6 +6,7 @@ committed, so nobody asks for the borders in it. A log is then as long as its ta
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
@@ -176,6 +177,21 @@ class RaftLog:
     def starting_at(self, start: OffsetAndEpoch, voters: VoterSet | None) -> "RaftLog":
         """Return an empty log that starts at a snapshot."""
         return RaftLog((), start, voters)
+
+
+def log_of(headers: Iterable[RaftBatch]) -> RaftLog:
+    """Return the log of batches that don't say which are no-ops: an epoch begins with its no-op,
+    and with nothing else (Q8).
+
+    Raises:
+        ImpossibleValueError: They don't follow each other.
+    """
+    batches: list[RaftBatch] = []
+    for batch in headers:
+        is_first = batch.epoch > (batches[-1].epoch if batches else 0)
+        is_no_op = is_first and batch.kind is not BatchKind.RUN
+        batches.append(replace(batch, kind=BatchKind.NO_OP) if is_no_op else batch)
+    return RaftLog(tuple(batches))
 
 
 EMPTY_LOG: Final = RaftLog()

@@ -5,7 +5,7 @@ says whose they are is read. The metadata read before a table says what the tabl
 metadata read after it what it may have. Rules are in `audit/`; nothing is changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kafka_on_spark.audit.findings import (
@@ -19,7 +19,6 @@ from kafka_on_spark.audit.findings import (
 )
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.audit.metadata.metadata_checks import MetadataReplay, snapshot_flaw
-from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
 from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
@@ -30,10 +29,15 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
-from kafka_on_spark.ports.archives import ClusterArchive
+from kafka_on_spark.ports.archives import ClusterArchive, MetadataArchive
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
+from kafka_on_spark.service.fsck.voter_audit import VoterAudit, VoterReader
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
+
+_Snapshots = dict[int, list[tuple[VoterReader, str]]]
+"""Names of snapshots, and on whose root they lie, by where they end."""
 
 NOT_DEEP: Final = (
     "the bytes of segments, and so their digests, the borders and the records of merged ones, what"
@@ -47,103 +51,87 @@ REPLICAS_AT_ONCE: Final = 256
 
 
 class _MetadataReader:
-    """Reads the metadata log, replays it, and checks its snapshots."""
+    """Replays the metadata log, as far as a majority of its voters holds it, and checks their
+    snapshots."""
 
-    def __init__(self, archive: ClusterArchive, *, is_deep: bool) -> None:
-        self._archive = archive
-        self._is_deep = is_deep
+    def __init__(
+        self, archives: Sequence[MetadataArchive], unread: Mapping[Voter, str], *, is_deep: bool
+    ) -> None:
         self.replay = MetadataReplay()
-        self.table = MetadataTableReplay(self.replay.findings)
+        self.voters = VoterAudit(archives, unread, self.replay.findings, is_deep=is_deep)
+        self._main = self.voters.main
         self._read_files: set[str] = set()
+        self._is_first = True
 
     def catch_up(self) -> None:
         """Replay the commits since the last call.
 
         Raises:
-            ClusterNotFoundError, KafkaStorageError: The log can't be read at all.
+            ClusterNotFoundError, CorruptLogError, KafkaStorageError: The log can't be read at all.
         """
-        is_first = self.table.version < 0
-        snapshots = self._snapshots() if is_first else {}
-        steps = self._archive.metadata_steps(
-            is_deep=self._is_deep and is_first, from_version=self.table.version + 1
-        )
-        for step in steps:
-            if is_first or step.version > self.table.version:
-                self.table.take(step)
-        for file in self.table.files:
+        # Listed first: a snapshot is made of what is committed.
+        snapshots = self._snapshots() if self._is_first else {}
+        self._is_first = False
+        committed_end = self.voters.catch_up()
+        for file in self._main.table.files:
             if file.path not in self._read_files:
-                self._read_files.add(file.path)
-                self._take(file, snapshots)
-        for end, name in snapshots.items():
-            if end > self.replay.end_offset:
-                # It is of a cluster that was at this root before, or the log was rolled back.
-                self._add_snapshot_flaw(
-                    name, "it ends above the log's end, and no process reads it"
-                )
-            else:
-                self._add_snapshot_flaw(name, "it ends where no commit of the log ends")
+                self._take(file, snapshots, committed_end)
+        for end, found in snapshots.items():
+            # It is of a cluster that was at this root before, or the log was rolled back.
+            above = "it ends above the log's end, and no process reads it"
+            within = "it ends where no commit of the log ends"
+            for reader, name in found:
+                reader.add_snapshot_flaw(name, above if end > self.replay.end_offset else within)
 
-    def _take(self, file: FileEntry, snapshots: dict[int, str]) -> None:
+    def _take(self, file: FileEntry, snapshots: _Snapshots, committed_end: int) -> None:
+        """Replay a file's batches up to an offset; those beyond are taken another time."""
         try:
-            batches = self._archive.metadata_rows(file.path)
+            batches = self._main.archive.rows(file.path)
         except CorruptLogError as error:
+            self._read_files.add(file.path)
             self.replay.damage(error.message, path=file.path)
-            for before in self.table.merged_into(file.path):
+            for before in self._main.table.merged_into(file.path):
                 if before.path not in self._read_files:
-                    self._read_files.add(before.path)
-                    self._take(before, snapshots)
+                    self._take(before, snapshots, committed_end)
             return
+        self._main.note(file, batches, committed_end)
         for batch in batches:
-            if batch.base_offset + len(batch.rows) <= self.replay.end_offset:
+            end = batch.base_offset + len(batch.rows)
+            if end > committed_end:
+                return
+            if end <= self.replay.end_offset:
                 continue  # seen before the file was merged
             self.replay.take(batch)
-            name = snapshots.pop(self.replay.end_offset, None)
-            if name is not None:
-                self._check_snapshot(name)
+            for reader, name in snapshots.pop(self.replay.end_offset, ()):
+                self._check_snapshot(reader, name)
+        self._read_files.add(file.path)
 
-    def _snapshots(self) -> dict[int, str]:
-        names = self._archive.snapshot_names()
-        ends = {}
-        for name in names if self._is_deep else names[-1:]:
-            end = name.split("-")[0]
-            if end.isdecimal():
-                ends[int(end)] = name
-            else:
-                self._add_snapshot_flaw(name, "its name has no end offset")
+    def _snapshots(self) -> _Snapshots:
+        """Return the snapshots on the voters' roots by where they end."""
+        ends: _Snapshots = {}
+        for reader in (self._main, *self.voters.others):
+            for end, name in reader.snapshots():
+                ends.setdefault(end, []).append((reader, name))
         return ends
 
-    def _check_snapshot(self, name: str) -> None:
+    def _check_snapshot(self, reader: VoterReader, name: str) -> None:
         try:
-            flaw = snapshot_flaw(self.replay, self._archive.snapshot(name).rows)
+            flaw = snapshot_flaw(self.replay, reader.archive.snapshot(name).rows)
         except CorruptLogError as error:
             flaw = error.message
         if flaw is not None:
-            self._add_snapshot_flaw(name, flaw)
-
-    def _add_snapshot_flaw(self, name: str, flaw: str) -> None:
-        self.replay.findings.add("I15", f"the snapshot {name} is damaged: {flaw}", path=name)
-
-    def coverage(self) -> Coverage:
-        """Return how far the log was checked."""
-        return Coverage(
-            table=Place(),
-            first_version=self.table.first_version,
-            last_version=self.table.version,
-            read_files=len(self._read_files),
-            read_bytes=sum(
-                file.size_bytes for file in self.table.files if file.path in self._read_files
-            ),
-        )
+            reader.add_snapshot_flaw(name, flaw)
 
 
 class Fsck:
     """One check of a cluster."""
 
     def __init__(self, archive: ClusterArchive, run_audits: RunAudits, *, is_deep: bool) -> None:
+        archives, unread = archive.voters()
         self._archive = archive
         self._run_audits = run_audits
         self._is_deep = is_deep
-        self._metadata = _MetadataReader(archive, is_deep=is_deep)
+        self._metadata = _MetadataReader(archives, unread, is_deep=is_deep)
         self._findings: list[Finding] = []
         self._orphans: list[Orphan] = []
         self._coverage: list[Coverage] = []
@@ -154,22 +142,26 @@ class Fsck:
 
         Raises:
             ClusterNotFoundError: There is no cluster.
-            KafkaStorageError: The metadata root does not answer.
+            KafkaStorageError: No metadata root answers, or a leader of the quorum was elected while
+                it was checked.
         """
         self._metadata.catch_up()
         absent, tables = self._list_roots()
         for keys in self._portions():
             self._check(keys, absent)
         self._metadata.catch_up()
+        voters = self._metadata.voters
+        voters.check_leader()
+        self._findings.extend(voters.findings())
         replay = self._metadata.replay
         self._orphans.extend(table_orphans(tables, replay.timelines, replay.topic_names))
         self._findings.extend(replay.findings.all())
         return FsckReport(
             findings=in_order(self._findings),
             orphans=tuple(self._orphans),
-            coverage=(self._metadata.coverage(), *self._coverage),
+            coverage=(*voters.coverage(), *self._coverage),
             is_deep=self._is_deep,
-            not_checked=tuple(self._not_checked),
+            not_checked=(*self._not_checked, *voters.not_checked()),
         )
 
     def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:

@@ -64,8 +64,8 @@ from kafka_on_spark.spark.wiring.upkeep import (
 )
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
-from kafka_on_spark.storage.metadata.upkeep_notes import FileUpkeepNotes
+from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
+from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.root_lists import first_root

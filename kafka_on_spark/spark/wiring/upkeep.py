@@ -18,8 +18,8 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.metadata.root_hint import FileRootHints
-from kafka_on_spark.storage.metadata.sweep_hint import UPKEEP_NAME, FileSweepHints
+from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
+from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
 from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import CorruptLogError, ImpossibleValueError
 from kafka_on_spark.ids import Offset, QuorumEpoch
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog, log_of
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
@@ -128,15 +128,8 @@ def raft_log_of(files: Sequence[LogFile]) -> RaftLog:
     Raises:
         CorruptLogError: Its newest batches don't follow each other.
     """
-    batches: list[RaftBatch] = []
-    for file in files:
-        for batch in file.batches:
-            is_first = batch.epoch > (batches[-1].epoch if batches else 0)
-            # An epoch begins with its no-op, and with nothing else (Q8).
-            is_no_op = is_first and batch.kind is not BatchKind.RUN
-            batches.append(replace(batch, kind=BatchKind.NO_OP) if is_no_op else batch)
     try:
-        return RaftLog(tuple(batches))
+        return log_of(batch for file in files for batch in file.batches)
     except ImpossibleValueError as error:
         raise CorruptLogError(f"a gap in the metadata log: {error}") from error
 

@@ -28,8 +28,8 @@ def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: 
         return VoterTable(
             key,
             QuorumEpoch(counters.get(QUORUM_EPOCH, 0)),
-            _marks(counters, VOTE),
-            _marks(counters, LEADER),
+            marks_in(counters, VOTE),
+            marks_in(counters, LEADER),
             log,
             version,
         )
@@ -37,7 +37,12 @@ def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: 
         raise CorruptLogError(f"the counters of voter {key} can't be: {error}") from error
 
 
-def _marks(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
+def marks_in(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
+    """Return the votes or the marks in counters, by their prefix: the oldest first.
+
+    Raises:
+        ValueError: One names no voter.
+    """
     marks = (
         (_key_of(name.removeprefix(prefix)), QuorumEpoch(epoch))
         for name, epoch in counters.items()

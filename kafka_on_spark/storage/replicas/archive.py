@@ -4,13 +4,11 @@ Every call reads its files again and caches nothing: what a process remembers of
 count here. Never writes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_on_spark.audit.history import FileEntry, TableStep
-from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
 from kafka_on_spark.audit.trace import CheckedSegment
 from kafka_on_spark.errors import (
-    CorruptLogError,
     InvalidRootError,
     KafkaStorageError,
     ReplicaLostError,
@@ -20,25 +18,24 @@ from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.compaction.kept import CompactionFlaw
 from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.calls.file_limits import (
-    METADATA_FILE_BYTES_MAX,
     PRODUCERS_BYTES_MAX,
     SEGMENT_BYTES_MAX,
 )
 from kafka_on_spark.storage.delta.table_history import table_steps
-from kafka_on_spark.storage.identity.metadata_root import check_replaced
 from kafka_on_spark.storage.identity.root_identity import check_directory
-from kafka_on_spark.storage.metadata.metadata_files import decode_rows
-from kafka_on_spark.storage.metadata.metadata_log import given_roots
-from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
+from kafka_on_spark.storage.metadata.metadata_archive import (
+    FileMetadataArchive,
+    metadata_archives,
+)
 from kafka_on_spark.storage.replicas.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
@@ -136,60 +133,18 @@ class FileReplicaArchive:
 
 
 class FileClusterArchive:
-    """A ClusterArchive of the files on a metadata root and on brokers' roots. `url`: of several
-    metadata roots, the first one that answers is read.
-
-    Raises: as `identity_of`.
+    """A ClusterArchive of the files on metadata roots and on brokers' roots. `url`: some of the
+    metadata roots.
     """
 
     def __init__(self, url: str, options: StorageOptions) -> None:
-        self._root, self._identity = next(iter(given_roots(roots_in(url), options).items()))
+        self._url = url
         self._options = options
-        self._files = RootFiles(self._root, options)
-        self._uri = self._identity.table_at(self._root)
 
-    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
-        """Yield the steps of the metadata table from `from_version` on, oldest first."""
-        try:
-            with as_storage_errors(f"read the table at {self._uri}", self._options):
-                yield from table_steps(
-                    self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
-                )
-        except ReplicaLostError as error:
-            check_replaced(self._root, self._identity, self._options)
-            raise CorruptLogError(
-                f"the metadata table {self._uri} is gone from its root: restore it from a"
-                " copy, or empty the root to create another cluster"
-            ) from error
-
-    def metadata_rows(self, name: str) -> list[MetadataRows]:
-        """Return the commits in one of the metadata table's files."""
-        if not is_file_name(name):
-            raise CorruptLogError(f"{name} is no file of the metadata log by its name")
-        path = f"{self._uri}/{name}"
-        with as_storage_errors(f"read {path}", self._options):
-            rows_of_file = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
-        return [
-            MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
-            for rows in rows_of_file
-        ]
-
-    def snapshot_names(self) -> list[str]:
-        """Return the names of the snapshots, oldest first."""
-        names = self._files.names(f"{self._root}/snapshots")
-        return [name for name in names if name.endswith(".parquet")]
-
-    def snapshot(self, name: str) -> MetadataRows:
-        """Return a snapshot's rows, as a commit that ends at the offset in its name."""
-        path = f"{self._root}/snapshots/{name}"
-        with as_storage_errors(f"read {path}", self._options):
-            batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
-        rows = tuple(row for batch in batches for row in batch)
-        end = name.split("-")[0]
-        base = rows[0]["batch_base_offset"]
-        if len(batches) != 1 or not end.isdecimal() or base + len(rows) != int(end):
-            raise CorruptLogError("a snapshot is not what its name says", path=path)
-        return MetadataRows(base_offset=base, rows=rows)
+    def voters(self) -> tuple[Sequence[FileMetadataArchive], Mapping[Voter, str]]:
+        """Return the roots of the newest set of voters, the leader's first; and why others can't be
+        read."""
+        return metadata_archives(self._url, self._options)
 
     def check_root(self, root: str, directory_id: DirectoryId) -> None:
         """Check that a broker's root is still the same disk."""

@@ -10,7 +10,7 @@ from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.tasks import inspect_partition_task
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
-from kafka_on_spark.storage.metadata.sweep_hint import NAME
+from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME
 from tests.cluster.disks import new_disks, partition_of
 from tests.fakes import FakeClock
 

@@ -11,7 +11,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.maintain.upkeep_watch import TEXT_MAX, Failures, Seen
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.sweep_hint import checked_int, checked_key, checked_list
+from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int, checked_key, checked_list
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 

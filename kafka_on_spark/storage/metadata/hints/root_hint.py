@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.sweep_hint import checked_int
+from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 

@@ -1,0 +1,269 @@
+"""I28: the voters of the metadata log are read side by side, and held against each other.
+
+One of them, the leader, is replayed in full (`cluster_audit`): as far as a majority holds its log.
+The others are read before it and again after it, so that the audit is sound while others write:
+what the leader proves committed must then be on a majority, and nobody has more than the leader.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from types import MappingProxyType
+
+from kafka_on_spark.audit.findings import Coverage, Finding, FindingList, Place
+from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
+from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
+from kafka_on_spark.audit.metadata.voter_checks import (
+    VoterFlaw,
+    committed_flaws,
+    content_flaws,
+    voter_flaws,
+    went_back_flaws,
+)
+from kafka_on_spark.audit.metadata.voter_trace import VoterTrace
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ProtocolError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.ports.archives import MetadataArchive
+from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
+from kafka_on_spark.raft.quorum.leader_view import LeaderView
+from kafka_on_spark.raft.voter_set import Voter
+
+
+class VoterReader:
+    """Reads one voter's root, and replays its table. `is_compared`: with others, record by record.
+
+    Attributes:
+        archive: What is read.
+        trace: Its history.
+        table: Its table, commit by commit.
+        digests: Digests of its batches' records, by where they begin, as far as they were read.
+        problem: Why it could not be read; None: it could.
+    """
+
+    def __init__(
+        self,
+        archive: MetadataArchive,
+        *,
+        is_deep: bool,
+        is_compared: bool,
+        findings: FindingList | None = None,
+    ) -> None:
+        self.archive = archive
+        self._is_compared = is_compared
+        self.trace = VoterTrace(archive.voter)
+        self.table = MetadataTableReplay(findings or self.trace.findings)
+        self.digests: dict[int, str] = {}
+        self.problem: str | None = None
+        self._is_deep = is_deep
+        self._read_files: dict[str, int] = {}
+
+    @property
+    def voter_id(self) -> int:
+        """The voter's id."""
+        return self.archive.voter.key.node_id
+
+    def catch_up(self) -> None:
+        """Replay the commits since the last call.
+
+        Raises:
+            ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: The table
+                can't be read at all.
+        """
+        is_first = self.table.version < 0
+        steps = self.archive.steps(
+            is_deep=self._is_deep and is_first, from_version=self.table.version + 1
+        )
+        for step in steps:
+            if is_first or step.version > self.table.version:
+                self.table.take(step)
+                self._trace(step)
+
+    def _trace(self, step: TableStep) -> None:
+        if isinstance(step, TableDamage):
+            if not step.is_checkpoint:
+                self.trace.skip()
+            return
+        try:
+            commit = self.archive.voter_commit(step)
+        except CorruptLogError as error:
+            self.trace.findings.add("I15", error.message, version=step.version)
+            self.trace.skip()
+            return
+        self.trace.take(commit)
+
+    def snapshots(self) -> Iterator[tuple[int, str]]:
+        """Yield where the root's snapshots end, and their names: of all if deep, or the newest."""
+        names = self.archive.snapshot_names()
+        for name in names if self._is_deep else names[-1:]:
+            end = name.split("-")[0]
+            if end.isdecimal():
+                yield int(end), name
+            else:
+                self.add_snapshot_flaw(name, "its name has no end offset")
+
+    def add_snapshot_flaw(self, name: str, flaw: str) -> None:
+        """Add the finding that a snapshot is not what it should be."""
+        self.table.add("I15", f"the snapshot {name} is damaged: {flaw}", path=name)
+
+    def note(self, file: FileEntry, batches: Sequence[MetadataRows], end: int) -> None:
+        """Note what a file holds that was read, of the batches up to `end`."""
+        self._read_files[file.path] = file.size_bytes
+        for batch in batches if self._is_compared else ():
+            if batch.base_offset + len(batch.rows) <= end:
+                content = repr(batch.rows).encode()
+                self.digests[batch.base_offset] = blake2b(content, digest_size=16).hexdigest()
+
+    def read_rows(self, end: int) -> None:
+        """Read the files of the newest version, of the batches up to `end`."""
+        for file in self.table.files:
+            try:
+                self.note(file, self.archive.rows(file.path), end)
+            except CorruptLogError as error:
+                self.table.add("I15", error.message, path=file.path)
+
+    def coverage(self, place: Place) -> Coverage:
+        """Return how far the table was checked."""
+        return Coverage(
+            table=place,
+            first_version=self.table.first_version,
+            last_version=self.table.version,
+            read_files=len(self._read_files),
+            read_bytes=sum(self._read_files.values()),
+        )
+
+
+class VoterAudit:
+    """One check of the voters.
+
+    Attributes:
+        main: The voter that is replayed: the leader, or who has the best log.
+        others: Those that are held against it.
+    """
+
+    def __init__(
+        self,
+        archives: Sequence[MetadataArchive],
+        unread: Mapping[Voter, str],
+        findings: FindingList,
+        *,
+        is_deep: bool,
+    ) -> None:
+        first, *others = archives
+        is_compared = is_deep and bool(others)
+        self.main = VoterReader(first, is_deep=is_deep, is_compared=is_compared, findings=findings)
+        self.others = [
+            VoterReader(each, is_deep=is_deep, is_compared=is_compared) for each in others
+        ]
+        self._unread = unread
+        self._is_deep = is_deep
+        self._proved: tuple[RaftLog, RaftBatch] | None = None
+
+    def catch_up(self) -> int:
+        """Read what was committed since the last call, the others' first; return up to where the
+        log is committed.
+
+        Raises: as VoterReader.catch_up, of the main voter.
+        """
+        for each in self.others:
+            if each.problem is None:
+                self._catch_up(each)
+        self.main.catch_up()
+        log = self.main.trace.log
+        proved = log.batch_before(log.proved_end)
+        if self._proved is None and proved is not None:
+            self._proved = (log, proved)
+        return self._committed_end(log)
+
+    def _catch_up(self, reader: VoterReader) -> None:
+        try:
+            reader.catch_up()
+        except ProtocolError as error:
+            reader.problem = error.message
+
+    @property
+    def _read(self) -> list[VoterTrace]:
+        """The other voters that could be read."""
+        return [each.trace for each in self.others if each.problem is None]
+
+    def _committed_end(self, log: RaftLog) -> Offset:
+        main = self.main.trace
+        if main.leader != main.key:
+            return log.proved_end
+        held = {main.key: log.end_offset}
+        for each in self._read:
+            if (each.epoch, each.leader) == (main.epoch, main.key):
+                held[each.key] = Offset(min(each.log.end_offset, log.end_offset))
+        return LeaderView(main.key, main.epoch, log, MappingProxyType(held)).committed_end
+
+    def check_leader(self) -> None:
+        """Check that nobody else was elected while the voters were read: what the main voter says
+        is old then.
+
+        Raises:
+            KafkaStorageError: Somebody was.
+        """
+        main = self.main.trace
+        if any(each.leader is not None and each.epoch > main.epoch for each in self._read):
+            raise KafkaStorageError(
+                "the metadata quorum elected another leader while it was checked: try again"
+            )
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found, after the last call of `catch_up`."""
+        unread = {int(voter.key.node_id): why for voter, why in self._unread.items()}
+        unread |= {each.voter_id: each.problem for each in self.others if each.problem is not None}
+        for voter_id, why in sorted(unread.items()):
+            sentence = f"the voter could not be checked: {why}"
+            yield Finding(invariant=None, place=Place(voter_id=voter_id), sentence=sentence)
+        for flaw in self._flaws(len(unread)):
+            place = Place(voter_id=None if flaw.key is None else flaw.key.node_id)
+            yield Finding(invariant=flaw.invariant, place=place, sentence=flaw.sentence)
+        for reader in (self.main, *self.others):
+            yield from reader.trace.findings.all()
+
+    def _flaws(self, unread: int) -> Iterator[VoterFlaw]:
+        main, others = self.main.trace, self._read
+        yield from voter_flaws([main, *others])
+        yield from went_back_flaws(main, others)
+        if self._proved is not None:
+            log, proved = self._proved
+            yield from committed_flaws(log.voters, proved, [main, *others], unread)
+        if main.leader != main.key:
+            sentence = (
+                f"the leader of the metadata quorum could not be read: its log is checked as voter"
+                f" {main.key} has it, up to {main.log.proved_end}"
+            )
+            yield VoterFlaw(None, None, sentence)
+        if self._is_deep:
+            yield from self._content_flaws()
+
+    def _content_flaws(self) -> Iterator[VoterFlaw]:
+        end = self._committed_end(self.main.trace.log)
+        for reader in self.others:
+            if reader.problem is None:
+                reader.read_rows(end)
+                yield from content_flaws(
+                    reader.digests, self.main.digests, reader.trace.key, self.main.trace.key
+                )
+
+    def coverage(self) -> list[Coverage]:
+        """Return how far each voter was checked."""
+        main = Place(voter_id=self.main.voter_id if self.others else None)
+        return [
+            self.main.coverage(main),
+            *(
+                each.coverage(Place(voter_id=each.voter_id))
+                for each in self.others
+                if each.problem is None
+            ),
+        ]
+
+    def not_checked(self) -> list[str]:
+        """Return what was not looked at, in words."""
+        if self._is_deep or not self.others:
+            return []
+        names = ", ".join(str(each.voter_id) for each in self.others)
+        return [
+            f"the bytes of the metadata log on voters {names}: only their headers were held against"
+            f" those of voter {self.main.voter_id} (Q7 in part)"
+        ]

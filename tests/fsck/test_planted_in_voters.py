@@ -1,0 +1,288 @@
+"""Three voters of a metadata log that lived through a failover, each fault planted in one of them."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.raft.log.raft_log import RaftBatch
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.identity.metadata_root import identity_of
+from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
+from kafka_on_spark.storage.metadata.metadata_placement import (
+    add_file,
+    log_files,
+    new_file,
+    remove_file,
+)
+from kafka_on_spark.storage.metadata.voter_counters import LOG_END_OFFSET, QUORUM_EPOCH, VOTE
+from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.cluster.disks import FAST, records
+from tests.cluster.folders import quick_folder
+from tests.fsck.plants import flip_a_bit
+
+OPTIONS = StorageOptions()
+NAMES = ("m1", "m2", "m3")
+
+
+@pytest.fixture(scope="module")
+def lived():
+    with quick_folder() as folder:
+        base = folder / "cluster"
+        base.mkdir()
+        live(base)
+        shutil.copytree(base, folder / "copy")
+        yield base
+
+
+def live(base):
+    """Voter 1 leads, is away, and comes back behind the next leader."""
+    roots = [base / name for name in NAMES]
+    with Cluster.create(roots, {1: base / "1"}, configs=FAST) as cluster:
+        cluster.create_topic("orders")
+        cluster.append("orders", records(b"a"))
+        roots[0].rename(base / "away")
+        cluster.append("orders", records(b"b"))
+        (base / "away").rename(roots[0])
+        cluster.append("orders", records(b"c"))
+        cluster.append("orders", records(b"d"))
+        assert cluster.describe_quorum().leader.node_id != 1
+        cluster._services.finish_maintenance()
+
+
+@pytest.fixture
+def base(lived):
+    shutil.rmtree(lived)
+    shutil.copytree(lived.parent / "copy", lived)
+    replica_store.cache_clear()
+    return lived
+
+
+def checked(base, *names, deep=True):
+    return check_cluster([base / name for name in names or NAMES], deep=deep)
+
+
+def voter_log(base, name):
+    root = str(base / name)
+    return DeltaVoterLog(root, identity_of(root, OPTIONS), OPTIONS)
+
+
+def leader_of(base):
+    """Return the leader's name, and the others'."""
+    tables = {name: voter_log(base, name).load() for name in NAMES}
+    (leader,) = [name for name, table in tables.items() if table.leads and table.quorum_epoch > 1]
+    return leader, [name for name in NAMES if name != leader]
+
+
+def table_folder(base, name):
+    (folder,) = (base / name).glob("__cluster_metadata-0-*")
+    return folder
+
+
+def commit(log, operation, files=(), **counters):
+    """Commit whatever is asked for."""
+    log.load()
+    named = {name.replace("_", "-"): value for name, value in counters.items()}
+    log._delta.commit(log._delta.version, operation=operation, files=files, counters=named)
+
+
+def ids_of(report):
+    return {each.invariant for each in report.findings}
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_voters_that_lived_through_a_failover_are_clean_from_any_of_them(base, deep):
+    for name in NAMES:
+        report = checked(base, name, deep=deep)
+
+        assert report.findings == ()
+        read = [each for each in report.coverage if each.table.partition is None]
+        assert len(read) == 3
+        assert any("Q7 in part" in each for each in report.not_checked) != deep
+
+
+def test_the_log_that_is_checked_is_the_leaders_whoever_is_named(base):
+    _, (behind, _) = leader_of(base)
+    folder = table_folder(base, behind)
+    newest = max((folder / "_delta_log").glob("*.json"))
+    newest.unlink()
+
+    report = checked(base, behind)
+
+    assert report.findings == ()
+
+
+def test_a_voter_that_is_away_is_told_of(base):
+    _, (other, _) = leader_of(base)
+    shutil.rmtree(base / other)
+
+    report = checked(base)
+
+    (finding,) = report.findings
+    assert finding.invariant is None
+    assert finding.place.voter_id == NAMES.index(other) + 1
+    assert finding.sentence.startswith("the voter could not be checked: ")
+
+
+def test_a_leader_that_is_away_leaves_open_what_is_committed(base):
+    leader, others = leader_of(base)
+    shutil.rmtree(base / leader)
+
+    report = checked(base, *others)
+
+    assert ids_of(report) == {None}
+    assert any("leader of the metadata quorum" in each.sentence for each in report.findings)
+
+
+def test_a_root_that_was_emptied_is_not_called_a_voter(base):
+    _, (other, _) = leader_of(base)
+    shutil.rmtree(base / other)
+    Cluster.create(base / other, {9: base / "9"}, configs=FAST).close()
+
+    report = checked(base, leader_of_rest(base, other))
+
+    (finding,) = report.findings
+    assert (finding.invariant, finding.place.voter_id) == (None, NAMES.index(other) + 1)
+    assert "is not voter" in finding.sentence
+
+
+def leader_of_rest(base, other):
+    return next(name for name in NAMES if name != other)
+
+
+def test_q1_a_voter_that_votes_twice(base):
+    _, (other, _) = leader_of(base)
+    log = voter_log(base, other)
+    epoch = log.load().quorum_epoch
+    for key in ("1:" + "a" * 22, "2:" + "b" * 22):
+        commit(log, "elect", **{QUORUM_EPOCH: epoch + 1, f"{VOTE}{key}": epoch + 1})
+
+    finding = one_of(checked(base), "Q1")
+
+    assert f"gives two votes in epoch {epoch + 1}" in finding.sentence
+    assert finding.place.voter_id == NAMES.index(other) + 1
+
+
+def one_of(report, invariant):
+    found = [each for each in report.findings if each.invariant == invariant]
+    assert found, report.findings
+    return found[0]
+
+
+def test_q2_a_majority_that_went_back(base):
+    """Both followers are restored from copies: what was committed is on the leader alone."""
+    _, others = leader_of(base)
+    for name in others:
+        log = voter_log(base, name)
+        keep = next(
+            version
+            for version in range(log.load().version, 0, -1)
+            if end_at(base, name, version) < log.load().log.proved_end
+        )
+        for path in (table_folder(base, name) / "_delta_log").glob("*.json"):
+            if int(path.stem) > keep:
+                path.unlink()
+
+    finding = one_of(checked(base), "Q2")
+
+    assert "of 3 voters hold it: one went back" in finding.sentence
+
+
+def end_at(base, name, version):
+    """Return where a voter's log ended at a version."""
+    ends = [
+        step.counters[LOG_END_OFFSET]
+        for step in archive_steps(base, name)
+        if step.version <= version and LOG_END_OFFSET in step.counters
+    ]
+    return ends[-1] if ends else 0
+
+
+def archive_steps(base, name):
+    uri = voter_log(base, name).uri
+    return list(table_steps(RootFiles(str(base / name), OPTIONS), uri, has_all_checkpoints=False))
+
+
+def test_q7_another_write_in_a_batchs_place(base):
+    _, (other, _) = leader_of(base)
+    log = voter_log(base, other)
+    table = log.load()
+    last = table.log.batches[-1]
+    (file,) = [
+        each for each in log_files(log._delta.active_files()) if each.end_offset == last.end_offset
+    ]
+    forged = RaftBatch(last.base_offset, last.end_offset, last.epoch, "another write")
+    path = f"{last.base_offset:020d}-{'0' * 32}.parquet"
+    shutil.copy(table_folder(base, other) / file.path, table_folder(base, other) / path)
+    commit(
+        log,
+        "append",
+        [
+            remove_file(file, changes_data=True),
+            add_file(new_file(path, file.size_bytes, [forged], 1), changes_data=True),
+        ],
+        **{LOG_END_OFFSET: last.end_offset},
+    )
+
+    finding = one_of(checked(base, deep=False), "Q7")
+
+    assert f"two writes of epoch {last.epoch} end at {last.end_offset}" in finding.sentence
+
+
+def test_q7_other_records_under_the_same_write(base):
+    """Only the bytes tell, so only a deep check does."""
+    _, (other, _) = leader_of(base)
+    file = min(table_folder(base, other).glob("*.parquet"))
+    (found,) = decode_file(file.read_bytes(), file.name)
+    stamp = replace(found.stamp, time_ms=found.stamp.time_ms + 1000)
+    content = encode_file(found.records, stamp, found.base_offset)
+    file.write_bytes(content.to_pybytes())
+
+    finding = one_of(checked(base), "Q7")
+
+    assert "has other records than on voter" in finding.sentence
+    assert finding.place.voter_id == NAMES.index(other) + 1
+
+
+def test_q8_batches_without_a_mark(base):
+    _, (other, _) = leader_of(base)
+    log = voter_log(base, other)
+    table = log.load()
+    epoch, end = table.quorum_epoch + 1, table.log.end_offset
+    forged = RaftBatch(end, end + 1, epoch, "forged")
+    path = f"{end:020d}-{'0' * 32}.parquet"
+    commit(
+        log,
+        "append",
+        [add_file(new_file(path, 1, [forged], 1), changes_data=True)],
+        **{QUORUM_EPOCH: epoch, LOG_END_OFFSET: end + 1},
+    )
+
+    finding = one_of(checked(base, deep=False), "Q8")
+
+    assert f"has marked no leader in {epoch}" in finding.sentence
+
+
+def test_i15_a_damaged_file_on_a_voter_that_does_not_lead(base):
+    _, (other, _) = leader_of(base)
+    flip_a_bit(min(table_folder(base, other).glob("*.parquet")))
+
+    finding = one_of(checked(base), "I15")
+
+    assert finding.place.voter_id == NAMES.index(other) + 1
+
+
+def test_i15_a_snapshot_of_what_is_not_committed(base):
+    _, (other, _) = leader_of(base)
+    snapshots = base / other / "snapshots"
+    snapshots.mkdir(exist_ok=True)
+    (snapshots / f"{10**6:020d}-{2:010d}.parquet").write_bytes(b"x")
+
+    finding = one_of(checked(base), "I15")
+
+    assert "it ends above the log's end" in finding.sentence
+    assert finding.place.voter_id == NAMES.index(other) + 1
