@@ -225,6 +225,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "log.cleaner.io.max.bytes.per.second": Setting(str(_LONG_MAX), _integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.
     "metadata.away.timeout.ms": Setting("300000", _integer(0)),
+    # The metadata quorum, with Kafka's defaults. A process that has not read them yet takes these.
+    "controller.quorum.fetch.timeout.ms": Setting("2000", _integer(1, _INT_MAX)),
+    "controller.quorum.election.timeout.ms": Setting("1000", _integer(1, _INT_MAX)),
+    "controller.quorum.election.backoff.max.ms": Setting("1000", _integer(0, _INT_MAX)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
 }

@@ -109,10 +109,15 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
         "replica.alter.log.dirs.*",
         "reserved.broker.max.id",
     ),
-    "the metadata log is a Delta table on the root that the cluster is opened by, and its rows are"
-    " kept for ever": ("metadata.log.*", "metadata.max.*"),
-    "the voters stand in the metadata log, and how long a process waits for them is fixed": (
-        "controller.quorum.*",
+    "the metadata log is a Delta table on each metadata root, and its rows are kept for ever: they"
+    " are the cluster's history": ("metadata.log.*", "metadata.max.*"),
+    "the voters stand in the metadata log, and a process asks their roots itself": (
+        "controller.quorum.append.linger.ms",
+        "controller.quorum.auto.join.enable",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.request.timeout.ms",
+        "controller.quorum.retry.backoff.*",
+        "controller.quorum.voters",
     ),
     "there is no ZooKeeper": ("zookeeper.*",),
     "a group has no members here: its offsets stand in the metadata log": (

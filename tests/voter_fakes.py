@@ -27,7 +27,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.ports.metadata import CleanedFiles
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
@@ -256,13 +256,13 @@ class MemoryVoterLog:
         ends = [end for end in self._root.snapshots if end <= to_offset]
         return self._root.snapshots[max(ends)] if ends else None
 
-    def write_snapshot(self, records: Sequence[object], stamp: Stamp, end_offset: Offset) -> None:
+    def write_snapshot(self, records: Sequence[object], stamp: Stamp, end: OffsetAndEpoch) -> None:
         self._check()
         if self._root.is_read_only:
             raise KafkaStorageError("the root takes no writes")
-        base_offset = Offset(end_offset - len(records))
+        base_offset = Offset(end.offset - len(records))
         batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
-        self._root.snapshots.setdefault(end_offset, batch)
+        self._root.snapshots.setdefault(end.offset, batch)
 
     def check_writable(self) -> None:
         self._check_answers()

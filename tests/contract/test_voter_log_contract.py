@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Stamp
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
@@ -229,8 +230,8 @@ def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(roots):
 def test_the_newest_snapshot_up_to_an_offset_is_found(roots):
     log = roots.open(0)
     for end in (4, 6):
-        log.write_snapshot(SNAPSHOT, STAMP, end)
-    log.write_snapshot(SNAPSHOT[:1], STAMP, 4)
+        log.write_snapshot(SNAPSHOT, STAMP, OffsetAndEpoch(end, 1))
+    log.write_snapshot(SNAPSHOT[:1], STAMP, OffsetAndEpoch(4, 1))
 
     assert log.newest_snapshot(to_offset=3) is None
     assert log.newest_snapshot(to_offset=5).records == SNAPSHOT

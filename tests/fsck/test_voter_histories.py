@@ -121,7 +121,7 @@ BAD = [
     pytest.param("Q1", "gives two votes in epoch 2",         more(C, vote(2, C)),                                           id="a second vote in an epoch"),
     pytest.param("Q1", "epoch 2 has 2 leaders",              changed(C, 5, leaders=((C, 2),), added=added(LATER)),          id="two leaders of an epoch"),
     pytest.param("Q1", "follows two leaders in epoch 2",     more(C, {"leaders": ((A, 2),)}),                               id="a second mark in an epoch"),
-    pytest.param("Q2", "cut to 4, below 5",                  more(C, {"removed": removed(TWO, LATER, THREE)}),              id="a cut of what is proved"),
+    pytest.param("Q2", "cut to 4, below 6",                  more(C, {"removed": removed(TWO, LATER, THREE)}),              id="a cut of what is proved"),
     pytest.param("Q2", "is merged, and the log proves only", more(C, {"is_merge": True, "removed": removed(THREE), "added": added(replace(THREE, kind=BatchKind.RUN))}), id="a merge of what may be cut"),
     pytest.param("Q4", "its epoch falls from 2 to 1",        more(C, {"quorum_epoch": 1}),                                  id="an epoch that falls"),
     pytest.param("Q4", "a vote is of epoch 1",               more(C, {"votes": ((A, 1),)}),                                 id="a vote in an old epoch"),

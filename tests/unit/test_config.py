@@ -172,7 +172,7 @@ log.message.downconversion.enable log.message.format.version max.connection.crea
 max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
 max.request.partition.size.limit message.downconversion.enable message.format.version
 message.timestamp.difference.max.ms metadata.log.dir metadata.log.max.snapshot.interval.ms
-metadata.max.retention.ms metric.reporters metrics.num.samples node.id num.io.threads
+metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples node.id num.io.threads
 num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
 num.replica.fetchers offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size
 offsets.retention.check.interval.ms offsets.topic.replication.factor password.encoder.secret

@@ -44,10 +44,17 @@ FIRST_EPOCH: Final = 1
 class Elections:
     """Elections that this process holds. Threads may share it.
 
-    `new_id` returns an id that nobody else makes.
+    `new_id` returns an id that nobody else makes, `votes_ms` how long votes are waited for.
     """
 
-    def __init__(self, tables: VoterTables, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        tables: VoterTables,
+        clock: Clock,
+        new_id: Callable[[], str],
+        votes_ms: Callable[[], int],
+    ) -> None:
+        self._votes_ms = votes_ms
         self._tables = tables
         self._clock = clock
         self._new_id = new_id
@@ -100,7 +107,9 @@ class Elections:
         self._tables.learn_voters([candidate])  # by whom its votes are counted
         others = [key for key in self._tables.voters.keys if key != candidate.key]
         if not has_majority(candidate, votes):
-            for voted in self._tables.each(others, partial(self._vote, candidate)):
+            for voted in self._tables.each(
+                others, partial(self._vote, candidate), timeout_ms=self._votes_ms()
+            ):
                 votes.add(voted.key)
                 if has_majority(candidate, votes):
                     break

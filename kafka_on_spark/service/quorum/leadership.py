@@ -29,7 +29,7 @@ from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
-from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.service.quorum.settings import AskSettings
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Leadership:
         elections: Elections,
         clock: Clock,
         random: Callable[[], float],
-        settings: QuorumSettings,
+        settings: AskSettings,
     ) -> None:
         self.led: Led | None = None
         self.confirmed: LeaderView | None = None
@@ -101,7 +101,7 @@ class Leadership:
 
     def deadline_ms(self) -> int:
         """Return until when a call that begins now waits for a leader."""
-        return self.now_ms() + self._settings.call_timeout_ms
+        return self.now_ms() + self._settings().call_timeout_ms
 
     def now_ms(self) -> int:
         """Return the time of this process's own clock."""
@@ -173,7 +173,7 @@ class Leadership:
     def _end_tail(self) -> Led | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
-        self._clock.sleep_ms(self._settings.commit_ms)
+        self._clock.sleep_ms(self._settings().commit_ms)
         led = _led(self._look_around())
         if led is None or led.view.is_confirmed:
             return led
@@ -242,7 +242,7 @@ class Leadership:
         try may take longer than its call.
         """
         now_ms = self.now_ms()
-        timeout_ms = self._settings.fetch_timeout_ms
+        timeout_ms = self._settings().fetch_timeout_ms
         if trouble.waiting is None or began_ms - trouble.last_ms > timeout_ms:
             trouble.waiting = self._waiting(now_ms)
         trouble.last_ms = now_ms
@@ -279,7 +279,7 @@ class Leadership:
 
     def _back_off(self, trouble: _Trouble) -> None:
         trouble.failed_elections += 1
-        most_ms = self._settings.election_backoff_max_ms
+        most_ms = self._settings().election_backoff_max_ms
         pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
         self._clock.sleep_ms(pause_ms)
 
@@ -310,7 +310,7 @@ class Leadership:
         stranded = [table for table in tables if is_stranded(table, led.table)]
         terms = [(table.key, table.quorum_epoch) for table in stranded]
         self._stranded = {term: self._stranded.get(term, now_ms) for term in terms}
-        due_ms = now_ms - self._settings.fetch_timeout_ms
+        due_ms = now_ms - self._settings().fetch_timeout_ms
         due = [key for (key, _), since_ms in self._stranded.items() if since_ms <= due_ms]
         # Others may have taken it back: its table is looked at once more.
         seen = [*self._tables.each(due, self._tables.look)] if due else []

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter
 
@@ -87,8 +88,9 @@ class VoterLog(Protocol):
         """
         ...
 
-    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
-        """Write the records that rebuild the image at `end_offset`, unless they are there.
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
+        """Write the records that rebuild the image at an end that is committed, unless they are
+        there. `end`: its offset, and the epoch of the record before it.
 
         Raises: as `load`.
         """

@@ -20,13 +20,14 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.leadership import Leadership, as_met_alone
 from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
-from kafka_on_spark.service.quorum.settings import QuorumSettings
+from kafka_on_spark.service.quorum.settings import AskSettings, QuorumSettings
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 from kafka_on_spark.service.quorum.writer import Writer
@@ -47,6 +48,7 @@ class QuorumLog:
     Attributes:
         tables: The voters' tables, as this process sees them.
         elections: Elections that this process holds.
+        settings: Says how patient it is, once it knows what the cluster's settings say.
         changes: Changes of the voters that it makes.
     """
 
@@ -64,8 +66,13 @@ class QuorumLog:
         self.tables = VoterTables(
             voters, open_log, side_by_side, clock=clock, timeout_ms=settings.answer_timeout_ms
         )
-        self.elections = Elections(self.tables, clock, new_id)
-        self._leadership = Leadership(self.tables, self.elections, clock, random, settings)
+        self.settings: AskSettings = lambda: settings
+        self.elections = Elections(
+            self.tables, clock, new_id, lambda: self.settings().election_timeout_ms
+        )
+        self._leadership = Leadership(
+            self.tables, self.elections, clock, random, lambda: self.settings()
+        )
         self._writer = Writer(self.tables, self._leadership, new_id)
         self.changes = VoterChanges(self.tables, self._leadership, self.elections, self._writer)
         self._read_end: Offset | None = None
@@ -246,7 +253,7 @@ class QuorumLog:
         for key in voters.keys:
             try:
                 self.tables.log_of(key).check_writable()
-            except KafkaStorageError:
+            except UNREADABLE:
                 denied += 1
                 if len(voters.voters) - denied < voters.majority:
                     raise
@@ -264,13 +271,13 @@ class QuorumLog:
         return ends[max(ends)] if ends else None
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
-        """Write the records that rebuild the image at `end_offset`, on the first voter that takes
-        them, the leader first: snapshots only make starting fast.
+        """Write the records that rebuild the image at `end_offset`, which is committed, on each
+        voter that takes them: any of them may be left alone one day, and opened.
 
-        Raises: as `read`.
+        Raises: as `_of_all`.
         """
-        led = self._leadership.led or self._leadership.confirm()
-        others = [key for key in self.tables.voters.keys if key != led.view.key]
-        self._of_first(
-            (led.view.key, *others), lambda each: each.write_snapshot(records, stamp, end_offset)
-        )
+        known = self._leadership.confirmed
+        if known is None or known.log.end_offset < end_offset:
+            known = self._leadership.confirm().view
+        end = OffsetAndEpoch(end_offset, known.log.epoch_before(end_offset))
+        self._of_all(lambda each: each.write_snapshot(records, stamp, end))

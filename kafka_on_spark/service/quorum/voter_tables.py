@@ -151,8 +151,11 @@ class VoterTables:
                 self._newest[table.key] = table
         return table
 
-    def each(self, keys: Iterable[VoterKey], ask: Ask) -> Iterator[VoterTable]:
-        """Ask several voters at once; yield the tables that `ask` returns, as they come.
+    def each(
+        self, keys: Iterable[VoterKey], ask: Ask, *, timeout_ms: int | None = None
+    ) -> Iterator[VoterTable]:
+        """Ask several voters at once; yield the tables that `ask` returns, as they come, for
+        `timeout_ms` at most (None: for as long as a voter may take to answer).
 
         A caller may stop: what is under way goes on by itself.
 
@@ -160,7 +163,8 @@ class VoterTables:
             InconsistentClusterError: One log contradicts another.
         """
         calls = [partial(self._answer, ask, key) for key in keys]
-        for found in self._side_by_side.run(calls, self._timeout_ms):
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        for found in self._side_by_side.run(calls, limit_ms):
             if isinstance(found, InconsistentClusterError):
                 raise found
             if found is not None:

@@ -7,13 +7,14 @@ streaming query imports this module while the query waits for it.
 import random
 from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.service.metadata.metadata_outage import is_failing, wait_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.metadata_root import is_there
@@ -110,12 +111,14 @@ def metadata_service(
     """
     metadata_log = DeltaMetadataLog(metadata_root, options)
     metadata_log.check()
-    return MetadataService(
+    service = MetadataService(
         metadata_log,
         SystemClock(),
         random=random.random,
         application_id=application_id,
         after_commit=after_commit,
-        acquire_lock=partial(acquire_commit_lock, metadata_log.uri),
+        acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
         table=lambda: metadata_log.leader_uri,
     )
+    metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
+    return service

@@ -36,6 +36,7 @@ from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import THREADS
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.metadata.metadata_log import first_answering_root
 from kafka_on_spark.storage.replicas.reader import CREATE_TIME, LOG_APPEND_TIME
 from kafka_on_spark.storage.replicas.view_table import (
     hadoop_url,
@@ -43,7 +44,6 @@ from kafka_on_spark.storage.replicas.view_table import (
     url_of,
     write_view_table,
 )
-from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import VIEWS
 
@@ -211,7 +211,7 @@ def _new_folder(spark: SparkSession, metadata_root: str, options: StorageOptions
         folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
-    root = first_root(metadata_root)
+    root = first_answering_root(metadata_root, options)
     folder = f"{root}/{VIEWS}/{uuid4().hex}"
     atexit.register(_delete, RootFiles(root, options), folder)
     return folder

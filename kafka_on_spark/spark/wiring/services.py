@@ -68,7 +68,6 @@ from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class Services:
             awaits=awaits,
         )
         clock = SystemClock()
-        watch = UpkeepWatch(clock, FileUpkeepNotes(first_root(metadata_root), options))
+        watch = UpkeepWatch(clock, FileUpkeepNotes(metadata_root, options))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -194,7 +193,7 @@ class Services:
             ),
             timeout_ms=timeout_ms,
         )
-        sweep_hints = FileSweepHints(first_root(metadata_root), options)
+        sweep_hints = FileSweepHints(metadata_root, options)
         appender = Appender(
             metadata,
             replicas,

@@ -20,7 +20,6 @@ from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
-from kafka_on_spark.storage.roots.root_lists import first_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
@@ -34,13 +33,13 @@ def replica_upkeep(
     record_finding: Callable[[Finding], None],
 ) -> ReplicaUpkeep:
     """Return the upkeep of this process."""
-    hints = FileSweepHints(first_root(metadata_root), options, UPKEEP_NAME)
+    hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
 
     roots = RootUpkeep(
         metadata,
         clock,
-        hints=FileRootHints(first_root(metadata_root), options),
+        hints=FileRootHints(metadata_root, options),
         visit=tasks.visit_roots,
     )
     return ReplicaUpkeep(

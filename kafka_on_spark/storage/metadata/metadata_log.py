@@ -117,11 +117,17 @@ class DeltaMetadataLog(QuorumLog):
             )
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
-        """Yield the batch that holds `offset` and those after it, a file at a time.
+        """Yield the batch that holds `offset` and those after it, a file at a time, as far as a
+        majority holds them. Streams for debugging; caches nothing.
 
-        Streams for debugging; caches nothing.
+        Raises: as `read`.
         """
-        return self.voter_log.batches_from(offset)
+        known = self._leadership.confirm().view
+        found = self.tables.log_of(known.key)
+        assert isinstance(found, DeltaVoterLog), found
+        for batch in found.batches_from(offset):
+            if batch.end_offset <= known.log.end_offset:
+                yield batch
 
 
 def given_roots(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str, MetadataIdentity]:
@@ -138,6 +144,15 @@ def given_roots(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str,
         raise first
     check_cluster_ids({root: identity.cluster_id for root, identity in found.items()})
     return dict(sorted(found.items(), key=lambda each: each[1].is_removed))
+
+
+def first_answering_root(url: str, options: StorageOptions) -> str:
+    """Return the first of a cluster's metadata roots that answers: what is for people or for speed
+    only lies there.
+
+    Raises: as `identity_of`, where none does.
+    """
+    return next(iter(given_roots(roots_in(url), options)))
 
 
 def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:

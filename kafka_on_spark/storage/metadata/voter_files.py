@@ -7,9 +7,13 @@ under another name than the one that a cleaner may be removing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import uuid4
 
+import pyarrow as pa
+
 from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.log.runs import copied_together
@@ -18,8 +22,31 @@ from kafka_on_spark.storage.metadata.metadata_placement import LogFile, new_file
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """A batch as the bytes of a file: who has just written it need not read it to copy it.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        end_offset: Offset after its last record.
+        time_ms: When it was made.
+        content: The bytes.
+    """
+
+    base_offset: Offset
+    end_offset: Offset
+    time_ms: int
+    content: pa.Buffer
+
+
+def encoded(batch: MetadataBatch) -> EncodedBatch:
+    """Return a batch as the bytes of a file."""
+    content = encode_file(batch.records, batch.stamp, batch.base_offset)
+    return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
+
+
 def write_batches(
-    files: RootFiles, uri: str, headers: Sequence[RaftBatch], batches: Sequence[MetadataBatch]
+    files: RootFiles, uri: str, headers: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
 ) -> list[LogFile]:
     """Write `batches`, oldest first, as flushed files: one a header, or one of many that are known
     to be committed. Return the files.
@@ -47,12 +74,11 @@ def write_batches(
 
 
 def _write(
-    files: RootFiles, uri: str, group: Sequence[RaftBatch], batches: Sequence[MetadataBatch]
+    files: RootFiles, uri: str, group: Sequence[RaftBatch], batches: Sequence[EncodedBatch]
 ) -> LogFile:
-    pieces = [encode_file(each.records, each.stamp, each.base_offset) for each in batches]
     path = f"{group[0].base_offset:020d}-{uuid4().hex}.parquet"
-    content = pieces[0]
-    if len(pieces) > 1:
-        content, _ = merge_files([(piece, path) for piece in pieces])
+    content = batches[0].content
+    if len(batches) > 1:
+        content, _ = merge_files([(each.content, path) for each in batches])
     files.write(f"{uri}/{path}", content)
-    return new_file(path, content.size, group, batches[-1].stamp.time_ms)
+    return new_file(path, content.size, group, batches[-1].time_ms)

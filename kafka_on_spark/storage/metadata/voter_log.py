@@ -24,6 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.continuation import goes_on_from
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
@@ -51,7 +52,7 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
 from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
-from kafka_on_spark.storage.metadata.voter_files import write_batches
+from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, write_batches
 from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
@@ -94,6 +95,7 @@ class DeltaVoterLog:
         self._seen: VoterTable | None = None
         self._log_files: list[LogFile] = []
         self._newest_files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
+        self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
         self._cleaner = MetadataCleaner(self._files, self.root, self.uri, options)
         self._upkeep = VoterUpkeep(self._files, self.root, self.uri, self._delta, self._options)
 
@@ -196,19 +198,26 @@ class DeltaVoterLog:
         self, table: VoterTable, change: TableChange, source: VoterLog | None = None
     ) -> VoterTable:
         """Commit `change`; what it appends is copied from `source`."""
-        batches: list[MetadataBatch] = []
+        batches: list[EncodedBatch] = []
         if change.appended:
             assert source is not None, change
-            first, last = change.appended[0].base_offset, change.appended[-1].end_offset
-            batches = source.read(from_offset=first, to_offset=last)
+            batches = _copied(source, change.appended)
         return self._as_unknown(table, change, batches)
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Commit `change`; the batch that it appends holds the records of `batch`."""
-        return self._as_unknown(table, change, [batch])
+        (header,) = change.appended
+        content = encoded(batch)
+        self._in_hand = header, content
+        return self._as_unknown(table, change, [content])
+
+    def in_hand(self, headers: Sequence[RaftBatch]) -> EncodedBatch | None:
+        """Return the batch of `headers`, if it is the one that this process has just appended."""
+        known, content = self._in_hand
+        return content if [known] == [*headers] else None
 
     def _as_unknown(
-        self, table: VoterTable, change: TableChange, batches: Sequence[MetadataBatch]
+        self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
     ) -> VoterTable:
         try:
             return self._commit(table, change, batches)
@@ -217,7 +226,7 @@ class DeltaVoterLog:
 
     @on_root
     def _commit(
-        self, table: VoterTable, change: TableChange, batches: Sequence[MetadataBatch]
+        self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
     ) -> VoterTable:
         after = table.apply(change)
         with self._delta.lock:
@@ -344,17 +353,14 @@ class DeltaVoterLog:
         return newest_snapshot(self._files, self.root, self._identity.cluster_id, to_offset)
 
     @on_root
-    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
-        """Write the records that rebuild the image at `end_offset`, unless they are there.
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
+        """Write the records that rebuild the image at `end`, unless they are there.
 
         Raises:
             ClusterNotFoundError: Another cluster was created in this one's place.
         """
         check_replaced(self.root, self._identity, self._options)
-        with self._delta.lock:
-            table = self._table or self._load()
-        epoch = table.log.epoch_before(end_offset)
-        write_snapshot(self._files, self.root, records, stamp, end_offset, epoch)
+        write_snapshot(self._files, self.root, records, stamp, end.offset, end.epoch)
 
     @on_root
     def check_writable(self) -> None:
@@ -384,3 +390,16 @@ class DeltaVoterLog:
     def _end_and_files(self) -> tuple[int, list[LogFile]]:
         files = self._files_now()
         return (files[-1].end_offset if files else 0), files
+
+
+def _copied(source: VoterLog, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
+    """Return the batches of `headers`: those that this process has just appended to `source` are
+    still in its hand, others are read there.
+
+    Raises: as VoterLog.read.
+    """
+    held = source.in_hand(headers) if isinstance(source, DeltaVoterLog) else None
+    if held is not None:
+        return [held]
+    first, last = headers[0].base_offset, headers[-1].end_offset
+    return [encoded(each) for each in source.read(from_offset=first, to_offset=last)]

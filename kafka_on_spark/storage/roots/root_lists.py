@@ -44,9 +44,3 @@ def _each(given: object) -> Sequence[object]:
 def roots_in(url: str) -> tuple[str, ...]:
     """Return the metadata roots that a cluster's URL names."""
     return tuple(url.split(BETWEEN))
-
-
-def first_root(url: str) -> str:
-    """Return the metadata root that a cluster's URL names first: what is for people or for speed
-    only lies there."""
-    return roots_in(url)[0]

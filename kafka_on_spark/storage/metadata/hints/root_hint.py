@@ -1,4 +1,4 @@
-"""Reads and writes `roots.json` on the metadata root: when each root was cleaned last.
+"""Reads and writes `roots.json` on a metadata root: when each root was cleaned last.
 
 A process that cleans a root tells the others by it, so that not each of them does. Any process
 replaces the last hint, and its content is never trusted: bytes that can't be a hint count as none.
@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
 from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int
-from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles
 
 NAME: Final = "roots.json"
 ROOTS_MAX: Final = 1024
@@ -23,27 +21,23 @@ _NAME_LENGTH_MAX: Final = 32
 
 
 class FileRootHints:
-    """RootHints in a file of the metadata root."""
+    """RootHints in a file of one of the metadata roots at `url`."""
 
-    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
-        self._path = f"{metadata_root}/{NAME}"
-        self._files = RootFiles(metadata_root, options)
+    def __init__(self, url: str, options: StorageOptions) -> None:
+        self._file = HintFile(url, NAME, options)
 
     def read(self, cluster_id: str) -> Mapping[str, int]:
         """Return when each root of this cluster was cleaned; nothing if that can't be a hint."""
-        try:
-            content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
-        except UnsafeFileError:
-            return {}
-        return {} if content is None else decode(content, cluster_id)
+        found = (decode(each, cluster_id) for each in self._file.contents())
+        return next((each for each in found if each), {})
 
     def write(self, cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> None:
         """Replace the hint."""
-        self._files.write(self._path, encode(cluster_id, cleaned_at_ms), is_flushed=False)
+        self._file.write(encode(cluster_id, cleaned_at_ms))
 
 
 def encode(cluster_id: str, cleaned_at_ms: Mapping[str, int]) -> bytes:
-    """Return a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
+    """Return a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
     newest = sorted(cleaned_at_ms.items(), key=lambda item: item[1], reverse=True)[:ROOTS_MAX]
     fields = {"version": _VERSION, "cluster_id": cluster_id, "cleaned_at_ms": dict(newest)}
     return json.dumps(fields, separators=(",", ":")).encode()

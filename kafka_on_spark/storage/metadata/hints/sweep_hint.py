@@ -1,4 +1,4 @@
-"""Reads and writes `sweep.json` on the metadata root: how far the sweep over all partitions is; and
+"""Reads and writes `sweep.json` on a metadata root: how far the sweep over all partitions is; and
 `upkeep.json`, the same of upkeep.
 
 A process that runs one round and ends leaves this hint for the next process. Any process replaces
@@ -17,9 +17,7 @@ from kafka_on_spark.controller.pace.sweep import (
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
 
 NAME: Final = "sweep.json"
 UPKEEP_NAME: Final = "upkeep.json"
@@ -29,27 +27,23 @@ _NUMBER_MAX: Final = 2**53
 
 
 class FileSweepHints:
-    """SweepHints in a file of the metadata root."""
+    """SweepHints in a file of one of the metadata roots at `url`."""
 
-    def __init__(self, metadata_root: str, options: StorageOptions, name: str = NAME) -> None:
-        self._path = f"{metadata_root}/{name}"
-        self._files = RootFiles(metadata_root, options)
+    def __init__(self, url: str, options: StorageOptions, name: str = NAME) -> None:
+        self._file = HintFile(url, name, options)
 
     def read(self, cluster_id: str) -> SweepPosition | None:
         """Return the hint of this cluster, or None if there is none or it can't be one."""
-        try:
-            content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
-        except UnsafeFileError:
-            return None
-        return None if content is None else decode(content, cluster_id)
+        found = (decode(each, cluster_id) for each in self._file.contents())
+        return next((each for each in found if each is not None), None)
 
     def write(self, cluster_id: str, position: SweepPosition) -> None:
         """Replace the hint."""
-        self._files.write(self._path, encode(cluster_id, position), is_flushed=False)
+        self._file.write(encode(cluster_id, position))
 
 
 def encode(cluster_id: str, position: SweepPosition) -> bytes:
-    """Return a sweep's progress as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
+    """Return a sweep's progress as a hint's bytes, at most `file_limits.SMALL_FILE_BYTES_MAX`."""
     fields = {
         "version": _VERSION,
         "cluster_id": cluster_id,

@@ -1,4 +1,4 @@
-"""Reads and writes `upkeep-failures.json` on the metadata root: which upkeep fails, and since when.
+"""Reads and writes `upkeep-failures.json` on a metadata root: which upkeep fails, and since when.
 
 For people only. Any process replaces the last note, and its content is never trusted: bytes that
 can't be a note count as none.
@@ -11,9 +11,8 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.maintain.upkeep_watch import TEXT_MAX, Failures, Seen
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
 from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int, checked_key, checked_list
-from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles
 
 NAME: Final = "upkeep-failures.json"
 FAILURES_MAX: Final = 64
@@ -23,23 +22,19 @@ _VERSION: Final = 1
 
 
 class FileUpkeepNotes:
-    """UpkeepNotes in a file of the metadata root."""
+    """UpkeepNotes in a file of one of the metadata roots at `url`."""
 
-    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
-        self._path = f"{metadata_root}/{NAME}"
-        self._files = RootFiles(metadata_root, options)
+    def __init__(self, url: str, options: StorageOptions) -> None:
+        self._file = HintFile(url, NAME, options)
 
     def read(self, cluster_id: str) -> Failures:
         """Return what was noted last."""
-        try:
-            content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
-        except UnsafeFileError:
-            return {}
+        content = next(self._file.contents(), None)
         return {} if content is None else decode(content, cluster_id)
 
     def write(self, cluster_id: str, failures: Failures) -> None:
         """Replace the last note."""
-        self._files.write(self._path, encode(cluster_id, failures), is_flushed=False)
+        self._file.write(encode(cluster_id, failures))
 
 
 def encode(cluster_id: str, failures: Failures) -> bytes:

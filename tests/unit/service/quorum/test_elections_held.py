@@ -6,6 +6,7 @@ from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
 from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.candidacy import decide_vote, stand
 from kafka_on_spark.raft.tables.following import adopt, fetch
+from kafka_on_spark.service.quorum.settings import QuorumSettings
 from tests.voter_fakes import MemoryQuorum, VoterFault
 
 
@@ -41,6 +42,17 @@ def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, pro
     assert process.names() == ["first", "a"]
     assert quorum.roots[1].table.leads
     assert epochs(quorum) == [1, 2, 2]
+
+
+def test_how_long_a_leader_may_fail_is_asked_each_time_anew(quorum, process):
+    """The setting is in the log that is waited for."""
+    process.settings = lambda: QuorumSettings(fetch_timeout_ms=300)
+    quorum.roots[0].is_offline = True
+
+    process.decide("a")
+
+    assert 300 <= sum(quorum.clock.slept_ms) < 2000
+    assert quorum.roots[1].table.leads
 
 
 def test_a_leader_whose_root_fails_for_less_stays(quorum, process):

@@ -317,6 +317,18 @@ def test_a_voter_that_was_away_for_long_catches_up_in_bounded_commits(quorum, pr
     assert quorum.roots[2].commits - before == 4
 
 
+def test_a_snapshot_lies_on_each_voter_that_takes_it(quorum, process):
+    quorum.roots[1].is_offline = True
+    end = process.decide("a").end_offset
+
+    process.write_snapshot(settings_of("first", "a"), STAMP, end)
+
+    assert [list(root.snapshots) for root in quorum.roots] == [[end], [], [end]]
+    quorum.roots[0].is_offline = True
+    quorum.roots[1].is_offline = False
+    assert quorum.process("q").newest_snapshot().end_offset == end
+
+
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
     batch = process.decide("a")
     quorum.roots[0].is_offline = True

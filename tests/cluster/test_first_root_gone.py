@@ -1,0 +1,148 @@
+"""The metadata root that everybody names first is gone: nothing needs it, and nothing makes it."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.cluster.serving import ServedCluster
+from kafka_on_spark.service.serve.health import Limits, readyz
+from kafka_on_spark.spark.run import opening
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.metadata.hints import root_hint, sweep_hint
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import quick_folder
+from tests.cluster.serving.processes import wait_for
+
+QUICK = {
+    **FAST,
+    "controller.quorum.fetch.timeout.ms": "200",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.election.backoff.max.ms": "50",
+}
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+def roots_in(folder):
+    return [folder / name for name in ("m1", "m2", "m3")]
+
+
+@pytest.fixture
+def cluster(folder):
+    brokers = {number: folder / str(number) for number in (1, 2)}
+    with Cluster.create(roots_in(folder), brokers, configs=QUICK) as cluster:
+        cluster.create_topic("orders", replication_factor=2)
+        cluster.append("orders", records(b"a"))
+        cluster.replicate(is_sweep=True)
+        yield cluster
+
+
+def test_the_times_of_the_quorum_are_settings_of_the_cluster(cluster):
+    log = cluster._metadata._log
+    assert log.settings().fetch_timeout_ms == 200
+
+    cluster.alter_cluster_configs({"controller.quorum.fetch.timeout.ms": 300})
+
+    found = log.settings()
+    assert (found.fetch_timeout_ms, found.election_timeout_ms) == (300, 500)
+    assert found.election_backoff_max_ms == 50
+
+
+def everything(cluster):
+    """Do what users and operators do; return what is read at the end."""
+    cluster.append("orders", records(b"b"))
+    cluster.create_topic("more", replication_factor=2)
+    cluster.append("more", records(b"c"))
+    cluster.replicate(is_sweep=True)
+    cluster.run_controller()
+    cluster.maintain()
+    cluster.describe_quorum()
+    cluster.register_broker(3, cluster.image.brokers[1].root + "-3")
+    cluster.describe_topic("more")
+    cluster.describe_logs()
+    cluster.metrics()
+    cluster._services.finish_maintenance()
+    return [values_of(cluster, "orders"), values_of(cluster, "more")]
+
+
+def test_a_process_goes_on_without_the_root_that_it_began_with(cluster, folder):
+    (folder / "m1").rename(folder / "away")
+
+    assert everything(cluster) == [[b"a", b"b"], [b"c"]]
+
+    assert not (folder / "m1").exists()
+    findings = cluster.fsck().findings
+    assert [(each.invariant, each.place.voter_id) for each in findings] == [(None, 1)]
+    names = {path.name for path in (folder / "m2").iterdir()}
+    assert {sweep_hint.NAME, root_hint.NAME} <= names
+
+
+def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):
+    (folder / "m1").rename(folder / "away")
+    replica_store.cache_clear()
+
+    with Cluster.open(roots_in(folder)) as opened:
+        assert everything(opened) == [[b"a", b"b"], [b"c"]]
+        assert opened.history("orders", 0)
+        found = opened.describe_quorum()
+
+    assert not (folder / "m1").exists()
+    assert found.leader.node_id != 1
+    (folder / "away").rename(folder / "m1")
+    cluster.append("orders", records(b"d"))
+    cluster._services.finish_maintenance()
+    assert cluster.fsck().findings == ()
+    assert cluster.describe_quorum().voters[0].problem is None
+
+
+def test_a_process_that_serves_goes_on_and_one_begins_without_the_first_root(cluster, folder):
+    url = ",".join(map(str, roots_in(folder)))
+    limits = Limits(stalled_ms=60_000, look_ms=20_000)
+    served = [ServedCluster(url, StorageOptions(), None)]
+    try:
+        served[0].begin()
+        wait_for(lambda: is_well(served[0], limits))
+        (folder / "m1").rename(folder / "away")
+        served.append(ServedCluster(url, StorageOptions(), None))
+        served[1].begin()
+        for each in served:
+            before = each.looks.seen
+            wait_for(lambda each=each, before=before: each.looks.seen != before)
+        wait_for(lambda: any(is_well(each, limits) for each in served))
+        cluster.append("orders", records(b"b"))
+    finally:
+        for each in served:
+            each.end(30_000)
+
+    assert not (folder / "m1").exists()
+    assert values_of(cluster, "orders") == [b"a", b"b"]
+
+
+def is_well(served, limits):
+    found = readyz(served.looks.seen, SystemClock().monotonic_ms(), limits)
+    return found.is_well and found.body["role"] == "controller"
+
+
+def test_the_commit_lock_lies_on_the_leaders_folder(cluster, folder, monkeypatch):
+    locked = []
+
+    def note(uri, reports=None):
+        locked.append(uri)
+        return acquire(uri, reports)
+
+    acquire = opening.acquire_commit_lock
+    monkeypatch.setattr(opening, "acquire_commit_lock", note)
+    cluster.append("orders", records(b"b"))
+    (folder / "m1").rename(folder / "away")
+    cluster.append("orders", records(b"c"))
+    locked.clear()
+
+    cluster.append("orders", records(b"d"))
+
+    leader = cluster.describe_quorum().leader.node_id
+    assert {uri.split("/")[-2] for uri in locked} == {f"m{leader}"}

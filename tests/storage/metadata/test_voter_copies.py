@@ -1,0 +1,75 @@
+"""What a voter copies of its leader's log: the leader's rows, read back only if they must be."""
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import ControllerEpoch
+from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
+from kafka_on_spark.raft.tables.appending import NewDecision, append
+from kafka_on_spark.raft.tables.following import adopt, fetch
+from kafka_on_spark.storage.metadata.metadata_files import decode_rows
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.contract.voter_roots import delta_roots
+from tests.voter_fakes import settings_of
+
+CLAIM = ControllerRecord(controller_id="c", controller_epoch=ControllerEpoch(3), cause="due")
+
+
+@pytest.fixture
+def roots(tmp_path, monkeypatch):
+    return delta_roots(str(tmp_path), StorageOptions(), monkeypatch)
+
+
+@pytest.fixture
+def voter(roots):
+    """A voter that follows the leader, up to where that is now."""
+    leader, voter = roots.open(0), roots.open(1)
+    voter.commit(voter.load(), adopt(voter.load(), leader.load()))
+    voter.commit(voter.load(), fetch(voter.load(), leader.load()), leader)
+    return voter
+
+
+def decide(leader, *records):
+    table = leader.load()
+    end = table.log.end_offset
+    write = NewDecision(base_offset=end, record_count=len(records), write_id=f"w{end}")
+    batch = MetadataBatch(base_offset=end, stamp=Stamp(time_ms=7), records=records)
+    return leader.append(table, append(table, 1, end, write), batch)
+
+
+def rows(log):
+    """Return the rows of the newest file of a table."""
+    file = max(log._delta.active_files(), key=lambda each: int(each.values["base_offset"]))
+    return decode_rows(log._files.read(f"{log.uri}/{file.path}", 1 << 20), file.path)
+
+
+@pytest.mark.parametrize("is_in_hand", [True, False])
+def test_a_copy_has_the_rows_of_its_leader(roots, voter, is_in_hand):
+    leader = roots.open(0)
+    led = decide(leader, CLAIM, *settings_of("a"))
+
+    voter.commit(voter.load(), fetch(voter.load(), led), leader if is_in_hand else roots.open(0))
+
+    leader.load()
+    assert rows(voter) == rows(leader)
+    assert voter.load().log == led.log
+
+
+def test_who_has_just_appended_a_batch_copies_it_without_reading_it(roots, voter):
+    leader = roots.open(0)
+    led = decide(leader, *settings_of("a"))
+    roots.away(0)
+
+    voter.commit(voter.load(), fetch(voter.load(), led), leader)
+
+    assert voter.load().log == led.log
+
+
+def test_more_than_the_newest_batch_is_read_where_it_is_copied_from(roots, voter):
+    leader = roots.open(0)
+    decide(leader, *settings_of("a"))
+    led = decide(leader, *settings_of("b"))
+    roots.away(0)
+
+    with pytest.raises(KafkaStorageError):
+        voter.commit(voter.load(), fetch(voter.load(), led), leader)
