@@ -84,7 +84,7 @@ class MetadataTableReplay:
         self._files |= {file.path: file for file in step.adds}
         end = step.counters.get(LOG_END_OFFSET, self._end)
         expected = self._end if step.operation == MERGE else self._end_after(step, removed)
-        if self._is_sure and end != expected:
+        if self._is_sure and (end or 0) != (expected or 0):
             sentence = f"the log says that it ends at {end}, its commits end at {expected}"
             self._findings.add("I10", sentence, version=step.version)
         self._end = end
