@@ -25,7 +25,7 @@ from kafka_on_spark.log.batch import (
     WriterFence,
 )
 from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producers import (
     LastAppend,
     ProducerEntries,
@@ -181,6 +181,18 @@ def writer_fenced(writer: WriterFence, newer_epoch: int) -> ProducerFencedError:
         " Cluster.open), and it takes over in turn",
         producer_epoch=writer.epoch,
         newer_epoch=newer_epoch,
+    )
+
+
+def may_have_forgotten(state: ReplicaState) -> bool:
+    """Return whether a log may have forgotten producers: headers went, and their entries go once
+    an id has expired.
+
+    It says so of every log that was merged, or has lost records at its start, whatever it knows of
+    one producer: older headers may stand where newer ones went.
+    """
+    return state.log_start_offset > 0 or any(
+        isinstance(part, MergedSegment) for part in state.batches
     )
 
 

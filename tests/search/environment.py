@@ -1,4 +1,5 @@
-"""What happens to processes without their doing: brokers taken for dead, back, or wiped.
+"""What happens to processes without their doing: brokers taken for dead, back, or wiped; producer ids
+that expire.
 
 A broker that is fenced goes on: any process may write to its disk, so every process that has an
 older image is a zombie. Each event is one decision on the newest image and its commit, or one
@@ -17,6 +18,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import RemoveProducerRecord
 from tests.search.replaying import Numbers
 from tests.search.world import NO_DISK, PARTITION_EPOCH, Disk, World
 
@@ -30,6 +32,7 @@ class Allowance:
 
     fencings: int
     wipes: int
+    expiries: int
 
 
 class Environment:
@@ -46,7 +49,7 @@ class Environment:
     def first(self) -> int:
         """Return the allowance at the beginning."""
         scope = self._world.scope
-        return self._number(Allowance(scope.fencings, scope.wipes))
+        return self._number(Allowance(scope.fencings, scope.wipes, scope.expiries))
 
     def losses(self, number: int) -> int:
         """Return how many disks have been lost."""
@@ -57,6 +60,11 @@ class Environment:
         """Yield what may happen in `state`."""
         image, number = state[0], state[5]
         allowance: Allowance = self._allowances.values[number]
+        if allowance.expiries and self._world.images.values[image].producers:
+            first = self._world.scope.brokers[0]
+            less = replace(allowance, expiries=allowance.expiries - 1)
+            after = self._decide("expire", first, image)
+            yield ("expire", first), after, state[first], self._number(less)
         for broker_id in self._world.scope.brokers:
             disk_number = state[broker_id]
             disk: Disk = self._world.disks.values[disk_number]
@@ -106,4 +114,18 @@ def _register(image: MetadataImage, broker_id: BrokerId, cause: str) -> Controll
     return ControllerResult(decided.records, None)
 
 
-_DECISIONS = {"fence": fence_broker, "unfence": unfence_broker, "register": _register}
+def _expire(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[object]:
+    """Let all producer ids expire, whoever the broker is: no time passes in a search."""
+    records = [
+        RemoveProducerRecord(producer_id=producer_id, producer_epoch=epoch, cause=cause)
+        for producer_id, epoch in image.producers.items()
+    ]
+    return ControllerResult(records, None)
+
+
+_DECISIONS = {
+    "fence": fence_broker,
+    "unfence": unfence_broker,
+    "register": _register,
+    "expire": _expire,
+}

@@ -168,7 +168,7 @@ class Images(Numbers):
             (each.broker_id, each.broker_epoch, each.directory_id, each.state)
             for each in image.brokers.values()
         )
-        return self.of((image.partition(KEY), states), image)
+        return self.of((image.partition(KEY), states, image.expired_epoch), image)
 
 
 class Process:

@@ -24,6 +24,7 @@ class Scope:
         rounds_each: So many rounds each; None: without end.
         has_recovery: A controller searches leaders where there are none.
         is_unclean: It may elect one that has lost records.
+        expiries: How often the producer ids that there are expire; only a retry has one.
         wipes: Disks that are lost with all that is on them, and replaced.
         has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
             has each effect on what it sees right before.
@@ -51,6 +52,7 @@ class Scope:
     has_recovery: bool = False
     is_unclean: bool = False
     wipes: int = 0
+    expiries: int = 0
     has_late_rounds: bool = True
     has_late_appends: bool = True
     has_late_upkeep: bool = True

@@ -234,6 +234,7 @@ class Appender:
                 return placed.error
             each.appended = append_placed(
                 placed,
+                catch_up=self._metadata.catch_up,
                 is_appended=each.is_appended,
                 is_duplicate=each.is_duplicate,
                 now_ms=self._clock.now_ms(),

@@ -92,6 +92,7 @@ class MetadataService:
         self._snapshot_record_count = 0
         self._awaited_results: dict[str, AdminResultRecord | None] = {}
         self._own_changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
+        self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
 
     def close(self) -> None:
@@ -139,19 +140,26 @@ class MetadataService:
         return self._image
 
     def catch_up(self) -> MetadataImage:
-        """Replay what was committed since; return the newest image.
+        """Replay what was committed before this call; return the newest image.
+
+        Threads that call it while another one reads share the next read.
 
         Raises:
             ClusterClosedError: This process has closed the cluster.
         """
         self.check_open()
+        begun = self._reads_begun
         with self._lock, gc_paused():
+            if self._last_read > begun:
+                return self._image
+            self._reads_begun += 1
             if self._image.offset == 0:
                 self._start_from_snapshot()
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 self._image = self._image.replay(*batches)
                 self._record_results(*batches)
+            self._last_read = self._reads_begun
             return self._image
 
     def has_next(self) -> bool:

@@ -9,6 +9,7 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
+    OutOfOrderSequenceError,
     ReplicaLostError,
 )
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
@@ -29,6 +30,14 @@ ReadBorders = Callable[[MergedSegment], tuple[Border, ...]]
 def no_borders(merged: MergedSegment) -> tuple[Border, ...]:
     """Read none, where no commit was put that may stand."""
     return ()
+
+
+CheckState = Callable[[ReplicaState], None]
+"""Refuses, by an error, to say of a log that was read that it has not an append."""
+
+
+def anything_goes(state: ReplicaState) -> None:
+    """Refuse nothing."""
 
 
 ATTEMPTS_MAX: Final = 32
@@ -255,14 +264,16 @@ def append(
     expected_offset: Offset | None = None,
     puts: list[Batch] | None = None,
     read_borders: ReadBorders = no_borders,
+    check_absent: CheckState = anything_goes,
 ) -> Appended:
     """Append `staged` to a leader's table last seen at `state`, or find it there.
 
     After a conflict the same files get offsets from the new log end; no byte is written again.
     `puts`: the commits of this append that may stand; this call adds its own. An append is never
     put again while one of them may stand, also if the batch was merged since.
+    `check_absent` is called with each state that has not the append, after that was read.
 
-    Raises: as `operations.append`, the log and `find_put`.
+    Raises: as `operations.append`, the log, `find_put` and `check_absent`.
     """
     puts = [] if puts is None else puts
     for _ in range(ATTEMPTS_MAX):
@@ -270,15 +281,20 @@ def append(
         stands = find_put(state, puts)
         if stands is not None:
             return Appended(state, stands, is_duplicate=True)
-        decided = operations.append(
-            state,
-            staged,
-            leader_epoch=leader_epoch,
-            now_ms=now_ms,
-            expected_offset=expected_offset,
-        )
+        try:
+            decided = operations.append(
+                state,
+                staged,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                expected_offset=expected_offset,
+            )
+        except OutOfOrderSequenceError:
+            check_absent(state)
+            raise
         if not isinstance(decided, LogChange):
             return Appended(state, decided.batch, is_duplicate=True, last=decided.last)
+        check_absent(state)
         [batch] = decided.adds
         assert isinstance(batch, Batch), "an append makes a batch"
         puts.append(batch)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.log import operations
+from kafka_on_spark.service.append import appending
 from kafka_on_spark.service.maintain import compaction as compacting
 from kafka_on_spark.service.replicate.fetching import comparing
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
@@ -70,6 +71,7 @@ COMPACTING_ZOMBIE = Scope(
     values="c", logs=("ab", "ab", "ab"), rounds=0, has_compaction=True, compacts="2"
 )
 NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
+EXPIRED = replace(RETRY, expiries=1)
 DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
 
 UPKEEP_CASES = [
@@ -93,6 +95,14 @@ UPKEEP_CASES = [
     _case(
         "who takes a merged segment takes what its leader knows of producers",
         HEIR,
+        "I11 idempotence",
+    ),
+    Case(
+        Mutant(
+            "an append looks whether its id has expired once it has read the log",
+            ((appending, "check_remembered", _nothing),),
+        ),
+        EXPIRED,
         "I11 idempotence",
     ),
     Case(

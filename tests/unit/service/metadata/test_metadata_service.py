@@ -1,5 +1,8 @@
 """Catch up, decide, commit: races, lost answers, snapshots."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -15,12 +18,14 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import ControllerEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import PartitionRecord, ProducerRecord, TopicRecord
+from kafka_on_spark.metadata.records import PartitionRecord, ProducerRecord, Stamp, TopicRecord
 from kafka_on_spark.ports.metadata import CommitLock
 from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
 from kafka_on_spark.service.metadata.queued_reports import encode_reports
 from tests.builders import partition, report, seen
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
+
+STAMP = Stamp(time_ms=1)
 
 
 @pytest.fixture
@@ -385,3 +390,47 @@ def test_a_process_does_not_wait_for_a_metadata_root_that_refuses_it(
         service.catch_up_waiting()
 
     assert clock.slept_ms == []
+
+
+class _SlowLog(MemoryMetadataLog):
+    """A log whose reads wait until they are let go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads = 0
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def read(self, *, from_offset, to_offset=None):
+        self.reads += 1
+        found = super().read(from_offset=from_offset, to_offset=to_offset)
+        self.has_begun.set()
+        assert self.may_end.wait(60)
+        return found
+
+
+def test_threads_that_catch_up_at_once_share_the_read_after_the_one_under_way(clock):
+    """That one may have begun before what they must see was committed."""
+    log = _SlowLog()
+    service = MetadataService(log, clock, random=lambda: 1.0)
+    with ThreadPoolExecutor(8) as threads:
+        early = threads.submit(service.catch_up)
+        log.has_begun.wait(60)
+        log.append([ProducerRecord(producer_id="p", producer_epoch=0)], STAMP, expected_offset=0)
+        late = [threads.submit(service.catch_up) for _ in range(7)]
+        time.sleep(0.05)  # most of them wait by then; those that come later read for themselves
+        log.may_end.set()
+
+        assert early.result().producers == {}
+        assert all(each.result().producers == {"p": 0} for each in late)
+    assert 2 <= log.reads <= 8
+
+
+def test_a_read_that_failed_is_shared_by_nobody(log, open_service):
+    service = open_service()
+    log.is_offline = True
+    with pytest.raises(KafkaStorageError):
+        service.catch_up()
+    log.is_offline = False
+    log.append([ProducerRecord(producer_id="p", producer_epoch=0)], STAMP, expected_offset=0)
+
+    assert service.catch_up().producers == {"p": 0}
