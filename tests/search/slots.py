@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_on_spark.errors import CommitConflictError
-from tests.search.programs import LATE_MS, Program, Replicating, Retaining
+from tests.search.programs import LATE_MS, Appending, Program, Replicating, Retaining
 from tests.search.replaying import (
     MAIN,
     AtMap,
@@ -265,7 +265,12 @@ def _without_dead(slot: Slot, calls: tuple[tuple[Lane, Call], ...]) -> Slot:
     handles = []
     for lane, index, broker_id, is_newest in slot.handles:
         call = next((each for at, each in calls if at == lane), None)
-        if call is None or call.address is None:
+        if call is None:
+            continue
+        if call.address is None:
+            # An append reads its log, then the metadata, and commits to the log.
+            if call.operation == "read" and isinstance(slot.program, Appending):
+                handles.append((lane, index, broker_id, is_newest))
             continue
         is_its_table = call.address.broker_id == broker_id
         if call.operation == "load" and is_its_table:

@@ -64,6 +64,11 @@ SCOPES = [
         id="two appends, both of them zombies, merges, and an election",
     ),
     pytest.param(
+        upkeep_scopes.EXPIRED,
+        {"all acked", "acked after an election", "merge", "committed in two epochs"},
+        id="two tries of one producer's append, a merge, and its id that expires",
+    ),
+    pytest.param(
         upkeep_scopes.FOLLOWER,
         {"all acked", "merge", "merged segment taken"},
         id="merges while a follower leaves the ISR and comes back",

@@ -20,7 +20,7 @@ from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from tests.search.mutants import Case
 from tests.search.scope import Scope
 from tests.search.upkeep import checks
-from tests.search.upkeep.upkeep_scopes import CUT, JOINING, RETENTION
+from tests.search.upkeep.upkeep_scopes import CUT, EXPIRED, JOINING, RETENTION
 from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing
@@ -71,7 +71,6 @@ COMPACTING_ZOMBIE = Scope(
     values="c", logs=("ab", "ab", "ab"), rounds=0, has_compaction=True, compacts="2"
 )
 NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
-EXPIRED = replace(RETRY, expiries=1)
 DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
 
 UPKEEP_CASES = [
@@ -102,7 +101,7 @@ UPKEEP_CASES = [
             "an append looks whether its id has expired once it has read the log",
             ((appending, "check_remembered", _nothing),),
         ),
-        EXPIRED,
+        replace(EXPIRED, elections=0, fencings=0),
         "I11 idempotence",
     ),
     Case(
