@@ -10,9 +10,7 @@ MERGES = Scope(values="ab", rounds=0, merges="1")
 FOLLOWER = Scope(values="a", logs=("x", "x", "x"), elections=0, has_late_rounds=False, merges="1")
 """Merges while a follower leaves the ISR and comes back: it takes the rest of a merged file."""
 
-EXPIRED = Scope(
-    values="ab", logs=("x", "x", "x"), rounds=0, merges="1", is_retry=True, expiries=1
-)
+EXPIRED = Scope(values="ab", logs=("x", "x", "x"), rounds=0, merges="1", is_retry=True, expiries=1)
 """Two tries of one append, whose producer's id expires while the log is merged."""
 
 CUT = Scope(
