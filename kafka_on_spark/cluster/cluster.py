@@ -21,7 +21,7 @@ from kafka_on_spark.cluster.quorum import VotersChange
 from kafka_on_spark.config import Settings, cluster_settings
 from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
-from kafka_on_spark.ids import Offset, TopicId, TopicPartition
+from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
@@ -50,6 +50,7 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
 from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, force
 from kafka_on_spark.spark.wiring.preparing_roots import (
     check_created,
     commit_creation,
@@ -157,6 +158,32 @@ class Cluster:
             return cls(url, services, live_parts(url, services))
         past = ServicesAsOf.open(url, options, spark, as_of)
         return cls(url, past, parts_as_of(url, past))
+
+    @classmethod
+    def force_controller(
+        cls,
+        metadata_root: MetadataRoots,
+        voter: int,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> ForcedGeneration:
+        """Have one voter of the metadata quorum go on alone, where a majority is lost for ever.
+
+        What only the lost ones knew is gone. So no replica counts as in sync: every replica that
+        answers is fenced, and each partition is led by one that proves to have all committed
+        records, if all of its replicas answered; else by the furthest, which is an unclean
+        election. Stop all other processes before: from elsewhere a majority may still answer, and
+        a process that goes on with it ends with an InconsistentClusterError once it meets a fence.
+        Call it again if it was cut off.
+
+        Raises:
+            InvalidRequestError: A majority of the voters answers from here, another one has more
+                of the log, or `voter` is none that answers.
+            KafkaStorageError, CorruptLogError: The voter's root fails.
+            CommitOutcomeUnknownError: It may have begun: force again.
+        """
+        check_whole_number(voter, "a voter's id")
+        return force(cluster_url(metadata_root), voter, StorageOptions(storage_options))
 
     def close(self) -> None:
         """Close its producers, finish what is due (checkpoints), and end its threads.

@@ -93,6 +93,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "request": "string",
     "result": "string",
     "voters": "list<string>",
+    "generation": "long",
 }
 """Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
 

@@ -103,6 +103,7 @@ class MetadataImage:
         offset: End of the log that was replayed, exclusive; what a commit names.
         time_ms: Time of the last batch replayed, for people.
         cluster_id: None before the ClusterRecord.
+        generation: How often people went on without a majority of the metadata roots.
         controller: The controller's lease, or None before the first.
         brokers: By id.
         past_brokers: The last broker epochs of unregistered ids.
@@ -122,6 +123,7 @@ class MetadataImage:
     offset: Offset = Offset(0)
     time_ms: int = 0
     cluster_id: str | None = None
+    generation: int = 0
     controller: ControllerLease | None = None
     brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
     past_brokers: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
@@ -220,6 +222,7 @@ class _Draft:
         self.before_ms = self.time_ms = image.time_ms
         self.controller = image.controller
         self.cluster_id = image.cluster_id
+        self.generation = image.generation
         self.requests = image.requests
         self.expired_epoch = image.expired_epoch
 
@@ -251,6 +254,7 @@ class _Draft:
             time_ms=self.time_ms,
             controller=self.controller,
             cluster_id=self.cluster_id,
+            generation=self.generation,
             requests=self.requests,
             expired_epoch=self.expired_epoch,
             **self._copies,
@@ -259,6 +263,8 @@ class _Draft:
 
 def _cluster(draft: _Draft, record: ClusterRecord) -> None:
     draft.cluster_id = record.cluster_id
+    if record.generation is not None:
+        draft.generation = record.generation
 
 
 def _controller(draft: _Draft, record: ControllerRecord) -> None:

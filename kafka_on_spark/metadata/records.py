@@ -44,9 +44,15 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The cluster exists. The first record of the first decision."""
+    """The cluster exists. The first record of the first decision; and of one by which people go on
+    without a majority of its metadata roots.
+
+    Attributes:
+        generation: How often that was; None: as before.
+    """
 
     cluster_id: str
+    generation: int | None = None
     cause: str | None = None
 
 

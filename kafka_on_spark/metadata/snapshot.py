@@ -31,7 +31,8 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
     """
     records: list[Record] = []
     if image.cluster_id is not None:
-        records.append(ClusterRecord(cluster_id=image.cluster_id))
+        generation = image.generation or None
+        records.append(ClusterRecord(cluster_id=image.cluster_id, generation=generation))
     records.extend(
         BrokerRecord(
             broker_id=broker.broker_id,

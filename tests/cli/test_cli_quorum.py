@@ -1,5 +1,12 @@
 """`metadata-quorum describe`: who leads the metadata log, and how far each voter is."""
 
+import shutil
+
+from kafka_on_spark import Cluster
+from tests.cli.conftest import CommandLine
+from tests.cluster.disks import FAST, records
+from tests.cluster.folders import quick_folder
+
 
 def test_status_names_the_leader_and_the_voters(call, cluster):
     found = {
@@ -64,3 +71,33 @@ def test_calls_that_are_not_whole_are_refused(call):
         (("remove-controller", "1"), "only voter"),
     ]:
         assert sentence in call.refused("metadata-quorum", *words)
+
+
+def test_a_force_says_what_is_left_and_is_refused_while_a_majority_answers(call, cluster):
+    assert "a majority of the metadata quorum's voters answers" in call.refused(
+        "metadata-quorum", "force", "--from", "1", "--yes"
+    )
+    assert "--from is missing" in call.refused("metadata-quorum", "force")
+    assert "those that answer are 1" in call.refused("metadata-quorum", "force", "--from", "2")
+
+
+def test_a_cluster_is_forced_to_go_on_from_one_root():
+    with quick_folder() as folder:
+        roots = [folder / name for name in ("m1", "m2", "m3")]
+        with Cluster.create(roots, {1: folder / "1"}, configs=FAST) as cluster:
+            cluster.create_topic("orders", replication_factor=1)
+            cluster.append("orders", records(b"a"))
+        for root in roots[:2]:
+            shutil.rmtree(root)
+        call = CommandLine(str(roots[2]))
+        verb = ("metadata-quorum", "force", "--from", "3")
+
+        assert "1 of 3 voters answer from here" in call(*verb, "--dry-run")
+        assert call.json(*verb, "--dry-run")["answering"] == [3]
+        assert "giving up what the other voters may have known" in call.refused(*verb)
+        done = call(*verb, "--yes")
+
+        assert "Voter 3 goes on alone, in generation 1 of the cluster; 1 replica fenced." in done
+        assert "1 partition led by proof, without loss." in done
+        [row] = call.json("metadata-quorum", "describe", "--replication")
+        assert (row["node_id"], row["status"]) == (3, "Leader")

@@ -16,18 +16,32 @@ from kafka_on_spark.cli.call.options import (
     Yes,
     chosen_action,
     mode_of,
+    needed,
+    pairs,
 )
-from kafka_on_spark.cli.call.output import Output, write_rows
+from kafka_on_spark.cli.call.output import (
+    Output,
+    confirm,
+    plural,
+    say,
+    write_json,
+    write_rows,
+)
 from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.raft.quorum.description import QuorumDescription, VoterDescription
 from kafka_on_spark.raft.voter_set import Voter, majority_of
+from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, check_forcing
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 ACTIONS: Final = {"status": ("deed",), "replication": ("deed",)}
 CHANGES: Final[Mapping[str, Sequence[str]]] = {
     "add-controller": ("deed", "name", "root_mode", *CHANGING),
     "remove-controller": ("deed", "name", *CHANGING),
     "elect": ("deed", "to", *CHANGING),
+    "force": ("deed", "from_", *CHANGING),
 }
 STATUS_COLUMNS: Final = {"name": "what", "value": "value"}
 REPLICATION_COLUMNS: Final = {
@@ -49,6 +63,7 @@ class Deed(StrEnum):
     ADD = "add-controller"
     REMOVE = "remove-controller"
     ELECT = "elect"
+    FORCE = "force"
 
 
 def metadata_quorum(
@@ -73,6 +88,14 @@ def metadata_quorum(
             "--to", metavar="VOTER", help="Who is to lead, an id; else the best and lowest."
         ),
     ] = None,
+    from_: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            metavar="VOTER",
+            help="Who goes on alone, an id; for force, where a majority is lost for ever.",
+        ),
+    ] = None,
     root_mode: RootMode = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -86,6 +109,9 @@ def metadata_quorum(
                 f"--status and --replication don't go with {deed}: use them with describe"
             )
         chosen_action(context, CHANGES, default=deed.value)
+        if deed is Deed.FORCE:
+            _force(cluster, context.params)
+            return
         with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
             _CHANGE[deed](session, name, context.params)
         return
@@ -174,6 +200,82 @@ def _elect(session: Session, name: str | None, given: Mapping[str, Any]) -> None
     session.conclude(
         f"Voter {leader.key.node_id} leads the metadata quorum, at {leader.root}.",
         {"leader": _voter(leader)},
+    )
+
+
+def _force(cluster: str, given: Mapping[str, Any]) -> None:
+    voter = needed(given["from_"], "--from", "name the voter that goes on alone, by its id")
+    options = pairs(given["storage_option"], "--storage-option")
+    url, output = cluster_url(cluster), given["output"]
+    found = check_forcing(url, voter, StorageOptions(options))
+    count = len(found.newest.voters)
+    standing = {
+        "voter": voter,
+        "answering": sorted(each.key.node_id for each in found.answering),
+        "voters": [_voter(each) for each in found.newest.voters],
+        "metadata_offset": found.table.log.end_offset,
+    }
+    words = (
+        f"{len(found.answering)} of {count} voters answer from here; voter {voter} has the metadata"
+        f" up to offset {found.table.log.end_offset}"
+    )
+    if given["dry_run"]:
+        if output is Output.JSON:
+            write_json({"dry_run": True, **standing})
+        else:
+            say(f"{words}. A dry run: nothing was changed.")
+        return
+    confirm(
+        f"giving up what the other voters may have known alone ({words}; others may still reach"
+        " more of them: stop all other processes first)",
+        is_yes=given["yes"],
+    )
+    done = Cluster.force_controller(url, voter, storage_options=options)
+    report = done.elections
+    if output is Output.JSON:
+        write_json(
+            {
+                "dry_run": False,
+                **standing,
+                "generation": done.generation,
+                "fenced": report.fenced_count,
+                "proven": [each._asdict() for each in report.proven],
+                "unclean": [each._asdict() for each in report.unclean],
+                "leaderless": [each._asdict() for each in report.leaderless],
+                "unreached_brokers": list(report.unreached),
+            }
+        )
+        return
+    say(*_forced_lines(done))
+
+
+def _forced_lines(done: ForcedGeneration) -> Iterator[str]:
+    report = done.elections
+    yield (
+        f"Voter {done.voter.key.node_id} goes on alone, in generation {done.generation} of the"
+        f" cluster; {plural(report.fenced_count, 'replica')} fenced."
+    )
+    yield f"{plural(len(report.proven), 'partition')} led by proof, without loss."
+    if report.unclean:
+        names = ", ".join(map(str, report.unclean[:20]))
+        yield (
+            f"{plural(len(report.unclean), 'partition')} led uncleanly, and may lack records:"
+            f" {names}."
+        )
+    if report.leaderless:
+        names = ", ".join(map(str, report.leaderless[:20]))
+        yield (
+            f"{plural(len(report.leaderless), 'partition')} without a leader, since no replica"
+            f" answered: {names}. Bring a broker back and force again."
+        )
+    if report.unreached:
+        yield (
+            f"Not reached: the roots of brokers {', '.join(map(str, report.unreached))}. Processes"
+            " of the old generation may go on there: force again once they are back."
+        )
+    yield (
+        "Run `controller` or `serve`, which bring the replicas in sync, and add other voters at empty"
+        " roots: `metadata-quorum add-controller`."
     )
 
 

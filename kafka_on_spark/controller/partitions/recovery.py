@@ -75,8 +75,10 @@ def recover(
     inspections: Sequence[ReplicaInspection],
     *,
     forced: frozenset[PartitionKey] = frozenset(),
+    unproven: frozenset[PartitionKey] = frozenset(),
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide leaders by `inspections`; for `forced` partitions an unclean one is allowed.
+    """Decide leaders by `inspections`; for `forced` partitions an unclean one is allowed. For
+    `unproven` ones the high watermark that is known proves nothing: it may have been higher.
 
     Answer: the partitions that get a leader. If a partition has changed since it was inspected,
     the inspection does not count.
@@ -88,7 +90,9 @@ def recover(
         partition = image.partition(key)
         assert partition is not None, "it has no leader, so it is there"
         current = [each for each in inspections if each.key == key and _is_current(partition, each)]
-        decided = _proven(image, key.topic_id, partition, current)
+        decided = None
+        if key not in unproven:
+            decided = _proven(image, key.topic_id, partition, current)
         if decided is None:
             chosen = choose_unclean_leader(
                 image, key.topic_id, partition, current, is_requested=key in forced

@@ -5,15 +5,16 @@ are led anew only by proof (see the controller), and a process of the old genera
 that it does not know.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NewType
 
 from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
+from kafka_on_spark.raft.quorum.elections import best_log
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 
 Generation = NewType("Generation", int)
 """How often the cluster was forced; 0: never."""
@@ -35,6 +36,24 @@ class Force:
     change: TableChange
 
 
+def check_may_force(table: VoterTable, answering: Collection[VoterTable], newest: VoterSet) -> None:
+    """Check that a voter may go on alone. `answering`: all whose tables can be read from here, it
+    among them; `newest`: the newest set of voters that any of them names.
+
+    Raises:
+        InvalidRequestError: A majority answers, or one that answers has more of the log, or the
+            table's voter is none.
+    """
+    _own_voter(table)
+    _check_no_majority(newest, [each.key for each in answering])
+    best = best_log(answering)
+    if (best.log.end.epoch, best.log.end.offset) > (table.log.end.epoch, table.log.end.offset):
+        raise InvalidRequestError(
+            f"voter {best.key} answers, too, and has more of the metadata log than {table.key}:"
+            f" force from voter {best.key.node_id}"
+        )
+
+
 def force(
     table: VoterTable,
     generation: Generation,
@@ -51,20 +70,30 @@ def force(
     Raises:
         InvalidRequestError: A majority answers, or the table's voter is none.
     """
-    voters = table.log.voters
-    mine = None if voters is None else voters.voter_of(table.key.node_id)
-    if voters is None or mine is None or mine.key != table.key:
-        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
-    if voters.is_majority(answering):
-        raise InvalidRequestError(
-            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
-            " leader, or replace the voter that is lost"
-        )
+    voters, mine = _own_voter(table)
+    _check_no_majority(voters, answering)
     alone, epoch = VoterSet((mine,)), QuorumEpoch(table.quorum_epoch + 1)
     end = table.log.end_offset
     batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
     change = TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))
     return Force(Generation(generation + 1), alone, change)
+
+
+def _own_voter(table: VoterTable) -> tuple[VoterSet, Voter]:
+    """Return the voters by a voter's own log, and itself."""
+    voters = table.log.voters
+    mine = None if voters is None else voters.voter_of(table.key.node_id)
+    if voters is None or mine is None or mine.key != table.key:
+        raise InvalidRequestError(f"{table.key} is no voter by its own log: force another one")
+    return voters, mine
+
+
+def _check_no_majority(voters: VoterSet, answering: Iterable[VoterKey]) -> None:
+    if voters.is_majority(answering):
+        raise InvalidRequestError(
+            "a majority of the metadata quorum's voters answers: nothing is to be forced; elect a"
+            " leader, or replace the voter that is lost"
+        )
 
 
 def check_generation(known: Generation, found: Generation) -> None:

@@ -9,7 +9,7 @@ request of the caller is not counted.
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,12 +23,14 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     InconsistentClusterError,
     KafkaStorageError,
+    ProtocolError,
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.quorum.generations import Generation, check_generation
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, RunInspections
 from kafka_on_spark.service.probing.probes import RunProbes, probe_orders
@@ -73,7 +75,9 @@ class LastingErrors:
         run_probes: RunProbes,
         run_inspections: RunInspections,
         timeout_ms: int,
+        generation_of: Callable[[str], int] = lambda root: 0,
     ) -> None:
+        self._generation_of = generation_of
         self._metadata = metadata
         self._clock = clock
         self._run_probes = run_probes
@@ -108,7 +112,7 @@ class LastingErrors:
 
         Raises:
             InconsistentClusterError: All members of an ISR have a fence above the newest
-                metadata: the metadata log went back.
+                metadata: the metadata log went back. Or one has, of a later generation.
             And as `MetadataDecider.submit`.
         """
         lasting = self._lasting()
@@ -155,12 +159,22 @@ class LastingErrors:
         for key, broker_ids in fenced.items():
             partition = image.partition(key)
             assert partition is not None, "it has members"
+            for broker_id in broker_ids:
+                self._check_generation(image, image.brokers[broker_id].root)
             if broker_ids >= partition.isr and len(broker_ids) > 0:
                 raise InconsistentClusterError(
                     f"every in-sync replica of {image.name_of(key)} has seen a later leadership"
                     f" than the metadata log knows ({partition.leader_epoch}): the metadata log"
                     " went back; stop and restore it"
                 )
+
+    def _check_generation(self, image: MetadataImage, root: str) -> None:
+        try:
+            found = self._generation_of(root)
+        except ProtocolError as error:
+            log.info("the generation on %s is not known: %s", root, error)
+            return
+        check_generation(Generation(image.generation), Generation(found))
 
     def _answering(self, image: MetadataImage, broker_ids: Iterable[BrokerId]) -> set[BrokerId]:
         session_ms = image.settings().integer("broker.session.timeout.ms")

@@ -64,6 +64,7 @@ from kafka_on_spark.spark.wiring.upkeep import (
 )
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -190,6 +191,7 @@ class Services:
                 run_probes=tasks.probe,
                 run_inspections=tasks.inspect_replicas,
                 timeout_ms=timeout_ms,
+                generation_of=lambda root: read_generation(root, options),
             ),
             timeout_ms=timeout_ms,
         )

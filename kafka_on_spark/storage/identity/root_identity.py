@@ -8,7 +8,7 @@ same code that commits.
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from errno import ENOTDIR
 from functools import partial
 from threading import Barrier
@@ -36,6 +36,7 @@ from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
+GENERATION: Final = "cluster.generation"
 ROOT_MODE: Final = 0o700
 """Default mode of roots that are created: no other user reads or writes them."""
 
@@ -45,15 +46,23 @@ RACES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RootIdentity:
-    """The content of ``meta.properties`` on a root."""
+    """The content of ``meta.properties`` on a root.
+
+    Attributes:
+        generation: Of the cluster, when people last went on without a majority of its metadata
+            roots, and reached this root; 0: they never did.
+    """
 
     cluster_id: str
     broker_id: BrokerId
     directory_id: DirectoryId
+    generation: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
-        return encode_properties(self.cluster_id, f"broker.id={self.broker_id}", self.directory_id)
+        owner = f"broker.id={self.broker_id}"
+        content = encode_properties(self.cluster_id, owner, self.directory_id)
+        return content + (f"{GENERATION}={self.generation}\n".encode() if self.generation else b"")
 
 
 def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
@@ -64,6 +73,33 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
         InvalidRootError: The file is not a broker's.
     """
     return _identity_of(read_properties(root, options), root)
+
+
+def write_generation(
+    root: str, directory_id: DirectoryId, generation: int, options: StorageOptions
+) -> None:
+    """Write a cluster's generation on a broker's root: processes of an older one find it there.
+
+    Raises:
+        KafkaStorageError: It is another disk or none, or it does not answer.
+        InvalidRootError: The file is not a broker's.
+    """
+    check_directory(root, directory_id, options)
+    found = read_identity(root, options)
+    if found is None:
+        raise KafkaStorageError(f"{root} is not the disk it was", expected=directory_id)
+    if found.generation < generation:
+        content = replace(found, generation=generation).encode()
+        RootFiles(root, options).write(f"{root}/{META_PROPERTIES}", content)
+
+
+def read_generation(root: str, options: StorageOptions) -> int:
+    """Return the generation of the cluster that a broker's root has heard of; 0: of none.
+
+    Raises: as `read_identity`.
+    """
+    found = read_identity(root, options)
+    return 0 if found is None else found.generation
 
 
 def read_properties(root: str, options: StorageOptions) -> bytes | None:
@@ -89,6 +125,7 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
             fields["cluster.id"],
             BrokerId(int(fields["broker.id"])),
             DirectoryId(fields["directory.id"]),
+            int(fields.get(GENERATION, 0)),
         )
     except (KeyError, ValueError):
         raise InvalidRootError(

@@ -21,7 +21,7 @@ from kafka_on_spark.raft.quorum.elections import (
     is_election_due,
     is_stranded,
 )
-from kafka_on_spark.raft.quorum.generations import check_generation, force
+from kafka_on_spark.raft.quorum.generations import check_generation, check_may_force, force
 from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
@@ -272,6 +272,17 @@ def test_force_is_refused_while_a_majority_answers():
         force(table(1, 1), 0, [key(1), key(2)], record_count=1, write_id="w")
     with pytest.raises(InvalidRequestError, match="is no voter"):
         force(table(3, 1), 0, [key(3)], record_count=1, write_id="w")
+
+
+def test_the_voter_with_the_most_of_the_log_goes_on():
+    short, long = table(1, 1, 2), table(2, 1, 2, 2)
+    five = VoterSet.of(map(voter, range(5)))
+
+    check_may_force(long, [short, long], five)
+    with pytest.raises(InvalidRequestError, match="force from voter 2"):
+        check_may_force(short, [short, long], five)
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        check_may_force(long, [short, long], VOTERS)
 
 
 def test_a_process_of_an_older_generation_stops():

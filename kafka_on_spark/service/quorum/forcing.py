@@ -1,0 +1,150 @@
+"""Has one voter go on alone where a majority is lost for ever: the first commit of a generation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    ProtocolError,
+    QuorumUnavailableError,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    LeaderChangeRecord,
+    MetadataBatch,
+    Record,
+    Stamp,
+    VotersRecord,
+)
+from kafka_on_spark.raft.log.lookups import find_write
+from kafka_on_spark.raft.quorum.generations import Force, Generation, check_may_force, force
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.service.quorum.voter_tables import VoterTables
+
+TRIES_MAX: Final = 8
+"""Others may still commit on the voter's table."""
+
+BeginGeneration = Callable[[MetadataImage, int, str], list[Record]]
+"""Returns what a generation begins with, of an image, with its cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is left of a quorum, as seen from here.
+
+    Attributes:
+        table: The table of the voter that is to go on.
+        image: What its log says, all of it.
+        answering: All tables that can be read, it among them.
+        newest: The newest set of voters that one of them names.
+    """
+
+    table: VoterTable
+    image: MetadataImage
+    answering: tuple[VoterTable, ...]
+    newest: VoterSet
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the voter goes on alone already."""
+        return self.newest.is_only_voter(self.table.key)
+
+
+def all_that_answer(tables: VoterTables) -> list[VoterTable]:
+    """Return the tables of all voters, and former ones, that answer; the newest set that one of
+    them names is in use from now on."""
+    seen: dict[VoterKey, VoterTable] = {}
+    asked: set[VoterKey] = set()
+    while keys := [key for key in tables.known if key not in asked]:
+        asked.update(keys)
+        for table in tables.each(keys, tables.look):
+            seen[table.key] = table
+        tables.learn_voters(seen.values())
+    return list(seen.values())
+
+
+def standing(tables: VoterTables, voter: Voter) -> Standing:
+    """Return what is left of the quorum, for a voter that is to go on.
+
+    Raises:
+        KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
+    """
+    answering = {each.key: each for each in all_that_answer(tables)}
+    table = tables.load(voter.key)
+    answering[voter.key] = table
+    log, end = tables.log_of(voter.key), table.log.end_offset
+    snapshot = log.newest_snapshot(to_offset=end)
+    image = MetadataImage()
+    if snapshot is not None:
+        image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+    if image.offset < end:
+        image = image.replay(*log.read(from_offset=image.offset, to_offset=end))
+    return Standing(table, image, tuple(answering.values()), tables.voters)
+
+
+def force_voter(
+    tables: VoterTables,
+    voter: Voter,
+    begin: BeginGeneration,
+    *,
+    stamp: Stamp,
+    new_id: Callable[[], str],
+) -> Generation:
+    """Have a voter go on alone, in a new generation; return which.
+
+    Raises:
+        InvalidRequestError: A majority answers, or one that answers has more of the log.
+        KafkaStorageError, ReplicaLostError, CorruptLogError: The voter's root fails.
+        CommitOutcomeUnknownError: The generation may have begun: force again.
+        QuorumUnavailableError: Others keep committing on the voter's table.
+    """
+    for _ in range(TRIES_MAX):
+        found = standing(tables, voter)
+        check_may_force(found.table, found.answering, found.newest)
+        records = _first_records(found, voter, begin)
+        decided = _decided(found, records, new_id())
+        batch = MetadataBatch(
+            base_offset=found.table.log.end_offset, stamp=stamp, records=tuple(records)
+        )
+        try:
+            tables.append(found.table, decided.change, batch)
+        except CommitConflictError:
+            continue
+        except (CommitOutcomeUnknownError, ProtocolError):
+            [header] = decided.change.appended
+            log = tables.load(voter.key).log
+            if find_write(log, header.write_id, header.base_offset) is None:
+                raise
+        tables.use(decided.voters)
+        return decided.generation
+    raise QuorumUnavailableError(
+        f"others keep committing on the table of voter {voter.key}: stop them, and force again"
+    )
+
+
+def _first_records(found: Standing, voter: Voter, begin: BeginGeneration) -> Sequence[Record]:
+    generation = found.image.generation + 1
+    cause = (
+        f"forced from voter {voter.key}: {len(found.answering)} of"
+        f" {len(found.newest.voters)} voters answered"
+    )
+    directory_id = voter.key.directory_id
+    assert directory_id is not None, "a voter's is known"
+    return (
+        LeaderChangeRecord(leader=voter.key.node_id, directory_id=directory_id, cause=cause),
+        VotersRecord(voters=(str(voter),), cause=cause),
+        *begin(found.image, generation, cause),
+    )
+
+
+def _decided(found: Standing, records: Sequence[Record], write_id: str) -> Force:
+    return force(
+        found.table,
+        Generation(found.image.generation),
+        [each.key for each in found.answering],
+        record_count=len(records),
+        write_id=write_id,
+    )

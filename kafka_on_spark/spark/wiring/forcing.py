@@ -1,0 +1,118 @@
+"""Forces a cluster whose majority of metadata roots is lost for ever to go on from one of them."""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from kafka_on_spark.controller.partitions.forcing import awaiting_leaders, begin_generation
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.raft.quorum.generations import Generation, check_may_force
+from kafka_on_spark.raft.voter_set import Voter
+from kafka_on_spark.service.control.forced_elections import ForcedElections, ForcedElectionsReport
+from kafka_on_spark.service.quorum.forcing import (
+    Standing,
+    all_that_answer,
+    force_voter,
+    standing,
+)
+from kafka_on_spark.spark.wiring.services import THREADS, Services
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.identity.root_identity import write_generation
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedGeneration:
+    """A generation that a cluster was forced into.
+
+    Attributes:
+        generation: Which; 1 is the first.
+        voter: Who goes on alone.
+        elections: How the partitions are led.
+    """
+
+    generation: Generation
+    voter: Voter
+    elections: ForcedElectionsReport
+
+
+def check_forcing(url: str, node_id: int, options: StorageOptions) -> Standing:
+    """Return what is left of a quorum, if voter `node_id` may go on alone; nothing is changed.
+
+    Raises: as `force`.
+    """
+    metadata_log = DeltaMetadataLog(url, options)
+    found = standing(metadata_log.tables, _voter_of(metadata_log, node_id))
+    if not _goes_on(found):
+        check_may_force(found.table, found.answering, found.newest)
+    return found
+
+
+def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
+    """Have voter `node_id` go on alone, in a new generation of the cluster, and lead all partitions
+    anew. One that was cut off goes on.
+
+    Raises:
+        InvalidRequestError: A majority answers, one that answers has more, or it is no voter.
+        KafkaStorageError, ReplicaLostError, CorruptLogError: The voter's root fails.
+        CommitOutcomeUnknownError: Force again.
+    """
+    metadata_log = DeltaMetadataLog(url, options)
+    voter = _voter_of(metadata_log, node_id)
+    found = standing(metadata_log.tables, voter)
+    generation = Generation(found.image.generation)
+    if not _goes_on(found):
+        generation = force_voter(
+            metadata_log.tables,
+            voter,
+            begin_generation,
+            stamp=Stamp(time_ms=SystemClock().now_ms()),
+            new_id=lambda: uuid4().hex,
+        )
+    voter_log = metadata_log.tables.log_of(voter.key)
+    assert isinstance(voter_log, DeltaVoterLog), "a cluster's voters are tables"
+    services = Services.open(voter_log.root, options, None)
+    try:
+        return ForcedGeneration(generation, voter, _led_anew(services))
+    finally:
+        services.close()
+
+
+def _goes_on(found: Standing) -> bool:
+    """Return whether a generation has begun, and partitions await their leaders."""
+    is_begun = found.is_alone and found.image.generation > 0
+    return is_begun and bool(awaiting_leaders(found.image))
+
+
+def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
+    answering = all_that_answer(metadata_log.tables)
+    for table in answering:
+        voters = table.log.voters
+        voter = None if voters is None else voters.voter_of(table.key.node_id)
+        if table.key.node_id == node_id and voter is not None and voter.key == table.key:
+            return voter
+    names = ", ".join(str(each.key.node_id) for each in answering) or "none"
+    raise InvalidRequestError(
+        f"{node_id} is no voter that answers from here: those that answer are {names}"
+    )
+
+
+def _led_anew(services: Services) -> ForcedElectionsReport:
+    options = services.options
+
+    def told(broker: BrokerRegistration, generation: int) -> None:
+        write_generation(broker.root, broker.directory_id, generation, options)
+
+    with DaemonThreads(THREADS, "fence") as threads:
+        elections = ForcedElections(
+            services.metadata,
+            services.replicas,
+            run_each=threads.map,
+            write_generation=told,
+            timeout_ms=services.timeout_ms,
+        )
+        return elections.run()

@@ -1,0 +1,229 @@
+"""A majority of metadata roots is lost for ever, and the cluster is forced to go on from one."""
+
+import shutil
+from contextlib import suppress
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    InconsistentClusterError,
+    InvalidRequestError,
+    QuorumUnavailableError,
+)
+from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.service.control import forced_elections
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.identity.root_identity import read_generation
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import quick_folder
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def cluster(folder):
+    brokers = {number: folder / str(number) for number in (1, 2, 3)}
+    roots = [folder / name for name in ("m1", "m2", "m3")]
+    with Cluster.create(roots, brokers, configs=FAST) as cluster:
+        cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+        cluster.create_topic("empty", replica_assignment={0: [1, 2]})
+        cluster.append("orders", records(b"a", b"b"))
+        while cluster.describe_quorum().lag_max:
+            assert cluster.image  # the third voter is brought up after the answer
+        yield cluster
+
+
+def away(folder, *names):
+    for name in names:
+        (folder / name).rename(folder / f"{name}-away")
+
+
+def back(folder, *names):
+    for name in names:
+        (folder / f"{name}-away").rename(folder / name)
+
+
+def test_a_cluster_goes_on_from_one_root_of_three(cluster, folder):
+    for name in ("m1", "m2"):
+        shutil.rmtree(folder / name)
+    with pytest.raises(QuorumUnavailableError):
+        Cluster.open(folder / "m3")
+
+    done = Cluster.force_controller(folder / "m3", 3)
+
+    assert (done.generation, done.voter.key.node_id) == (1, 3)
+    assert [each.topic for each in done.elections.proven] == ["orders"]
+    assert (done.elections.unclean, done.elections.leaderless) == ((), ())
+    assert done.elections.fenced_count == 3
+    with Cluster.open(folder / "m3") as opened:
+        assert opened.image.generation == 1
+        assert values_of(opened, "orders") == [b"a", b"b"]
+        opened.append("orders", records(b"c"))
+        opened.append("empty", records(b"first"))
+        assert values_of(opened, "orders") == [b"a", b"b", b"c"]
+        assert [each.voter.key.node_id for each in opened.describe_quorum().voters] == [3]
+        report = opened.fsck()
+        assert not report.findings
+        opened.add_controller(folder / "m4")
+    assert [read_generation(str(folder / each), OPTIONS) for each in ("1", "2", "3")] == [1, 1, 1]
+
+
+def test_a_partition_whose_replicas_do_not_all_answer_is_led_uncleanly(cluster, folder):
+    """What the lost metadata had committed may stand on the one that does not."""
+    away(folder, "m1", "m2", "1")
+
+    done = Cluster.force_controller([folder / "m1", folder / "m3"], 3)
+
+    assert [each.topic for each in done.elections.unclean] == ["orders"]
+    assert done.elections.unreached == (1,)
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == [b"a", b"b"]
+        [partition] = opened.image.topics[opened.image.topic_ids["orders"]].partitions.values()
+        assert partition.unclean_generation == 1
+
+
+def test_leaderships_that_only_the_lost_roots_knew_of_are_fenced_off(cluster, folder):
+    """The third root is away while leaders change, and is all that is left then."""
+    away(folder, "m3")
+    for broker in (2, 3, 1, 2):
+        cluster.reassign({("orders", 0): [broker, *({1, 2, 3} - {broker})]})
+        cluster.elect_leaders("preferred", [("orders", 0)])
+        cluster.append("orders", records(b"by %d" % broker))
+    seen = [b"a", b"b", *(b"by %d" % broker for broker in (2, 3, 1, 2))]
+    assert values_of(cluster, "orders") == seen
+    for name in ("m1", "m2"):
+        shutil.rmtree(folder / name)
+    back(folder, "m3")
+
+    done = Cluster.force_controller(folder / "m3", 3)
+
+    assert [each.topic for each in done.elections.proven] == ["orders"]
+    with Cluster.open(folder / "m3") as opened:
+        opened.append("orders", records(b"after"))
+        assert values_of(opened, "orders") == [*seen, b"after"]
+
+
+def test_a_process_of_the_old_generation_that_comes_back_stops(cluster, folder):
+    """It still reaches a majority of the old roots; a fence of the new generation ends it."""
+    away(folder, "m1", "m2")
+    Cluster.force_controller(folder / "m3", 3)
+    with Cluster.open(folder / "m3") as opened:
+        opened.append("orders", records(b"new"))
+    away(folder, "m3")
+    back(folder, "m1", "m2")
+
+    with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+        cluster.append("orders", records(b"old"))
+
+    back(folder, "m3")
+    away(folder, "m1", "m2")
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == [b"a", b"b", b"new"]
+
+
+def test_nothing_is_forced_while_a_majority_answers(cluster, folder):
+    away(folder, "m1")
+
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        Cluster.force_controller(folder / "m2", 2)
+
+    assert values_of(cluster, "orders") == [b"a", b"b"]
+
+
+def test_nothing_is_forced_from_who_is_none_or_away(cluster, folder):
+    away(folder, "m1", "m2")
+
+    with pytest.raises(InvalidRequestError, match="those that answer are 3"):
+        Cluster.force_controller(folder / "m3", 1)
+    with pytest.raises(InvalidRequestError, match="voter's id"):
+        Cluster.force_controller(folder / "m3", "3")
+
+
+def test_a_force_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
+    away(folder, "m1", "m2")
+
+    def cut_off(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        place = "kafka_on_spark.service.control.forced_elections.ForcedElections.run"
+        patched.setattr(place, cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            Cluster.force_controller(folder / "m3", 3)
+
+    done = Cluster.force_controller(folder / "m3", 3)
+
+    assert done.generation == 1
+    assert [each.topic for each in done.elections.proven] == ["orders"]
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        Cluster.force_controller(folder / "m3", 3)
+
+
+def test_old_roots_that_come_back_lose_nothing_of_the_new_generation(cluster, folder):
+    """A process of before meets either a fence, or the voter that goes on, and goes on with it."""
+    away(folder, "m1", "m2")
+    Cluster.force_controller(folder / "m3", 3)
+    with Cluster.open(folder / "m3") as opened:
+        opened.append("orders", records(b"new"))
+    back(folder, "m1", "m2")
+    appended = [b"a", b"b", b"new"]
+
+    with suppress(InconsistentClusterError):
+        cluster.append("orders", records(b"old"))
+        appended.append(b"old")
+
+    away(folder, "m1", "m2")
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == appended
+
+
+def test_a_leadership_that_the_old_generation_begins_meanwhile_is_fenced_off(
+    cluster, folder, monkeypatch
+):
+    replicas = replica_store(OPTIONS)
+    image = cluster.image
+    key = PartitionKey(image.topic_ids["orders"], 0)
+    log = replicas.open(address_of(image, key, image.partition(key), 2))
+    raise_above, later = forced_elections.raise_above, [LeaderEpoch(7), LeaderEpoch(40)]
+
+    def lead_anew_after(now, **arguments):
+        if later:
+            change = operations.adopt(
+                log.load(), leader_epoch=later.pop(0), truncate_to=None, floor=Offset(0)
+            )
+            log.commit(log.load(), change)
+        return raise_above(now, **arguments)
+
+    monkeypatch.setattr(forced_elections, "raise_above", lead_anew_after)
+    away(folder, "m1", "m2")
+
+    done = Cluster.force_controller(folder / "m3", 3)
+
+    assert done.elections.fenced_count == 3
+    with Cluster.open(folder / "m3") as opened:
+        assert opened.image.partition(key).leader_epoch > 40
+        opened.append("orders", records(b"new"))
+        assert values_of(opened, "orders") == [b"a", b"b", b"new"]
+
+
+def test_a_partition_of_which_no_replica_answers_waits_for_the_next_force(cluster, folder):
+    away(folder, "m1", "m2", "1", "2", "3")
+
+    done = Cluster.force_controller(folder / "m3", 3)
+
+    assert [each.topic for each in done.elections.leaderless] == ["orders"]
+    back(folder, "1", "2", "3")
+    again = Cluster.force_controller(folder / "m3", 3)
+    assert [each.topic for each in again.elections.proven] == ["orders"]
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == [b"a", b"b"]
