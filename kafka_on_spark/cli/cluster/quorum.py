@@ -274,8 +274,8 @@ def _forced_lines(done: ForcedGeneration) -> Iterator[str]:
             " of the old generation may go on there: force again once they are back."
         )
     yield (
-        "Run `controller` or `serve`, which bring the replicas in sync, and add other voters at empty"
-        " roots: `metadata-quorum add-controller`."
+        "Run `controller` or `serve`, which bring the replicas in sync, and add other voters at"
+        " empty roots: `metadata-quorum add-controller`."
     )
 
 

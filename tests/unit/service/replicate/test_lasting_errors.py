@@ -37,7 +37,15 @@ class Reading(Rounds):
             run_probes=self._probes,
             run_inspections=self._inspections,
             timeout_ms=1000,
+            generation_of=self._generation_of,
         )
+        self.generations = {}
+
+    def _generation_of(self, root):
+        found = self.generations.get(root, 0)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def _probes(self, orders):
         code = KafkaStorageError.code
@@ -154,6 +162,22 @@ def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
     assert reading.lasting.set_aside_unreadable() == 1
     assert reading.now.leader == 2
     assert LOST not in reading.now.directories
+
+
+def test_a_fence_of_a_later_generation_of_the_cluster_stops_everything(reading):
+    reading.generations["memory://1"] = 1
+    reading.inspect(1, of=FENCED, times=3)
+
+    with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+        reading.lasting.set_aside_unreadable()
+    assert reading.now.leader == 1
+
+
+def test_a_generation_that_can_not_be_read_stops_nobody(reading):
+    reading.generations["memory://1"] = KafkaStorageError("EIO")
+    reading.inspect(1, of=FENCED, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 1
 
 
 def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_back(reading):

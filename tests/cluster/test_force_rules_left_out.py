@@ -1,0 +1,146 @@
+"""The rules of a force, each left out: an acknowledged record is lost and nobody says so, or the new
+generation can't go on."""
+
+import shutil
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.controller.partitions import forcing
+from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.service.control import forced_elections
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import quick_folder
+
+LEFT = "m3-away"
+"""Where it is: a thread that is under way may still bring up what is at its old place."""
+
+
+@pytest.fixture
+def left():
+    """What is left: the third voter, which has not seen that the ISR shrank to brokers 1 and 2, that
+    broker 2 leads, and that one more record was acknowledged; and broker 3, which has not got it.
+    """
+    with quick_folder() as folder:
+        roots = [folder / name for name in ("m1", "m2", "m3")]
+        brokers = {number: folder / str(number) for number in (1, 2, 3)}
+        with Cluster.create(roots, brokers, configs=FAST) as cluster:
+            topic_id = cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+            cluster.append("orders", records(b"a"))
+            while cluster.describe_quorum().lag_max:
+                assert cluster.image
+            _away(folder, "m3")
+            _away(folder, "3")
+            cluster.run_controller()
+            cluster.append("orders", records(b"acknowledged"))
+            for broker in (2, 1, 2, 1, 2):
+                cluster.reassign({("orders", 0): [broker, 3 - broker, 3]})
+                cluster.elect_leaders("preferred", [("orders", 0)])
+            cluster.append("orders", records(b"acknowledged, too"))
+            assert cluster.image.partition(PartitionKey(topic_id, 0)).leader_epoch >= 4
+        for name in ("m1", "m2"):
+            shutil.rmtree(folder / name)
+        yield folder
+
+
+def _away(folder, name):
+    (folder / name).rename(folder / f"{name}-away")
+
+
+def _back(folder, name):
+    (folder / f"{name}-away").rename(folder / name)
+
+
+def is_loss_told(folder):
+    """Force where only broker 3 answers; return whether what it lacks is told as lost."""
+    for name in ("1", "2"):
+        _away(folder, name)
+    _back(folder, "3")
+
+    Cluster.force_controller(folder / LEFT, 3)
+
+    with Cluster.open(folder / LEFT) as opened:
+        for _ in range(3):  # brokers that are away are fenced first
+            opened.run_controller()
+        [partition] = opened.image.topics[opened.image.topic_ids["orders"]].partitions.values()
+        return partition.leader != 3 or partition.unclean_generation == 1
+
+
+def goes_on(folder):
+    """Force where all brokers answer; return whether all is there, and the cluster goes on."""
+    _back(folder, "3")
+
+    Cluster.force_controller(folder / LEFT, 3)
+
+    with Cluster.open(folder / LEFT) as opened:
+        try:
+            opened.append("orders", records(b"new"), timeout_ms=1500)
+        except KafkaOnSparkError:
+            return False
+        return values_of(opened, "orders") == [
+            *(b"a", b"acknowledged", b"acknowledged, too", b"new")
+        ]
+
+
+def isr_is_trusted(patch):
+    """Who was in sync, as far as the voter that is left knows, still is."""
+    patch.setattr(forcing, "_has_replicas", lambda partition: False)
+
+
+def proof_of_some_is_enough(patch):
+    """The high watermark that is known is taken for the highest, whoever does not answer."""
+    patch.setattr(
+        forced_elections,
+        "recover",
+        lambda now, found, forced, unproven: recover(now, found, forced=forced),
+    )
+
+
+def fences_are_not_looked_at(patch):
+    """The next leadership is the one after the last that is known."""
+    patch.setattr(
+        forced_elections, "raise_above", lambda now, fences, cause: ControllerResult([], 0)
+    )
+    patch.setattr(forced_elections, "ROUNDS_MAX", 1)
+    patch.setattr(forced_elections, "_epoch_of", lambda image, key: 1 << 20)
+    patch.setattr(forced_elections.ForcedElections, "_fenced", lambda self, image, each: 0)
+
+
+def any_replica_is_as_good(patch):
+    """The first replica that answers leads."""
+
+    def unclean(now, found, forced, unproven):
+        key = found[0].key
+        [worst] = sorted(found, key=lambda each: each.log_end_offset)[:1]
+        partition = now.partition(key)
+        change = PartitionChange(leader=worst.broker_id, isr=frozenset({worst.broker_id}))
+        record = forcing.change_record(now, key, partition, change, "a mutant")
+        return ControllerResult([record], [key])
+
+    patch.setattr(forced_elections, "recover", unclean)
+
+
+# fmt: off
+MUTANTS = {
+    isr_is_trusted:           is_loss_told,
+    proof_of_some_is_enough:  is_loss_told,
+    fences_are_not_looked_at: goes_on,
+    any_replica_is_as_good:   goes_on,
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("holds", [is_loss_told, goes_on], ids=lambda each: each.__name__)
+def test_a_force_keeps_its_rules(left, holds):
+    assert holds(left)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_rule_of_a_force_that_is_left_out_is_told(left, mutant, monkeypatch):
+    mutant(monkeypatch)
+
+    assert not MUTANTS[mutant](left), mutant.__doc__
