@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
@@ -293,6 +295,22 @@ def test_i15_a_damaged_file_on_a_voter_that_does_not_lead(base):
 
     finding = one_of(checked(base), "I15")
 
+    assert finding.place.voter_id == NAMES.index(other) + 1
+
+
+def test_i15_a_snapshot_that_says_another_epoch(base):
+    _, (other, _) = leader_of(base)
+    with Cluster.open([base / name for name in NAMES]) as cluster:
+        image = cluster.image
+        log = cluster._metadata._log
+        log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
+    assert checked(base).findings == ()
+    (snapshot,) = (base / other / "snapshots").iterdir()
+    snapshot.rename(snapshot.with_name(f"{image.offset:020d}-{9:010d}.parquet"))
+
+    finding = one_of(checked(base), "I15")
+
+    assert "its name says epoch 0000000009, the log has epoch" in finding.sentence
     assert finding.place.voter_id == NAMES.index(other) + 1
 
 

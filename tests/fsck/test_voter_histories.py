@@ -7,8 +7,8 @@ import pytest
 from kafka_on_spark.audit.metadata.voter_checks import (
     committed_flaws,
     content_flaws,
+    following_flaws,
     voter_flaws,
-    went_back_flaws,
 )
 from kafka_on_spark.audit.metadata.voter_trace import VoterCommit, VoterTrace
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
@@ -206,11 +206,22 @@ def test_what_is_proved_must_be_on_a_majority():
 def test_nobody_has_more_than_the_leader_that_it_follows():
     a, b, c = traces()
 
-    assert [*went_back_flaws(b, [a, c])] == []
-    (flaw,) = went_back_flaws(short(B, 7), [short(A, 5), c])
+    assert [*following_flaws(b, [a, c])] == []
+    (flaw,) = following_flaws(short(B, 7), [short(A, 5), c])
 
     assert (flaw.invariant, flaw.key) == ("Q2", B)
     assert flaw.sentence.endswith("its own log ends at 6: it went back")
+
+
+def test_who_follows_a_leader_has_the_beginning_of_its_log():
+    """A marked the leader of epoch 2, and was not cut."""
+    _, b, c = traces()
+    uncut = trace(A, [*HEALTHY[A][:6], mark(2, B)])
+
+    (flaw,) = following_flaws(b, [uncut, c])
+
+    assert (flaw.invariant, flaw.key) == ("Q7", A)
+    assert "what its log ends with at 7 is not in the leader's" in flaw.sentence
 
 
 def test_committed_batches_have_the_same_records():

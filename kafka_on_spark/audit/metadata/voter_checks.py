@@ -1,8 +1,9 @@
 """Q1, Q2, Q7, Q8: the voters of the metadata log, held against each other.
 
-Q1: an epoch has one leader. Q2: what a log proves committed is in every other log that goes so far,
-and a majority holds what the leader's proves. Q7: one place of one epoch holds one write, after the
-same write, on all voters. Q8: who leads an epoch has a majority's votes in it.
+Q1: an epoch has one leader. Q2: what a log proves committed is in every other log that goes so
+far; a majority holds what the leader's proves; who follows a leader has no more than that. Q7: one
+place of one epoch holds one write, after the same write, on all voters; who follows a leader has
+the beginning of its log. Q8: who leads an epoch has a majority's votes in it.
 """
 
 from collections import defaultdict
@@ -148,17 +149,25 @@ def committed_flaws(
     yield VoterFlaw("Q2", None, sentence)
 
 
-def went_back_flaws(leader: VoterTrace, others: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
-    """Yield where the leader, read after `others`, has less than who follows it."""
-    end = leader.log.end_offset
+def following_flaws(leader: VoterTrace, others: Sequence[VoterTrace]) -> Iterator[VoterFlaw]:
+    """Yield where the leader, read after `others`, has less than who follows it, or another log."""
+    log, end = leader.log, leader.log.end_offset
     for other in others:
-        is_same_term = (other.epoch, other.leader) == (leader.epoch, leader.key)
-        if is_same_term and other.log.end_offset > end:
+        if (other.epoch, other.leader) != (leader.epoch, leader.key):
+            continue
+        last = other.log.batches[-1:]
+        if other.log.end_offset > end:
             sentence = (
                 f"voter {other.key} follows it in epoch {leader.epoch} up to"
                 f" {other.log.end_offset}, and its own log ends at {end}: it went back"
             )
             yield VoterFlaw("Q2", leader.key, sentence)
+        elif not all(has_write(log, batch) for batch in last):
+            sentence = (
+                f"it follows voter {leader.key} in epoch {leader.epoch}, and what its log ends with"
+                f" at {other.log.end_offset} is not in the leader's"
+            )
+            yield VoterFlaw("Q7", other.key, sentence)
 
 
 def content_flaws(

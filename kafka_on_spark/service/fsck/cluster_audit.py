@@ -27,7 +27,7 @@ from kafka_on_spark.audit.replicas.contents import borders_of, compare_contents
 from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.ports.archives import ClusterArchive, MetadataArchive
 from kafka_on_spark.raft.voter_set import Voter
@@ -114,9 +114,19 @@ class _MetadataReader:
                 ends.setdefault(end, []).append((reader, name))
         return ends
 
+    def _name_flaw(self, name: str) -> str | None:
+        """Return, in a sentence, which other epoch a snapshot's name says than the log has."""
+        epoch = self._main.trace.log.epoch_before(Offset(self.replay.end_offset))
+        said = name.removesuffix(".parquet").rpartition("-")[2]
+        if said.isdecimal() and int(said) == epoch:
+            return None
+        return f"its name says epoch {said}, the log has epoch {epoch} there"
+
     def _check_snapshot(self, reader: VoterReader, name: str) -> None:
         try:
-            flaw = snapshot_flaw(self.replay, reader.archive.snapshot(name).rows)
+            flaw = self._name_flaw(name) or snapshot_flaw(
+                self.replay, reader.archive.snapshot(name).rows
+            )
         except CorruptLogError as error:
             flaw = error.message
         if flaw is not None:

@@ -17,8 +17,8 @@ from kafka_on_spark.audit.metadata.voter_checks import (
     VoterFlaw,
     committed_flaws,
     content_flaws,
+    following_flaws,
     voter_flaws,
-    went_back_flaws,
 )
 from kafka_on_spark.audit.metadata.voter_trace import VoterTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ProtocolError
@@ -231,7 +231,7 @@ class VoterAudit:
     def _flaws(self, unread: int) -> Iterator[VoterFlaw]:
         main, others = self.main.trace, self._read
         yield from voter_flaws([main, *others])
-        yield from went_back_flaws(main, others)
+        yield from following_flaws(main, others)
         if self._proved is not None:
             log, proved = self._proved
             yield from committed_flaws(log.voters, proved, [main, *others], unread)
