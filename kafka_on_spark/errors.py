@@ -120,6 +120,12 @@ class NotEnoughReplicasAfterAppendError(ProtocolError):
     is_retriable = True
 
 
+class UnknownMemberIdError(ProtocolError):
+    """The group has no such member: it left or was fenced, and must join again."""
+
+    code = 25
+
+
 class InvalidTimestampError(ProtocolError):
     """A record's timestamp is further from now than the topic's settings allow."""
 
@@ -249,10 +255,28 @@ class ReassignmentInProgressError(ProtocolError):
     code = 60
 
 
+class NonEmptyGroupError(ProtocolError):
+    """The group has members; they would have to leave first."""
+
+    code = 68
+
+
 class GroupIdNotFoundError(ProtocolError):
     """No consumer group of that name has committed an offset."""
 
     code = 69
+
+
+class GroupMaxSizeReachedError(ProtocolError):
+    """The group has as many members as it may have (group.consumer.max.size)."""
+
+    code = 81
+
+
+class FencedInstanceIdError(ProtocolError):
+    """Another process has taken the place of the static member; this one must stop."""
+
+    code = 82
 
 
 class FencedLeaderEpochError(ProtocolError):
@@ -315,6 +339,31 @@ class InconsistentClusterIdError(ProtocolError):
     """The root belongs to another cluster."""
 
     code = 104
+
+
+class FencedMemberEpochError(ProtocolError):
+    """The member's epoch is not the group's word; it must give up its partitions and join again."""
+
+    code = 110
+
+
+class UnreleasedInstanceIdError(ProtocolError):
+    """The static member's place is taken by one that has not left: wait until it is fenced."""
+
+    code = 111
+    is_retriable = True
+
+
+class UnsupportedAssignorError(ProtocolError):
+    """There is no such assignor."""
+
+    code = 112
+
+
+class StaleMemberEpochError(ProtocolError):
+    """Offsets of a partition that the member no longer owns, or of an epoch that it has left."""
+
+    code = 113
 
 
 class DuplicateVoterError(ProtocolError):

@@ -36,6 +36,19 @@ ControllerEpoch = NewType("ControllerEpoch", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
 """Count of a producer id's runs; fences the run before."""
 
+GroupEpoch = NewType("GroupEpoch", int)
+"""Count of the changes of a group's members and of the partitions that they share (KIP-848)."""
+
+NO_EPOCH: Final = GroupEpoch(0)
+"""The epoch of who has followed no target yet."""
+
+AWAY: Final = GroupEpoch(-2)
+"""The epoch of a static member that has ended and will return.
+Source: ConsumerGroupHeartbeatRequest.LEAVE_GROUP_STATIC_MEMBER_EPOCH."""
+
+MemberId = NewType("MemberId", str)
+"""One life of a group's member: who joins again has another."""
+
 NodeId = NewType("NodeId", int)
 """A voter's ``node.id``; at least 0."""
 

@@ -12,9 +12,16 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import KEEP, Keep
+from kafka_on_spark.ids import KEEP, Keep, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
+from kafka_on_spark.metadata.group_records import (
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupTargetEpochRecord,
+    GroupTargetRecord,
+    RemoveGroupMemberRecord,
+)
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -90,6 +97,14 @@ COLUMNS: Final[Mapping[str, str]] = {
     "renewed_at_ms": "long",
     "group": "string",
     "offset": "long",
+    "group_epoch": "long",
+    "target_epoch": "long",
+    "member_id": "string",
+    "member_epoch": "long",
+    "instance_id": "string",
+    "subscribed_topics": "list<string>",
+    "assignor": "string",
+    "partitions": "list<string>",
     "request": "string",
     "result": "string",
     "voters": "list<string>",
@@ -133,6 +148,9 @@ _PLAIN: Final[tuple[Any, ...]] = (
     ProducerRecord,
     RemoveProducerRecord,
     OffsetCommitRecord,
+    GroupMemberRecord,
+    RemoveGroupMemberRecord,
+    GroupTargetEpochRecord,
     AdminRequestRecord,
     AdminResultRecord,
 )
@@ -249,6 +267,15 @@ def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
     return [*_plain_fields(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
 
 
+def _sharing_fields(cls: type[GroupTargetRecord | GroupAssignmentRecord]) -> list[Field]:
+    plain = [name for name in cls.__slots__ if name != "partitions"]
+    return [*_plain_fields(*plain), ("partitions", attrgetter("partitions"), _keys_to_wire)]
+
+
+def _keys_to_wire(keys: frozenset[PartitionKey]) -> list[str]:
+    return [f"{topic_id}:{partition}" for topic_id, partition in sorted(keys)]
+
+
 def _result_of(record: ControllerRecord) -> str | None:
     return RESIGNED if record.is_resignation else None
 
@@ -261,6 +288,8 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     ],
     BrokerRecord: _broker_fields(BrokerRecord),
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
+    GroupTargetRecord: _sharing_fields(GroupTargetRecord),
+    GroupAssignmentRecord: _sharing_fields(GroupAssignmentRecord),
     PartitionRecord: [
         *_plain_fields("topic", "topic_id", "partition", "cause"),
         *(
@@ -324,6 +353,21 @@ def _decode_broker_change(row: Row) -> BrokerChangeRecord:
     return BrokerChangeRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
 
 
+def _decode_target(row: Row) -> GroupTargetRecord:
+    fields = {name: row[name] for name in GroupTargetRecord.__slots__}
+    return GroupTargetRecord(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
+
+
+def _decode_assignment(row: Row) -> GroupAssignmentRecord:
+    fields = {name: row[name] for name in GroupAssignmentRecord.__slots__}
+    return GroupAssignmentRecord(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
+
+
+def _keys_from_wire(wires: Sequence[str]) -> frozenset[PartitionKey]:
+    parts = (wire.rsplit(":", 1) for wire in wires)
+    return frozenset(PartitionKey(TopicId(topic_id), int(number)) for topic_id, number in parts)
+
+
 def _decode_partition(row: Row) -> PartitionRecord:
     fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
     return PartitionRecord(
@@ -369,6 +413,8 @@ _DECODERS: Final[Mapping[str, Callable[[Row], Record]]] = {
     "ControllerRecord": _decode_controller,
     "BrokerRecord": _decode_broker,
     "BrokerChangeRecord": _decode_broker_change,
+    "GroupTargetRecord": _decode_target,
+    "GroupAssignmentRecord": _decode_assignment,
     "PartitionRecord": _decode_partition,
     "PartitionChangeRecord": _decode_change,
 }

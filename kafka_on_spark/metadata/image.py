@@ -24,6 +24,15 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.metadata import clients
 from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.group import ConsumerGroup, replayed
+from kafka_on_spark.metadata.group_records import (
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupRecord,
+    GroupTargetEpochRecord,
+    GroupTargetRecord,
+    RemoveGroupMemberRecord,
+)
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.partition_map import Keyed, PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
@@ -117,6 +126,7 @@ class MetadataImage:
         expired_producers: Epoch of the newest run of ids that have expired and may come back.
         expired_epoch: The highest epoch of producer ids that have expired; -1: none has.
         groups: Saved positions, by group and partition.
+        consumer_groups: The groups that have members, by name.
         requests: Admin requests without a result, in order.
     """
 
@@ -136,6 +146,7 @@ class MetadataImage:
     expired_producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
     expired_epoch: int = -1
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
+    consumer_groups: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()
 
     def topic(self, name: str) -> TopicImage:
@@ -379,6 +390,14 @@ def _config(draft: _Draft, record: ConfigRecord) -> None:
         configs[record.config_name] = record.config_value
 
 
+def _group(draft: _Draft, record: GroupRecord) -> None:
+    after = replayed(draft.map("consumer_groups").get(record.group), record)
+    if after is None:
+        draft.map("consumer_groups").pop(record.group, None)
+    else:
+        draft.map("consumer_groups")[record.group] = after
+
+
 def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:
     draft.requests = (*draft.requests, record)
 
@@ -404,6 +423,11 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     ProducerRecord: clients.producer,
     RemoveProducerRecord: clients.remove_producer,
     OffsetCommitRecord: clients.offset_commit,
+    GroupMemberRecord: _group,
+    RemoveGroupMemberRecord: _group,
+    GroupTargetRecord: _group,
+    GroupTargetEpochRecord: _group,
+    GroupAssignmentRecord: _group,
     AdminRequestRecord: _admin_request,
     AdminResultRecord: _admin_result,
 }

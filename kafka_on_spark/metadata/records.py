@@ -22,6 +22,13 @@ from kafka_on_spark.ids import (
     TopicId,
 )
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.group_records import (
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupTargetEpochRecord,
+    GroupTargetRecord,
+    RemoveGroupMemberRecord,
+)
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 
@@ -321,6 +328,11 @@ Record = (
     | ProducerRecord
     | RemoveProducerRecord
     | OffsetCommitRecord
+    | GroupMemberRecord
+    | RemoveGroupMemberRecord
+    | GroupTargetRecord
+    | GroupTargetEpochRecord
+    | GroupAssignmentRecord
     | AdminRequestRecord
     | AdminResultRecord
 )

@@ -8,6 +8,7 @@ from itertools import repeat
 
 from kafka_on_spark.ids import ProducerEpoch, TopicId
 from kafka_on_spark.metadata.columns import construct_many
+from kafka_on_spark.metadata.group import rebuilding_records
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -100,6 +101,8 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         )
         for (group, key), position in image.groups.items()
     )
+    for name, group in image.consumer_groups.items():
+        records.extend(rebuilding_records(name, group))
     records.extend(image.requests)
     if image.controller is not None:
         records.append(_lease_record(image.controller))

@@ -1,33 +1,22 @@
 """Consumer groups by request: their offsets set or removed.
 
-A group here is its offsets: it has no members that would have to leave. A running query of the
-group commits over the offsets that are decided here; a new one starts from them.
+A group that has members is left alone. A running query of the group, which is no member, commits
+over the offsets that are decided here; a new one starts from them.
 """
 
 from collections.abc import Iterable, Mapping
 
+from kafka_on_spark.controller.groups.checks import check_group, check_no_members
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
-    InvalidGroupIdError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey, check_text
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
-
-
-def check_group(group: object) -> None:
-    """Check that a name can be a group's. Source: GroupMetadataManager.validateGroupId.
-
-    Raises:
-        InvalidGroupIdError: It is empty, or no text.
-    """
-    check_text(group, "a group's name", InvalidGroupIdError)
-    if not group:
-        raise InvalidGroupIdError("a group's name can't be empty: give the kafka.group.id")
 
 
 def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
@@ -66,8 +55,10 @@ def alter_group_offsets(
         InvalidGroupIdError: The name can't be a group's.
         UnknownTopicOrPartitionError: There is no such partition.
         OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
+        NonEmptyGroupError: The group has members.
     """
     check_group(group)
+    check_no_members(image, group)
     records = []
     for key, offset in offsets.items():
         partition = image.partition(key)
@@ -96,8 +87,10 @@ def delete_group(
     Raises:
         InvalidGroupIdError: The name can't be a group's.
         GroupIdNotFoundError: No group of that name has committed an offset.
+        NonEmptyGroupError: The group has members.
     """
     saved = saved_partitions(image, group)
+    check_no_members(image, group)
     wanted = saved if keys is None else [key for key in keys if key in set(saved)]
     records = [
         OffsetCommitRecord(

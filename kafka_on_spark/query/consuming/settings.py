@@ -6,7 +6,7 @@ Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.commands.groups import check_group
+from kafka_on_spark.controller.groups.checks import check_group
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
 from kafka_on_spark.ids import check_text, check_whole_number
 

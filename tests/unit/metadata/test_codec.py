@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import KEEP, LOST
+from kafka_on_spark.ids import KEEP, LOST, PartitionKey
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
@@ -100,6 +100,9 @@ changes = st.builds(
     compaction=keep_or(compactions(2**40)),
 )
 place = {"topic_id": texts, "partition": small}
+few = st.sampled_from("ab")
+of_group = {"group": few, "member_id": few}
+shared = st.frozensets(st.builds(PartitionKey, texts, small), max_size=3)
 STRATEGIES = {
     kinds.ClusterRecord: {"cluster_id": texts},
     kinds.VotersRecord: {
@@ -128,6 +131,14 @@ STRATEGIES = {
     kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers, "first_sequence": maybe_number, "renewed_at_ms": maybe_number},
     kinds.RemoveProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
     kinds.OffsetCommitRecord: {**place, "group": texts, "offset": maybe_number, "leader_epoch": maybe_number, "unclean_generation": maybe_number, "renewed_at_ms": maybe_number},
+    kinds.GroupMemberRecord: {
+        **of_group, "group_epoch": small, "instance_id": maybe_text, "assignor": maybe_text,
+        "subscribed_topics": st.lists(texts, max_size=3).map(tuple),
+    },
+    kinds.RemoveGroupMemberRecord: {**of_group, "group_epoch": small},
+    kinds.GroupTargetRecord: {**of_group, "partitions": shared},
+    kinds.GroupTargetEpochRecord: {"group": few, "target_epoch": small},
+    kinds.GroupAssignmentRecord: {**of_group, "member_epoch": st.integers(-2, 9), "partitions": shared},
     kinds.AdminRequestRecord: {"request": texts},
     kinds.AdminResultRecord: {"request": texts, "result": texts},
 }  # fmt: skip
@@ -141,7 +152,7 @@ def through_parquet(given, stamp=STAMP):
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 19
+    assert len(STRATEGIES) == 24
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)

@@ -1,0 +1,90 @@
+"""What holds of a group before something is decided for it: its name, and who may speak for it."""
+
+from collections.abc import Set
+
+from kafka_on_spark.errors import (
+    FencedInstanceIdError,
+    InvalidGroupIdError,
+    NonEmptyGroupError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey, check_text
+from kafka_on_spark.metadata.group import GroupMember
+from kafka_on_spark.metadata.image import MetadataImage
+
+
+def check_group(group: object) -> None:
+    """Check that a name can be a group's. Source: GroupMetadataManager.validateGroupId.
+
+    Raises:
+        InvalidGroupIdError: It is empty, or no text.
+    """
+    check_text(group, "a group's name", InvalidGroupIdError)
+    if not group:
+        raise InvalidGroupIdError("a group's name can't be empty: give the kafka.group.id")
+
+
+def check_no_members(image: MetadataImage, group: str) -> None:
+    """Check that no member of a group is at work: what is done to its offsets now stays so.
+
+    Raises:
+        NonEmptyGroupError: It has members.
+    """
+    known = image.consumer_groups.get(group)
+    if known is not None:
+        count = len(known.members)
+        raise NonEmptyGroupError(
+            f"group {group!r} has {count} member{'s' if count > 1 else ''}: end its consumers first"
+        )
+
+
+def member_of(
+    image: MetadataImage, group: str, member_id: MemberId, instance_id: str | None = None
+) -> GroupMember:
+    """Return a member of a group.
+
+    Raises:
+        UnknownMemberIdError: The group has no such member.
+        FencedInstanceIdError: Another member has the place of this static member.
+    """
+    known = image.consumer_groups.get(group)
+    member = None if known is None else known.members.get(member_id)
+    if member is not None:
+        return member
+    if known is not None and known.with_instance(instance_id) is not None:
+        raise FencedInstanceIdError(
+            f"another process runs as the static member {instance_id!r} of group {group!r}"
+        )
+    raise UnknownMemberIdError(
+        f"group {group!r} has no member {member_id}: it has left, or was fenced"
+    )
+
+
+def check_may_commit(
+    image: MetadataImage,
+    group: str,
+    member_id: MemberId,
+    member_epoch: GroupEpoch,
+    keys: Set[PartitionKey],
+) -> None:
+    """Check that a member may save offsets of some partitions: it owns them.
+
+    Kafka compares the epochs only. Here the owner is in the same log as the offsets, so that of two
+    members that have handed out the same records one alone can say how far they are processed.
+
+    Raises:
+        UnknownMemberIdError: It has left, or was fenced.
+        StaleMemberEpochError: Its epoch is another, or it does not own one of the partitions.
+    """
+    member = member_of(image, group, member_id)
+    if member.member_epoch != member_epoch:
+        raise StaleMemberEpochError(
+            f"member {member_id} of group {group!r} is at epoch {member.member_epoch}, not at"
+            f" {member_epoch}"
+        )
+    if not_owned := keys - member.owned:
+        raise StaleMemberEpochError(
+            f"member {member_id} of group {group!r} does not own partition"
+            f" {min(not_owned).partition} of topic {min(not_owned).topic_id}"
+        )

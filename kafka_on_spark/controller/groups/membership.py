@@ -1,0 +1,229 @@
+"""Who is in a group: join, subscribe, leave, fence. Each takes the group's next epoch.
+
+None of them shares out partitions: `target` does, for all of them that came before it.
+Source: GroupMetadataManager.consumerGroupHeartbeat.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_on_spark.controller.groups.assignors import ASSIGNORS
+from kafka_on_spark.controller.groups.checks import check_group, member_of
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import (
+    GroupMaxSizeReachedError,
+    InvalidRequestError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
+from kafka_on_spark.ids import (
+    AWAY,
+    NO_EPOCH,
+    GroupEpoch,
+    MemberId,
+    check_text,
+    check_topic_name,
+)
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.group_records import (
+    GroupAssignmentRecord,
+    GroupMemberRecord,
+    GroupTargetRecord,
+    RemoveGroupMemberRecord,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import Record
+
+MEMBERS_MAX: Final = 200
+"""Members of a group at most."""
+
+
+def join(
+    image: MetadataImage,
+    group: str,
+    *,
+    member_id: MemberId,
+    topics: Sequence[str],
+    instance_id: str | None = None,
+    assignor: str | None = None,
+    members_max: int = MEMBERS_MAX,
+) -> ControllerResult[None]:
+    """Decide that a member joins a group, which may be new; one that is in it stays so.
+
+    A static member that returns takes the place of its life before, with its partitions: nobody
+    else has to give up or take any.
+
+    Raises:
+        InvalidGroupIdError, InvalidTopicError, InvalidRequestError: A name is not allowed.
+        UnsupportedAssignorError: There is no such assignor.
+        UnreleasedInstanceIdError: The static member's place is taken by one that is at work.
+        GroupMaxSizeReachedError: The group is full.
+    """
+    check_group(group)
+    _check_subscription(topics, assignor)
+    if instance_id is not None:
+        check_text(instance_id, "a group's instance id", InvalidRequestError)
+    member = GroupMember(
+        member_id=member_id,
+        instance_id=instance_id,
+        subscribed_topics=tuple(sorted(set(topics))),
+        assignor=assignor,
+    )
+    known = image.consumer_groups.get(group)
+    if known is None:
+        return ControllerResult([_joined(group, GroupEpoch(1), member)], None)
+    if member_id in known.members:
+        return ControllerResult([], None)
+    before = known.with_instance(instance_id)
+    if before is not None:
+        return ControllerResult(_returned(group, known, before, member), None)
+    if len(known.members) >= members_max:
+        raise GroupMaxSizeReachedError(
+            f"group {group!r} has {len(known.members)} members, and may have no more"
+        )
+    return ControllerResult([_joined(group, _next_epoch(known), member)], None)
+
+
+def _check_subscription(topics: Sequence[str], assignor: str | None) -> None:
+    for name in topics:
+        check_topic_name(name)
+    if assignor is not None and assignor not in ASSIGNORS:
+        raise UnsupportedAssignorError(
+            f"there is no assignor {assignor!r}: give one of {', '.join(ASSIGNORS)}"
+        )
+
+
+def _joined(group: str, epoch: GroupEpoch, member: GroupMember) -> GroupMemberRecord:
+    return _subscribed(group, epoch, member, f"member {member.member_id} has joined {group!r}")
+
+
+def _subscribed(
+    group: str, epoch: GroupEpoch, member: GroupMember, cause: str
+) -> GroupMemberRecord:
+    return GroupMemberRecord(
+        group=group,
+        group_epoch=epoch,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        subscribed_topics=member.subscribed_topics,
+        assignor=member.assignor,
+        cause=cause,
+    )
+
+
+def _returned(
+    group: str, known: ConsumerGroup, before: GroupMember, member: GroupMember
+) -> list[Record]:
+    """Return the records that put a static member in the place of its life before."""
+    if not before.is_away:
+        raise UnreleasedInstanceIdError(
+            f"static member {member.instance_id!r} of group {group!r} runs as {before.member_id}:"
+            " end it, or wait until it is fenced"
+        )
+    is_same = _asked(before) == _asked(member)
+    epoch = known.group_epoch if is_same else _next_epoch(known)
+    cause = f"static member {member.instance_id!r} has returned to {group!r}"
+    # It comes before the one that goes: the group is never empty.
+    return [
+        _subscribed(group, epoch, member, cause),
+        GroupTargetRecord(
+            group=group, member_id=member.member_id, partitions=before.target, cause=cause
+        ),
+        GroupAssignmentRecord(
+            group=group,
+            member_id=member.member_id,
+            member_epoch=NO_EPOCH,
+            partitions=before.owned,
+            cause=cause,
+        ),
+        RemoveGroupMemberRecord(
+            group=group, group_epoch=epoch, member_id=before.member_id, cause=cause
+        ),
+    ]
+
+
+def subscribe(
+    image: MetadataImage,
+    group: str,
+    member_id: MemberId,
+    topics: Sequence[str],
+    assignor: str | None = None,
+) -> ControllerResult[None]:
+    """Decide that a member reads other topics from now on.
+
+    Raises:
+        InvalidTopicError: A name is not allowed.
+        UnsupportedAssignorError: There is no such assignor.
+        UnknownMemberIdError: It has left, or was fenced.
+    """
+    _check_subscription(topics, assignor)
+    member = member_of(image, group, member_id)
+    after = GroupMember(
+        member_id=member_id,
+        instance_id=member.instance_id,
+        subscribed_topics=tuple(sorted(set(topics))),
+        assignor=assignor,
+    )
+    if _asked(after) == _asked(member):
+        return ControllerResult([], None)
+    cause = f"member {member_id} of {group!r} has subscribed to other topics"
+    epoch = _next_epoch(image.consumer_groups[group])
+    return ControllerResult([_subscribed(group, epoch, after, cause)], None)
+
+
+def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:
+    return member.subscribed_topics, member.assignor
+
+
+def leave(
+    image: MetadataImage, group: str, member_id: MemberId, *, returns: bool = False
+) -> ControllerResult[None]:
+    """Decide that a member leaves; what it owned is free. One that is gone stays so.
+
+    A static member that `returns` keeps its partitions until it does, or is fenced.
+    """
+    known = image.consumer_groups.get(group)
+    member = None if known is None else known.members.get(member_id)
+    if known is None or member is None:
+        return ControllerResult([], None)
+    if not returns or member.instance_id is None:
+        return ControllerResult([_removed(group, known, member_id, "has left")], None)
+    if member.is_away:
+        return ControllerResult([], None)
+    away = GroupAssignmentRecord(
+        group=group,
+        member_id=member_id,
+        member_epoch=AWAY,
+        partitions=member.owned,
+        cause=f"static member {member.instance_id!r} of {group!r} has ended, and will return",
+    )
+    return ControllerResult([away], None)
+
+
+def fence(
+    image: MetadataImage, group: str, member_id: MemberId, silent_ms: float
+) -> ControllerResult[None]:
+    """Decide that a member is out: somebody has seen no heartbeat of it for `silent_ms`.
+
+    One that is gone stays so. Another life of the same consumer has another id.
+    """
+    known = image.consumer_groups.get(group)
+    if known is None or member_id not in known.members:
+        return ControllerResult([], None)
+    cause = f"was fenced: no heartbeat for {silent_ms / 1000:.1f} s"
+    return ControllerResult([_removed(group, known, member_id, cause)], None)
+
+
+def _removed(
+    group: str, known: ConsumerGroup, member_id: MemberId, how: str
+) -> RemoveGroupMemberRecord:
+    return RemoveGroupMemberRecord(
+        group=group,
+        group_epoch=_next_epoch(known),
+        member_id=member_id,
+        cause=f"member {member_id} of {group!r} {how}",
+    )
+
+
+def _next_epoch(known: ConsumerGroup) -> GroupEpoch:
+    return GroupEpoch(known.group_epoch + 1)

@@ -1,0 +1,197 @@
+"""Who is in a group: what a join, a return, a leave and a fence make of it, and what is refused."""
+
+import pytest
+
+from kafka_on_spark.controller.commands.groups import alter_group_offsets, delete_group
+from kafka_on_spark.controller.groups.checks import check_may_commit, member_of
+from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
+from kafka_on_spark.controller.groups.sharing import reconcile, share_out
+from kafka_on_spark.errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupMaxSizeReachedError,
+    InvalidGroupIdError,
+    InvalidRequestError,
+    InvalidTopicError,
+    NonEmptyGroupError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+)
+from kafka_on_spark.ids import AWAY, PartitionKey
+from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
+from tests.committing import replay
+
+ONE = PartitionKey(TOPIC_ID, 1)
+EMPTY = image_of(partition("1", hw=8), partition("1", hw=8))
+
+
+def joined(image, member_id, instance=None, **options):
+    asked = {"topics": [TOPIC]} | options
+    return replay(image, join(image, "g", member_id=member_id, instance_id=instance, **asked))
+
+
+def settled(image, *member_ids):
+    """Return the image once the targets are decided, and these members have followed them."""
+    image = replay(image, share_out(image, "g"))
+    for member_id in member_ids:
+        member = member_of(image, "g", member_id)
+        result = reconcile(image, "g", member_id, member.member_epoch, member.to_give_up)
+        image = replay(image, result)
+    return image
+
+
+def group(image):
+    return image.consumer_groups["g"]
+
+
+def test_a_join_takes_the_next_epoch_of_its_group_and_no_partition():
+    one = joined(EMPTY, "a", topics=["z", TOPIC, TOPIC], assignor="range")
+    two = joined(one, "b")
+
+    assert (group(one).group_epoch, group(two).group_epoch) == (1, 2)
+    assert group(two).target_epoch == 0
+    [a, b] = group(two).members.values()
+    assert (a.subscribed_topics, a.assignor) == ((TOPIC, "z"), "range")
+    assert (b.member_epoch, b.owned, b.target) == (0, frozenset(), frozenset())
+    result = join(EMPTY, "g", member_id="a", topics=[TOPIC])
+    assert result.records[0].cause == "member a has joined 'g'"
+
+
+def test_a_join_that_is_decided_again_is_no_record():
+    assert join(joined(EMPTY, "a"), "g", member_id="a", topics=[TOPIC]).records == []
+
+
+@pytest.mark.parametrize(
+    "asked, error",
+    [
+        ({"group": ""}, InvalidGroupIdError),
+        ({"topics": ["a/b"]}, InvalidTopicError),
+        ({"assignor": "sticky"}, UnsupportedAssignorError),
+        ({"instance_id": 4}, InvalidRequestError),
+        ({"members_max": 1}, GroupMaxSizeReachedError),
+        ({"instance_id": "i"}, UnreleasedInstanceIdError),
+    ],
+    ids=lambda each: each.__name__ if isinstance(each, type) else next(iter(each)),
+)
+def test_a_join_is_refused(asked, error):
+    image = joined(EMPTY, "a", "i")
+    given = {"group": "g", "member_id": "b", "topics": [TOPIC]} | asked
+
+    with pytest.raises(error):
+        join(image, given.pop("group"), **given)
+
+
+def test_a_full_group_takes_a_static_member_back():
+    away = replay(before := joined(EMPTY, "a", "i"), leave(before, "g", "a", returns=True))
+
+    assert group(joined(away, "b", "i", members_max=1)).members.keys() == {"b"}
+
+
+def test_other_topics_are_the_next_epoch_and_the_same_ones_none():
+    image = joined(EMPTY, "a")
+
+    after = replay(image, subscribe(image, "g", "a", ["z"]))
+
+    assert group(after).group_epoch == 2
+    assert group(after).members["a"].subscribed_topics == ("z",)
+    assert subscribe(after, "g", "a", ["z", "z"]).records == []
+    assert len(subscribe(after, "g", "a", ["z"], "range").records) == 1
+    with pytest.raises(UnknownMemberIdError):
+        subscribe(after, "g", "b", ["z"])
+    with pytest.raises(UnsupportedAssignorError):
+        subscribe(after, "g", "a", ["z"], "sticky")
+
+
+def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():
+    image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
+    left = replay(image, leave(image, "g", "a"))
+    fenced = fence(image, "g", "a", 45_100)
+
+    assert group(left) == group(replay(image, fenced))
+    assert (group(left).group_epoch, group(left).members.keys()) == (3, {"b"})
+    assert fenced.records[0].cause == "member a of 'g' was fenced: no heartbeat for 45.1 s"
+    for gone in (leave(left, "g", "a"), fence(left, "g", "a", 1), fence(EMPTY, "g", "a", 1)):
+        assert gone.records == []
+    assert replay(left, leave(left, "g", "b")).consumer_groups == {}
+    # A dynamic member can't be away.
+    assert replay(image, leave(image, "g", "a", returns=True)) == left
+
+
+def test_a_static_member_keeps_its_partitions_while_it_is_away():
+    image = settled(joined(joined(EMPTY, "a", "i"), "b"), "a", "b")
+    owned = group(image).members["a"].owned
+
+    away = replay(image, leave(image, "g", "a", returns=True))
+    back = joined(away, "c", "i")
+
+    assert (group(away).members["a"].member_epoch, group(away).members["a"].owned) == (AWAY, owned)
+    assert leave(away, "g", "a", returns=True).records == []
+    assert share_out(away, "g").records == []
+    assert group(back).members.keys() == {"b", "c"}
+    assert (group(back).members["c"].owned, group(back).group_epoch) == (owned, 2)
+    # Nobody has to share out, and no epoch has changed but the new life's own.
+    assert share_out(back, "g").records == []
+    assert settled(back, "c").consumer_groups["g"].members["c"].member_epoch == 2
+
+
+def test_a_static_member_that_returns_with_other_topics_takes_the_next_epoch():
+    image = joined(EMPTY, "a", "i")
+    away = replay(image, leave(image, "g", "a", returns=True))
+
+    assert group(joined(away, "c", "i", topics=["z"])).group_epoch == 2
+
+
+def test_the_only_member_that_returns_leaves_its_group_as_old_as_it_was():
+    image = settled(joined(EMPTY, "a", "i"), "a")
+    away = replay(image, leave(image, "g", "a", returns=True))
+
+    assert (group(joined(away, "c", "i")).target_epoch, group(image).target_epoch) == (1, 1)
+
+
+def test_the_life_before_of_a_static_member_is_told_that_it_was_replaced():
+    image = joined(EMPTY, "a", "i")
+    back = joined(replay(image, leave(image, "g", "a", returns=True)), "c", "i")
+
+    with pytest.raises(FencedInstanceIdError):
+        member_of(back, "g", "a", "i")
+    with pytest.raises(UnknownMemberIdError):
+        member_of(back, "g", "a", "other")
+    with pytest.raises(UnknownMemberIdError):
+        member_of(back, "g", "a")
+
+
+def test_an_away_member_takes_nothing_on():
+    image = settled(joined(EMPTY, "a", "i"), "a")
+    away = replay(image, leave(image, "g", "a", returns=True))
+
+    with pytest.raises(FencedMemberEpochError):
+        reconcile(away, "g", "a", 1)
+
+
+def test_a_member_saves_offsets_of_what_it_owns_alone():
+    image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
+    [mine] = group(image).members["a"].owned
+    [other] = group(image).members["b"].owned
+    fenced = replay(image, fence(image, "g", "a", 45_000))
+
+    check_may_commit(image, "g", "a", 2, {mine})
+    for epoch, keys in [(1, {mine}), (2, {mine, other}), (2, {other})]:
+        with pytest.raises(StaleMemberEpochError):
+            check_may_commit(image, "g", "a", epoch, keys)
+    with pytest.raises(UnknownMemberIdError):
+        check_may_commit(fenced, "g", "a", 2, {mine})
+
+
+def test_offsets_of_a_group_with_members_are_not_changed_by_request():
+    saved = replay(EMPTY, alter_group_offsets(EMPTY, "g", {KEY: 3}))
+    image = joined(saved, "a")
+
+    with pytest.raises(NonEmptyGroupError, match="group 'g' has 1 member:"):
+        alter_group_offsets(image, "g", {KEY: 2, ONE: 8})
+    with pytest.raises(NonEmptyGroupError, match="2 members"):
+        delete_group(joined(image, "b"), "g")
+    left = replay(image, leave(image, "g", "a"))
+    assert left.groups == saved.groups
+    assert len(delete_group(left, "g").records) == 1
