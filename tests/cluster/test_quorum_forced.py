@@ -108,6 +108,8 @@ def test_leaderships_that_only_the_lost_roots_knew_of_are_fenced_off(cluster, fo
 
     assert [each.topic for each in done.elections.proven] == ["orders"]
     with Cluster.open(folder / "m3-away") as opened:
+        [left] = opened.describe_quorum().voters
+        assert left.voter.root == f"{folder}/m3-away"
         opened.append("orders", records(b"after"))
         assert values_of(opened, "orders") == [*seen, b"after"]
 

@@ -61,18 +61,20 @@ def force(
     *,
     record_count: int,
     write_id: str,
+    root: str | None = None,
 ) -> Force:
     """Return how `table`'s voter goes on alone, in the generation after `generation`.
 
-    `answering`: the voters that answer from here, it among them. That others may still reach a
-    majority is for people to know.
+    `root`: where it is now; None: where its log says. `answering`: the voters that answer from
+    here, it among them. That others may still reach a majority is for people to know.
 
     Raises:
         InvalidRequestError: A majority answers, or the table's voter is none.
     """
     voters, mine = _own_voter(table)
     _check_no_majority(voters, answering)
-    alone, epoch = VoterSet((mine,)), QuorumEpoch(table.quorum_epoch + 1)
+    alone = VoterSet((mine if root is None else Voter(mine.key, root),))
+    epoch = QuorumEpoch(table.quorum_epoch + 1)
     end = table.log.end_offset
     batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
     change = TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))

@@ -93,7 +93,7 @@ def force_voter(
     stamp: Stamp,
     new_id: Callable[[], str],
 ) -> Generation:
-    """Have a voter go on alone, in a new generation; return which.
+    """Have a voter go on alone, in a new generation, at the root that `voter` names; return which.
 
     Raises:
         InvalidRequestError: A majority answers, or one that answers has more of the log.
@@ -105,7 +105,7 @@ def force_voter(
         found = standing(tables, voter)
         check_may_force(found.table, found.answering, found.newest)
         records = _first_records(found, voter, begin)
-        decided = _decided(found, records, new_id())
+        decided = _decided(found, voter, records, new_id())
         batch = MetadataBatch(
             base_offset=found.table.log.end_offset, stamp=stamp, records=tuple(records)
         )
@@ -140,11 +140,12 @@ def _first_records(found: Standing, voter: Voter, begin: BeginGeneration) -> Seq
     )
 
 
-def _decided(found: Standing, records: Sequence[Record], write_id: str) -> Force:
+def _decided(found: Standing, voter: Voter, records: Sequence[Record], write_id: str) -> Force:
     return force(
         found.table,
         Generation(found.image.generation),
         [each.key for each in found.answering],
         record_count=len(records),
         write_id=write_id,
+        root=voter.root,
     )

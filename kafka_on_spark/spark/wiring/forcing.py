@@ -73,9 +73,7 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
             stamp=Stamp(time_ms=SystemClock().now_ms()),
             new_id=lambda: uuid4().hex,
         )
-    voter_log = metadata_log.tables.log_of(voter.key)
-    assert isinstance(voter_log, DeltaVoterLog), "a cluster's voters are tables"
-    services = Services.open(voter_log.root, options, None)
+    services = Services.open(voter.root, options, None)
     try:
         return ForcedGeneration(generation, voter, _led_anew(services))
     finally:
@@ -94,7 +92,9 @@ def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
         voters = table.log.voters
         voter = None if voters is None else voters.voter_of(table.key.node_id)
         if table.key.node_id == node_id and voter is not None and voter.key == table.key:
-            return voter
+            voter_log = metadata_log.tables.log_of(voter.key)
+            assert isinstance(voter_log, DeltaVoterLog), "a cluster's voters are tables"
+            return Voter(voter.key, voter_log.root)  # where it was found
     names = ", ".join(str(each.key.node_id) for each in answering) or "none"
     raise InvalidRequestError(
         f"{node_id} is no voter that answers from here: those that answer are {names}"
