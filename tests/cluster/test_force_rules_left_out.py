@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.partitions import forcing
-from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.partitions import forcing, recovery
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
@@ -93,11 +92,7 @@ def isr_is_trusted(patch):
 
 def proof_of_some_is_enough(patch):
     """The high watermark that is known is taken for the highest, whoever does not answer."""
-    patch.setattr(
-        forced_elections,
-        "recover",
-        lambda now, found, forced, unproven: recover(now, found, forced=forced),
-    )
+    patch.setattr(recovery, "_have_all_answered", lambda partition, inspections: True)
 
 
 def fences_are_not_looked_at(patch):
@@ -113,7 +108,7 @@ def fences_are_not_looked_at(patch):
 def any_replica_is_as_good(patch):
     """The first replica that answers leads."""
 
-    def unclean(now, found, forced, unproven):
+    def unclean(now, found, forced):
         key = found[0].key
         [worst] = sorted(found, key=lambda each: each.log_end_offset)[:1]
         partition = now.partition(key)

@@ -224,6 +224,9 @@ def test_a_partition_of_which_no_replica_answers_waits_for_the_next_force(cluste
 
     assert [each.topic for each in done.elections.leaderless] == ["orders"]
     back(folder, "1", "2", "3")
+    with Cluster.open(folder / "m3") as opened:
+        opened.run_controller()  # it has fenced nothing, and leads nothing anew
+        assert opened.describe_topic("orders").partitions[0].leader is None
     again = Cluster.force_controller(folder / "m3", 3)
     assert [each.topic for each in again.elections.proven] == ["orders"]
     with Cluster.open(folder / "m3") as opened:

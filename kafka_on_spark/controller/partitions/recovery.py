@@ -75,10 +75,12 @@ def recover(
     inspections: Sequence[ReplicaInspection],
     *,
     forced: frozenset[PartitionKey] = frozenset(),
-    unproven: frozenset[PartitionKey] = frozenset(),
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide leaders by `inspections`; for `forced` partitions an unclean one is allowed. For
-    `unproven` ones the high watermark that is known proves nothing: it may have been higher.
+    """Decide leaders by `inspections`; for `forced` partitions an unclean one is allowed.
+
+    A new generation of the cluster, and nothing else, leaves a partition without an ISR: its high
+    watermark may have been higher. So it is led by force alone, and a replica proves something only
+    where all of them were inspected.
 
     Answer: the partitions that get a leader. If a partition has changed since it was inspected,
     the inspection does not count.
@@ -90,8 +92,10 @@ def recover(
         partition = image.partition(key)
         assert partition is not None, "it has no leader, so it is there"
         current = [each for each in inspections if each.key == key and _is_current(partition, each)]
+        if not partition.isr and key not in forced:
+            continue
         decided = None
-        if key not in unproven:
+        if partition.isr or _have_all_answered(partition, current):
             decided = _proven(image, key.topic_id, partition, current)
         if decided is None:
             chosen = choose_unclean_leader(
@@ -102,6 +106,13 @@ def recover(
             records.append(change_record(image, key, partition, *decided))
             elected.append(key)
     return ControllerResult(records, elected)
+
+
+def _have_all_answered(
+    partition: PartitionRegistration, inspections: Sequence[ReplicaInspection]
+) -> bool:
+    created = set(filter(partition.is_created, partition.replicas))
+    return created <= {each.broker_id for each in inspections}
 
 
 def _is_current(partition: PartitionRegistration, inspection: ReplicaInspection) -> bool:

@@ -187,11 +187,6 @@ class ForcedElections:
         replicas = [
             each for each in _replicas_of(image, waiting) if (each.key, each.broker_id) in fenced
         ]
-        unproven = frozenset(
-            each.key
-            for each in _replicas_of(image, waiting)
-            if each.is_created and (each.key, each.broker_id) not in fenced
-        )
         inspections = [
             found
             for each in replicas
@@ -200,7 +195,7 @@ class ForcedElections:
         ]
 
         def decide(now: MetadataImage) -> ControllerResult[list[PartitionKey]]:
-            return recover(now, inspections, forced=waiting, unproven=unproven)
+            return recover(now, inspections, forced=waiting)
 
         elected = self._metadata.submit(decide, timeout_ms=self._timeout_ms)
         self._metadata.submit(

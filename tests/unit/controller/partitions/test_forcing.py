@@ -12,7 +12,7 @@ from kafka_on_spark.controller.partitions.forcing import (
 )
 from kafka_on_spark.controller.partitions.recovery import leaderless, recover
 from kafka_on_spark.errors import InconsistentClusterError
-from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, inspection, partition
@@ -89,10 +89,11 @@ def test_a_replica_that_proves_itself_leads_only_where_all_answered(forced):
         chain_at_high_watermark=digest_at(10),
         chain_digest=digest_at(10),
     )
-    found = [whole]
+    all_of_them = [replace(whole, broker_id=BrokerId(each)) for each in (1, 2, 3)]
 
-    [proven] = recover(forced, found, forced=frozenset([KEY])).records
-    [unclean] = recover(forced, found, forced=frozenset([KEY]), unproven=frozenset([KEY])).records
+    [proven] = recover(forced, all_of_them, forced=frozenset([KEY])).records
+    [unclean] = recover(forced, all_of_them[:2], forced=frozenset([KEY])).records
 
     assert replayed(forced, [proven]).partition(KEY).unclean_generation == 0
     assert replayed(forced, [unclean]).partition(KEY).unclean_generation == 1
+    assert recover(forced, all_of_them).records == []  # who has fenced nothing leads nothing
