@@ -8,7 +8,7 @@ began).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 
 DISCOVERIES_MAX: Final = 8
 """So often a table may name a newer set of voters, of whom others are to be asked."""
+
+COPIED_A_MS: Final = 20
+"""Records that the slowest voter which is waited for copies in a millisecond: a decision for many
+partitions takes its time, and one that is left out of its answer is unknown."""
 
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
@@ -99,9 +103,10 @@ class Leadership:
         self._committing = _Trouble()
         self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
 
-    def deadline_ms(self) -> int:
-        """Return until when a call that begins now waits for a leader."""
-        return self.now_ms() + self._settings().call_timeout_ms
+    def deadline_ms(self, record_count: int = 0) -> int:
+        """Return until when a call that begins now waits for a leader; so many records are copied
+        meanwhile."""
+        return copying_ms(record_count) + self.now_ms() + self._settings().call_timeout_ms
 
     def now_ms(self) -> int:
         """Return the time of this process's own clock."""
@@ -192,7 +197,10 @@ class Leadership:
         self._tables.use(view.log.voters)  # a change of voters is in force when it is appended
         others = [key for key in self._tables.voters.keys if key != leader.key]
         if not view.is_confirmed:
-            for table in self._tables.each(others, partial(follow, self._tables, leader)):
+            newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
+            timeout_ms = self._settings().answer_timeout_ms + copying_ms(newest)
+            ask = partial(follow, self._tables, leader)
+            for table in self._tables.each(others, ask, timeout_ms=timeout_ms):
                 view = view.seen(table)
                 if view.is_confirmed:
                     break
@@ -241,22 +249,34 @@ class Leadership:
         `elects_until_ms`: until when an election that is due is held; None: at any time, since one
         try may take longer than its call.
         """
-        now_ms = self.now_ms()
+        now_ms, heard = self.now_ms(), {*answered}
         timeout_ms = self._settings().fetch_timeout_ms
         if trouble.waiting is None or began_ms - trouble.last_ms > timeout_ms:
             trouble.waiting = self._waiting(now_ms)
         trouble.last_ms = now_ms
-        is_due = is_election_due(trouble.waiting, now_ms, timeout_ms)
-        last_ms = elects_until_ms if is_due else until_ms
-        is_over = last_ms is not None and now_ms >= last_ms
-        if is_over or not self._tables.voters.is_majority(answered):
+        is_heard = self._tables.voters.is_majority(heard)
+        is_due = is_heard and is_election_due(trouble.waiting, now_ms, timeout_ms)
+        if is_due:
+            is_over = elects_until_ms is not None and now_ms >= elects_until_ms
+        else:
+            is_over = began_ms >= until_ms
+        if is_over or not (is_heard or self._may_be_heard(heard)):
             raise self._unavailable()
         if is_due:
             self._elect(trouble, trouble.waiting)
         else:
             left_ms = trouble.waiting.since_ms + timeout_ms - now_ms
-            self._clock.sleep_ms(min(PAUSE_MS, left_ms))
+            self._clock.sleep_ms(min(PAUSE_MS, left_ms) if left_ms > 0 else PAUSE_MS)
         return is_due
+
+    def _may_be_heard(self, answered: Collection[VoterKey]) -> bool:
+        """Return whether a majority may answer yet: who has not failed is slow, and goes on with
+        what it was asked. A process that opens a large log, or has no processor, takes longer than
+        it waits for an answer."""
+        voters = self._tables.voters
+        return voters.is_majority(
+            [key for key in voters.keys if key in answered or key not in self._tables.failures]
+        )
 
     def _elect(self, trouble: _Trouble, waiting: Waiting) -> None:
         try:
@@ -317,6 +337,11 @@ class Leadership:
         if any(is_stranded(table, led.table) for table in seen):
             self.led = None
             self._elections.elect_again(led.table)
+
+
+def copying_ms(record_count: int) -> int:
+    """Return how long a voter may take to copy so many records, beyond its answer."""
+    return record_count // COPIED_A_MS
 
 
 def as_met_alone(error: KafkaOnSparkError) -> KafkaOnSparkError:

@@ -95,7 +95,7 @@ class Writer:
             KafkaStorageError: So of the only voter. Nothing was put.
             InconsistentClusterError: One log contradicts another.
         """
-        until_ms = self._leadership.deadline_ms()
+        until_ms = self._leadership.deadline_ms(len(records))
         led = self._leadership.led
         if led is None or led.table.log.end_offset != expected_offset:
             led = self._leadership.confirm()

@@ -138,6 +138,6 @@ VOTER_CHANGE_MUTANTS = {
     leader_removes_itself:                           (changing,         ("the leader stays",)),
     voter_that_is_behind_is_added:                   (changing,         ("a new voter has caught up",)),
     two_voters_change_at_once:                       (changing,         ("one voter at a time",)),
-    voter_is_removed_whoever_answers:                (changing_emptied, ("L1",)),
+    voter_is_removed_whoever_answers:                (changing_emptied, ("L1", "Q2")),
 }
 # fmt: on

@@ -220,9 +220,7 @@ def test_a_leader_is_replaced_though_a_look_takes_longer_than_the_fetch_timeout(
 
     process.calls.run = run_slowly
 
-    with pytest.raises(QuorumUnavailableError):
-        process.names()  # one look takes all the time that a call has
-
+    # One look takes all the time that a call has: the next one counts, which follows it.
     assert process.names() == ["first", "a"]
     assert epochs(quorum)[0] > 2
 
