@@ -31,9 +31,8 @@ def producer(draft: Any, record: ProducerRecord) -> None:
     draft.map("producers")[record.producer_id] = record.producer_epoch
     if record.first_sequence is not None:
         draft.map("first_sequences")[record.producer_id] = record.first_sequence
-    times = draft.map("producer_times")
-    known_ms = times.get(record.producer_id, 0)
-    times[record.producer_id] = _heard_at_ms(draft, record.renewed_at_ms, known_ms)
+    heard_at_ms = _heard_at_ms(draft, record.renewed_at_ms)
+    draft.map("producer_times")[record.producer_id] = heard_at_ms
 
 
 def remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
@@ -53,20 +52,20 @@ def offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
     if record.offset is None:
         draft.map("groups").pop(place, None)
     elif record.topic_id in draft.map("topics"):
-        known = draft.map("groups").get(place)
-        known_ms = 0 if known is None else known.saved_at_ms
         draft.map("groups")[place] = GroupOffset(
             offset=record.offset,
             leader_epoch=record.leader_epoch,
             unclean_generation=record.unclean_generation or 0,
-            saved_at_ms=_heard_at_ms(draft, record.renewed_at_ms, known_ms),
+            saved_at_ms=_heard_at_ms(draft, record.renewed_at_ms),
         )
 
 
-def _heard_at_ms(draft: Any, given_ms: int | None, known_ms: int) -> int:
+def _heard_at_ms(draft: Any, given_ms: int | None) -> int:
     """Return from when on a client is silent that a batch tells of (I29).
 
-    By the clock of its process, unless that is behind the batch before, or what it said before: a
-    clock that is behind would have a client expire that lives. `given_ms`: as a snapshot says.
+    By the newest time in the log, not by the clock of its process alone: by one that is behind, a
+    client that lives would expire at once, from its first word on, and however often it says where
+    it is. By one that is ahead some stay for too long, which costs room. `given_ms`: as a snapshot
+    says.
     """
-    return max(draft.time_ms, draft.before_ms, known_ms) if given_ms is None else given_ms
+    return draft.time_ms if given_ms is None else given_ms

@@ -110,7 +110,8 @@ class MetadataImage:
 
     Attributes:
         offset: End of the log that was replayed, exclusive; what a commit names.
-        time_ms: Time of the last batch replayed, for people.
+        time_ms: The newest time of the batches replayed: that of the last one may be by a clock
+            that is behind.
         cluster_id: None before the ClusterRecord.
         generation: How often people went on without a majority of the metadata roots.
         controller: The controller's lease, or None before the first.
@@ -211,7 +212,8 @@ class MetadataImage:
         draft = _Draft(self)
         for batch in batches:
             ensure(batch.base_offset == draft.offset, (batch.base_offset, draft.offset))
-            draft.before_ms, draft.time_ms = draft.time_ms, batch.stamp.time_ms
+            draft.batch_ms = batch.stamp.time_ms
+            draft.time_ms = max(draft.time_ms, draft.batch_ms)
             draft.offset = batch.end_offset
             for kind, run in groupby(batch.records, type):
                 if kind is PartitionChangeRecord:
@@ -230,7 +232,7 @@ class _Draft:
         self._copies: dict[str, Any] = {}
         self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
-        self.before_ms = self.time_ms = image.time_ms
+        self.batch_ms = self.time_ms = image.time_ms
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.generation = image.generation
@@ -308,7 +310,7 @@ def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
     brokers = draft.map("brokers")
     broker = brokers.get(record.broker_id)
     if broker is not None and broker.broker_epoch == record.broker_epoch:
-        brokers[record.broker_id] = broker.put_in(record.broker_state, draft.time_ms)
+        brokers[record.broker_id] = broker.put_in(record.broker_state, draft.batch_ms)
 
 
 def _topic(draft: _Draft, record: TopicRecord) -> None:

@@ -135,7 +135,7 @@ class ProducerRuns:
             record = ProducerRecord(
                 producer_id=producer_id,
                 producer_epoch=epoch,
-                renewed_at_ms=now_ms,
+                renewed_at_ms=max(now_ms, image.time_ms),
                 cause="the run goes on",
             )
             return ControllerResult([record], None)

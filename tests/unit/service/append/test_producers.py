@@ -7,6 +7,7 @@ from kafka_on_spark.controller.commands.producer_runs import GIVEN_EPOCH_MAX
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
+from tests.fakes import FakeClock
 from tests.unit.service.controlled import World
 
 
@@ -103,6 +104,23 @@ def expire_all(world):
     world.clock.advance(WEEK_MS + 1)
     metadata = world.metadata()
     metadata.submit(lambda image: expire(image, world.clock.now_ms()), timeout_ms=1000)
+
+
+def test_a_run_whose_clock_is_behind_renews_its_id_for_as_long_as_any_other(world):
+    """It said that it was renewed a year ago, and the next pass of a controller let it expire."""
+    other, mine = runs(world), runs(world)
+    clock = FakeClock()
+    clock.advance(-52 * WEEK_MS)
+    mine._clock = mine._metadata._clock = clock
+    mine.begin("p", None, 1)
+    world.clock.advance(WEEK_MS // 2)
+    other.begin("q", None, 1)
+    mine._metadata.catch_up()
+
+    mine.begin("p", None, 2)
+
+    assert world.image.producer_times["p"] == world.clock.now_ms()
+    assert not expire(world.image, world.clock.now_ms() + WEEK_MS).records
 
 
 def test_a_run_renews_its_id_when_half_of_its_time_is_over(world):
