@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.simulation.chunks import outcomes
-from tests.simulation.faults.expiring_plans import expiring, late
+from tests.simulation.faults.expiring_plans import behind, expiring, late
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.seeing import without_and_with
 from tests.simulation.test_simulation import failure_text
@@ -42,8 +42,16 @@ def test_only_what_is_silent_expires_and_nothing_comes_back_twice(first):
     assert failed is None, failure_text(failed)
 
 
+def test_a_clock_of_a_client_that_is_behind_has_nobody_expire():
+    failed, met = outcomes(behind, 0, CHUNK)
+
+    assert failed is None, failure_text(failed)
+    assert met["fault: client clock jump"] > 0
+    assert met["fault: member clock jump"] > 0
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("plan", [expiring, late], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", [behind, expiring, late], ids=lambda plan: plan.__name__)
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
 def test_it_is_so_with_more_seeds(first, plan):
     failed, _ = outcomes(plan, first, CHUNK)

@@ -76,13 +76,19 @@ def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
     )
 
 
+def heard_at_ms(image: MetadataImage, now_ms: int) -> int:
+    """Return what time it is for a client that says something now, by its clock or, if that is
+    behind, by the newest commit."""
+    return max(image.time_ms, now_ms)
+
+
 def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
     """Return whether a run should renew its id now: half of the time is over.
 
     By which clock: as in `needs_saving_again`.
     """
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
-    now_ms = max(image.time_ms, now_ms)
+    now_ms = heard_at_ms(image, now_ms)
     return now_ms - image.producer_times.get(producer_id, now_ms) >= half_ms
 
 
@@ -98,7 +104,7 @@ def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: 
     nothing is committed for long, the first to commit may be the controller that lets it expire.
     """
     half_ms = offsets_retention_ms(image.settings()) // 2
-    return known is not None and max(image.time_ms, now_ms) - known.saved_at_ms >= half_ms
+    return known is not None and heard_at_ms(image, now_ms) - known.saved_at_ms >= half_ms
 
 
 def registered_producers(image: MetadataImage) -> RegisteredProducers | None:

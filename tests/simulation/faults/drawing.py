@@ -13,8 +13,14 @@ from tests.simulation.world.cleaning import replica_at
 from tests.simulation.world.disks import Root
 from tests.simulation.world.scheduler import Node
 
-CLOCK_JUMPS = ("clock jump", "controller clock jump")
-"""A process's clock is another one: any process's, or one of those that decide."""
+CLOCK_JUMPS = {
+    "clock jump": "",
+    "controller clock jump": "controller",
+    "client clock jump": "client",
+    "member clock jump": "member",
+}
+"""A process's clock is another one: any process's, or one of those that decide, append, or say where
+their group is; with how their names begin."""
 
 Event = tuple[str, ...]
 """The event's name, then what it is about, as text."""
@@ -59,7 +65,7 @@ class Drawing:
             is_away = self._world.disks.is_metadata_away
             return (name,) if is_away == (name == "metadata back") else None
         if name in CLOCK_JUMPS:
-            kind = "controller" if name == "controller clock jump" else ""
+            kind = CLOCK_JUMPS[name]
             nodes = [each.name for each in self._nodes() if each.name.startswith(kind)]
             if not nodes:
                 return None

@@ -88,6 +88,18 @@ def late(seed: int) -> Plan:
     )
 
 
+def behind(seed: int) -> Plan:
+    """Return a plan of clients and groups whose clocks are behind, or ahead, of those that have
+    what is silent expire."""
+    plan = expiring(seed)
+    wrong = {"client clock jump": 0.02, "member clock jump": 0.02}
+    return replace(
+        plan,
+        events={"kill": 0.004, "second driver": 0.004, **wrong},
+        expiring=Expiring(producers_ms=400, offsets_ms=300),
+    )
+
+
 def damaged(seed: int) -> Plan:
     """Return a plan of producers files that are lost and damaged where nothing expires, while
     processes die, and others open the logs."""

@@ -17,7 +17,7 @@ from kafka_on_spark.service.append.produce import producers as producers_of_a_pr
 from kafka_on_spark.service.control import expiring as expiry
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
-from tests.simulation.faults.expiring_plans import damaged, expiring, late, returning
+from tests.simulation.faults.expiring_plans import behind, damaged, expiring, late, returning
 from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
 from tests.simulation.plan import Plan
 from tests.simulation.world import adapters
@@ -58,6 +58,14 @@ class _AsLookedAt:
 
 
 _EXPIRE = expiry.expire
+
+
+def _by_its_own_clock(draft: Any, given_ms: int | None) -> int:
+    return int(draft.batch_ms) if given_ms is None else given_ms
+
+
+def _renewed_by_its_own_clock(seen: Any, now_ms: int) -> int:
+    return now_ms
 
 
 def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
@@ -169,7 +177,7 @@ EXPIRING_MUTANTS = [
         "a run does not go on where a newer one has had its id before it expired",
         (producer_runs, "_may_stand_forgotten", _but_for_newer_runs),
         plan=late,
-        seed=53,
+        seed=216,
     ),
     _caught(
         checks.ABOVE,
@@ -188,6 +196,19 @@ EXPIRING_MUTANTS = [
         checks.SILENT,
         "a group that stands still saves again where it is",
         (group_offsets, "needs_saving_again", _no),
+    ),
+    _caught(
+        checks.SILENT,
+        "what a client says counts from the newest time in the log",
+        (clients, "_heard_at_ms", _by_its_own_clock),
+        plan=behind,
+    ),
+    _caught(
+        checks.SILENT,
+        "a run renews its id from the newest time in the log on",
+        (producers_of_a_process, "heard_at_ms", _renewed_by_its_own_clock),
+        plan=behind,
+        seed=2,
     ),
     _caught(
         checks.SILENT,

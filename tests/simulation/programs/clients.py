@@ -288,6 +288,7 @@ class Appending(Program):
         self._sequence = state.done
         self._inputs = {} if state.producer_id is None else state.inputs
         self._tries = 0
+        self._is_untried = False  # as this process vouches: nobody has tried what is next
         self._epoch: int | None = (
             None  # of its own choice, with which it vouches for what it appends
         )
@@ -295,6 +296,9 @@ class Appending(Program):
     def once(self) -> None:
         state = self._state
         image = self.driver.metadata.catch_up()
+        if self._is_untried and self._sequence in self._inputs:
+            self._vouch()  # another process has tried it since
+        self._is_untried = False
         segments = self._inputs.get(self._sequence)
         is_retry = segments is not None
         if segments is None:
@@ -410,6 +414,7 @@ class Appending(Program):
         producer_id, image = self._state.producer_id or "", self.driver.metadata.image
         self._sequence = max(self._state.inputs) + 1
         self._epoch = image.producers.get(producer_id, image.expired_epoch) + 1
+        self._is_untried = True
 
     def failed(self) -> None:
         """An acknowledged run of the same producer may be ahead."""
