@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     ensure,
 )
-from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.ids import DirectoryId, LeaderEpoch, MemberId, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.cleaning import FoundFile
@@ -484,6 +484,33 @@ class MemorySweepHints:
         self._check_answers()
         self.hint = (cluster_id, position)
         self.writes += 1
+
+    def _check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the metadata root does not answer")
+
+
+class MemoryHeartbeats:
+    """Heartbeats in memory."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str], int] = {}
+        self.is_offline = False
+
+    def beat(self, group: str, member_id: MemberId, count: int) -> None:
+        self._check_answers()
+        self.counts[group, member_id] = count
+
+    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
+        self._check_answers()
+        counts = [self.counts.get((group, each)) for each in member_ids]
+        return [
+            () if count is None else (f"{name} {count}".encode(),)
+            for name, count in zip(member_ids, counts, strict=True)
+        ]
+
+    def stop(self, group: str, member_id: MemberId) -> None:
+        self.counts.pop((group, member_id), None)
 
     def _check_answers(self) -> None:
         if self.is_offline:

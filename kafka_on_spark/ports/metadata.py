@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import MemberId, Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 if TYPE_CHECKING:
@@ -134,6 +134,31 @@ class SweepHints(Protocol):
         Raises:
             KafkaStorageError: The metadata root does not answer, or takes no writes.
         """
+        ...
+
+
+class Heartbeats(Protocol):
+    """Keeps heartbeats of groups' members: small, replaced often, and no part of the log."""
+
+    def beat(self, group: str, member_id: MemberId, count: int) -> None:
+        """Replace a member's heartbeat by another, which `count` tells from the one before.
+
+        Raises:
+            KafkaStorageError: No metadata root answers, or takes writes.
+        """
+        ...
+
+    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
+        """Return what stands of each member's heartbeat, in order; nothing: there is none. It
+        changes with each beat.
+
+        Raises:
+            KafkaStorageError: No metadata root answers.
+        """
+        ...
+
+    def stop(self, group: str, member_id: MemberId) -> None:
+        """Remove a member's heartbeat, where it can be: the member has left."""
         ...
 
 

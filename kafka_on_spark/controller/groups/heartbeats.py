@@ -1,0 +1,97 @@
+"""Heartbeats: when a member counts as silent, who listens to whom, and how long one may go on.
+
+A heartbeat is a small file that its member replaces; only what it leads to is a record. Clocks
+count durations, each in its own process, and no rule of safety rests on them: who was fenced too
+early joins again, and saves no offset before.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.ids import MemberId
+
+GAPS_A_SESSION: Final = 3
+"""Two looks may be this part of a session apart. A process that was frozen between two has heard
+nothing meanwhile: it begins again."""
+
+BEATS_MISSED_MAX: Final = 3
+"""A member that is silent for longer than so many intervals is no witness of those behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When one look at a heartbeat began and ended, by a clock that never goes back, and what it
+    found: what each root has of it; nothing: no file."""
+
+    began_ms: int
+    ended_ms: int
+    content: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Looks at one member that have found the same.
+
+    Attributes:
+        content: What they found.
+        since_ms: When the first of them had ended: it has changed by then, if ever.
+        until_ms: When the last of them began: it had not changed by then.
+        ended_ms: When the last of them had ended.
+    """
+
+    content: tuple[bytes, ...]
+    since_ms: int
+    until_ms: int
+    ended_ms: int
+
+    @property
+    def silent_ms(self) -> int:
+        """How long the member has been silent at least."""
+        return max(self.until_ms - self.since_ms, 0)
+
+    def is_over(self, session_ms: int) -> bool:
+        """Return whether the member's session is over: it is to be fenced."""
+        return self.silent_ms >= session_ms
+
+
+def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
+    """Return what is known of a member after one more look."""
+    is_same = before is not None and before.content == look.content
+    if before is None or not is_same or look.began_ms - before.ended_ms > _gap_ms(session_ms):
+        return Heard(look.content, look.ended_ms, look.began_ms, look.ended_ms)
+    return replace(before, until_ms=look.began_ms, ended_ms=look.ended_ms)
+
+
+def _gap_ms(session_ms: int) -> float:
+    return session_ms / GAPS_A_SESSION
+
+
+def to_listen_to(
+    members: Iterable[MemberId],
+    me: MemberId,
+    heard: Mapping[MemberId, Heard],
+    interval_ms: int,
+) -> list[MemberId]:
+    """Return the members that one listens to: those after it in a circle, up to the first that is
+    not silent.
+
+    So each look of a quiet group is one request, and of several that died at once all are fenced
+    at once: whoever lives listens to the whole run of them behind it.
+    """
+    circle = sorted({*members, me})
+    place = circle.index(me)
+    followers = circle[place + 1 :] + circle[:place]
+    listened = []
+    for member in followers:
+        listened.append(member)
+        known = heard.get(member)
+        if known is None or known.silent_ms <= BEATS_MISSED_MAX * interval_ms:
+            break
+    return listened
+
+
+def may_go_on(beat_began_ms: int, now_ms: int, session_ms: int) -> bool:
+    """Return whether a member may hand out more without a look into the metadata log: nobody can
+    have fenced it yet, since its last heartbeat that was written began at `beat_began_ms`."""
+    return now_ms - beat_began_ms < session_ms

@@ -1,0 +1,93 @@
+"""Heartbeats of groups' members: `groups/<group>/<member>` on the metadata roots.
+
+Each member replaces its own file; the others read it, and compare. A group's name comes from
+people: in a path stands what is harmless of it, and its digest.
+"""
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import MemberId
+from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.roots.local_changes import make_folder
+from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.roots import RootFiles
+
+log = logging.getLogger(__name__)
+
+FOLDER: Final = "groups"
+_READABLE_MAX: Final = 40
+_NOT_HARMLESS: Final = re.compile("[^a-z0-9_-]+")
+
+
+class HeartbeatFiles:
+    """Heartbeats in files of the metadata roots at `url`."""
+
+    def __init__(self, url: str, options: StorageOptions) -> None:
+        self._url = url
+        self._options = options
+        self._files: dict[tuple[str, MemberId], HintFile] = {}
+        self._made: set[str] = set()
+
+    def beat(self, group: str, member_id: MemberId, count: int) -> None:
+        """Replace a member's heartbeat, on the first root that takes it."""
+        if group not in self._made:
+            self._make_folders(group)
+        self._file(group, member_id).write(f"{member_id} {count}\n".encode())
+        self._made.add(group)
+
+    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
+        """Return what stands of some members' heartbeats, in order; nothing: there is none.
+
+        A member that has changed roots leaves its last one on the root before.
+        """
+        return [tuple(self._file(group, each).contents()) for each in member_ids]
+
+    def stop(self, group: str, member_id: MemberId) -> None:
+        """Remove a member's heartbeat, where it can be."""
+        self._files.pop((group, member_id), None)
+        for root in roots_in(self._url):
+            try:
+                RootFiles(root, self._options).delete(f"{root}/{_path(group, member_id)}")
+            except KafkaStorageError as error:
+                log.info("a heartbeat is left on %s: %s", root, error)
+
+    def _file(self, group: str, member_id: MemberId) -> HintFile:
+        place = group, member_id
+        if place not in self._files:
+            self._files[place] = HintFile(self._url, _path(group, member_id), self._options)
+        return self._files[place]
+
+    def _make_folders(self, group: str) -> None:
+        """Make the folders on local roots, and never the root; a write tells what is missing."""
+        for root in filter(is_local, roots_in(self._url)):
+            try:
+                within(root, partial(_make_missing, root, group), short_call_seconds(root))
+            except (OSError, KafkaStorageError) as error:
+                log.info("%s takes no heartbeats: %s", root, error)
+
+
+def _make_missing(root: str, group: str) -> None:
+    if os.path.isdir(root):
+        make_folder(f"{root}/{FOLDER}")
+        make_folder(f"{root}/{FOLDER}/{name_in_path(group)}")
+
+
+def _path(group: str, member_id: MemberId) -> str:
+    return f"{FOLDER}/{name_in_path(group)}/{name_in_path(member_id)}"
+
+
+def name_in_path(name: str) -> str:
+    """Return a name as part of a path: of two names never the same, on file systems that know no
+    capitals, too."""
+    readable = _NOT_HARMLESS.sub("_", name.lower())[:_READABLE_MAX]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{readable}-{digest}"

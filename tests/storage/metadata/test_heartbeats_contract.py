@@ -1,0 +1,121 @@
+"""The contract of Heartbeats, for the fake and for the files, and names that people give."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.fakes import MemoryHeartbeats
+
+
+@pytest.fixture(params=["memory", "files"])
+def heartbeats(request, tmp_path):
+    if request.param == "memory":
+        return MemoryHeartbeats()
+    return HeartbeatFiles(str(tmp_path), StorageOptions())
+
+
+def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
+    heartbeats.beat("g", "a", 1)
+    [first] = heartbeats.listen("g", ["a"])
+    assert heartbeats.listen("g", ["a"]) == [first]
+
+    heartbeats.beat("g", "a", 2)
+
+    [second] = heartbeats.listen("g", ["a"])
+    assert () not in (first, second)
+    assert first != second
+
+
+def test_members_are_heard_in_the_order_asked_for_and_apart(heartbeats):
+    heartbeats.beat("g", "a", 1)
+    heartbeats.beat("g", "b", 1)
+    heartbeats.beat("other", "c", 1)
+
+    a, b, c = heartbeats.listen("g", ["a", "b", "c"])
+
+    assert heartbeats.listen("g", ["b", "a"]) == [b, a]
+    assert a != b
+    assert c == ()
+    assert heartbeats.listen("nobody", []) == []
+
+
+def test_who_stops_is_heard_no_more_and_may_stop_again(heartbeats):
+    heartbeats.beat("g", "a", 1)
+    for _ in range(2):
+        heartbeats.stop("g", "a")
+        assert heartbeats.listen("g", ["a"]) == [()]
+
+
+def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
+    if isinstance(heartbeats, MemoryHeartbeats):
+        heartbeats.is_offline = True
+    else:
+        heartbeats = HeartbeatFiles(str(tmp_path / "gone"), StorageOptions())
+
+    with pytest.raises(KafkaStorageError):
+        heartbeats.beat("g", "a", 1)
+
+
+def test_a_member_beats_on_another_root_while_one_is_away(tmp_path):
+    [one, two] = [tmp_path / "one", tmp_path / "two"]
+    one.mkdir()
+    two.mkdir()
+    mine, others = [
+        HeartbeatFiles(cluster_url([str(one), str(two)]), StorageOptions()) for _ in range(2)
+    ]
+    mine.beat("g", "a", 1)
+    [before] = others.listen("g", ["a"])
+
+    one.rename(tmp_path / "away")
+    mine.beat("g", "a", 2)
+    [during] = others.listen("g", ["a"])
+    (tmp_path / "away").rename(one)
+    mine.beat("g", "a", 3)
+
+    assert len({before, during, *others.listen("g", ["a"])}) == 3
+
+
+HOSTILE = [
+    "../../x",
+    "/etc/passwd",
+    "..",
+    ".",
+    "a/b",
+    "a\\b",
+    "a\0b",
+    "A",
+    "a",
+    "é" * 300,
+    "*",
+    "%2e",
+]
+
+
+def test_names_of_groups_never_lead_out_of_their_folder(tmp_path):
+    heartbeats = HeartbeatFiles(str(tmp_path), StorageOptions())
+
+    for group in HOSTILE:
+        heartbeats.beat(group, "a", 1)
+        heartbeats.beat("g", group, 1)
+
+    assert os.listdir(tmp_path) == ["groups"]
+    folders = os.listdir(tmp_path / "groups")
+    assert len(folders) == len(HOSTILE) + 1
+    assert all(heartbeats.listen("g", HOSTILE))
+    assert all(len(os.listdir(tmp_path / "groups" / each)) >= 1 for each in folders)
+    assert len(os.listdir(tmp_path / "groups" / name_in_path("g"))) == len(HOSTILE)
+
+
+@given(st.text(max_size=300))
+def test_a_name_in_a_path_is_short_and_of_harmless_characters(name):
+    given_ = name_in_path(name)
+
+    assert len(given_) <= 80
+    assert given_.isascii()
+    assert set(given_) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
