@@ -40,11 +40,11 @@ from kafka_on_spark.service.append.produce.settings import (
 )
 from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
+from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 from kafka_on_spark.service.describe.sizes import MoveProgress
 from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
-from kafka_on_spark.service.describe.upkeep_metrics import Metric
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
@@ -802,17 +802,23 @@ class Cluster:
         return self._upkeep.describe_logs(topics)
 
     def metrics(self, topics: str | Iterable[str] | None = None) -> list[Metric]:
-        """Return figures of logs and their upkeep, under the names of Kafka's MBeans where it has
-        them: sizes, segments and offsets; what is due and what fails, since when; what was done.
+        """Return figures under the names of Kafka's MBeans where it has them: of the cluster
+        (brokers, partitions, groups), of logs (sizes, segments, offsets), of upkeep (what is due
+        and what fails, since when), and of this process (what it did, and how long that took).
 
-        The first are read from the replicas' tables, as by `describe_logs`; the last are what this
-        process has seen and done.
+        Those of logs are read from the replicas' tables, as by `describe_logs`; `topics` chooses
+        among them. Those of the cluster are read from its metadata.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         return self._upkeep.metrics(topics)
+
+    def openmetrics(self) -> str:
+        """Return the figures of the cluster and of this process as OpenMetrics, the text that
+        Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
+        return self._upkeep.openmetrics()
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.

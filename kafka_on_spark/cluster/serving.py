@@ -9,12 +9,15 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kafka_on_spark.cluster.figures import metrics_of
 from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
 from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Serving
+from kafka_on_spark.service.serve.serving_metrics import serving_metrics
 from kafka_on_spark.spark.wiring.preparing_roots import check_created
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -106,6 +109,7 @@ class ServedCluster:
                 ),
                 run_round=lambda: Upkeep(self._root, services).replicate(None, False, None),
                 why_lost=self._why_lost,
+                recorder=services.counts,
             )
             self._services, self._serving = services, serving
             self._start(serving.replicate, "rounds")
@@ -142,6 +146,13 @@ class ServedCluster:
             if self.ended.wait(pause_ms / 1000):
                 return None
         raise AssertionError("pauses have no end")
+
+    def metrics(self) -> list[Metric]:
+        """Return what is known by now, from memory: nothing is read for it."""
+        figures = list(serving_metrics(self.looks.seen, self._clock.monotonic_ms()))
+        if self._services is not None:
+            figures += metrics_of(self._services)
+        return figures
 
     def _why_lost(self) -> str | None:
         if self._spark is None:

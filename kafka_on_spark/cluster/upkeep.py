@@ -4,14 +4,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.cluster.figures import metrics_of
+from kafka_on_spark.cluster.openmetrics import openmetrics
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.counting import (
+    REPLICATION_BYTES_IN,
+    REPLICATION_MESSAGES_IN,
+    ROUND_MS,
+    timed,
+)
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.log_descriptions import describe_logs
+from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
-from kafka_on_spark.service.describe.upkeep_metrics import Metric, upkeep_metrics
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
@@ -45,7 +53,11 @@ class Upkeep:
         is_sweep: bool,
         configs: Mapping[str, object] | None,
     ) -> ReplicationReport:
-        report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+        counts = self._services.counts
+        with timed(counts, ROUND_MS):
+            report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+        counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
+        counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
         self._services.retention.run_share(topics)
         self._services.compaction.run_share(topics)
         self._services.upkeep.run_share(topics)
@@ -80,10 +92,14 @@ class Upkeep:
         return partition_logs(image, keys, partition_history(metadata.history(), one), logs)
 
     def metrics(self, topics: str | Iterable[str] | None) -> list[Metric]:
-        services = self._services
         image, _, keys = self._chosen(topics)
-        logs = describe_logs(image, keys, services.tasks.describe)
-        return upkeep_metrics(logs, services.watch, self._troubles(), services.clock.now_ms())
+        self._services.watch.share(image)
+        return metrics_of(self._services, describe_logs(image, keys, self._services.tasks.describe))
+
+    def openmetrics(self) -> str:
+        services = self._services
+        services.metadata.catch_up()
+        return openmetrics(metrics_of(services))
 
     def _chosen(
         self, topics: str | Iterable[str] | None

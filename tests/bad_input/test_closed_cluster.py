@@ -35,6 +35,7 @@ CALLS = {
     "lose_replica":          lambda cluster, folder: cluster.lose_replica("orders", 0, 1),
     "maintain":              lambda cluster, folder: cluster.maintain(),
     "metrics":               lambda cluster, folder: cluster.metrics(),
+    "openmetrics":           lambda cluster, folder: cluster.openmetrics(),
     "offsets":               lambda cluster, folder: cluster.offsets("orders"),
     "plan_reassignment":     lambda cluster, folder: cluster.plan_reassignment(),
     "producer":              lambda cluster, folder: cluster.producer(),

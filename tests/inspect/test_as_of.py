@@ -49,6 +49,7 @@ CHANGES = {
     "register_broker": lambda past: past.register_broker(9, past.root + "/../broker-9"),
     "maintain": lambda past: past.maintain(),
     "metrics": lambda past: past.metrics(),
+    "openmetrics": lambda past: past.openmetrics(),
     "replicate": lambda past: past.replicate(),
     "run_controller": lambda past: past.run_controller(),
 }

@@ -1,4 +1,4 @@
-"""The port at which a serving process answers probes: /healthz and /readyz, by HTTP."""
+"""The port at which a serving process answers by HTTP: /healthz and /readyz, and its /metrics."""
 
 import json
 import threading
@@ -25,6 +25,15 @@ def probe_page(ask: Callable[[], Answer]) -> Page:
         answer = ask()
         body = json.dumps({"ok": answer.is_well, **answer.body}, indent=2) + "\n"
         return 200 if answer.is_well else 503, "application/json", body.encode()
+
+    return page
+
+
+def metrics_page(text: Callable[[], str], kind: str) -> Page:
+    """Return a page of figures, of that content type."""
+
+    def page() -> tuple[int, str, bytes]:
+        return 200, kind, text().encode()
 
     return page
 

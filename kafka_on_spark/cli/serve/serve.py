@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,8 +13,10 @@ import typer
 from kafka_on_spark import logs
 from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.call.output import note
-from kafka_on_spark.cli.serve.health_port import HealthPort, probe_page
+from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
 from kafka_on_spark.cli.serve.supervisor import Supervisor
+from kafka_on_spark.cli.serve.text_file import TextFile
+from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics, prometheus_text
 from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.service.serve.health import Answer, Limits, healthz, readyz
@@ -57,12 +60,24 @@ def serve(
             "--health-port",
             min=0,
             max=65535,
-            help="Answer GET /healthz and /readyz at this port; 0: at any that is free.",
+            help="Answer GET /healthz, /readyz and /metrics at this port; 0: at any that is free.",
         ),
     ] = None,
     health_host: Annotated[
         str, typer.Option("--health-host", metavar="ADDRESS", help="The address of that port.")
     ] = "127.0.0.1",
+    textfile: Annotated[
+        Path | None,
+        typer.Option(
+            "--textfile",
+            metavar="FILE.prom",
+            help="Write the figures of /metrics to this file, for node_exporter's textfile"
+            " collector.",
+        ),
+    ] = None,
+    textfile_seconds: Annotated[
+        float, typer.Option("--textfile-seconds", min=1, help="How often that file is written.")
+    ] = 15.0,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Lines of text, or a JSON object a line.")
     ] = LogFormat.TEXT,
@@ -101,9 +116,18 @@ def serve(
     probes = Probes(served, limits)
     port = None
     if health_port is not None:
-        pages = {"/healthz": probe_page(probes.healthz), "/readyz": probe_page(probes.readyz)}
+        pages = {
+            "/healthz": probe_page(probes.healthz),
+            "/readyz": probe_page(probes.readyz),
+            "/metrics": metrics_page(
+                lambda: openmetrics(served.metrics(), has_process=True), OPENMETRICS
+            ),
+        }
         port = HealthPort(health_host, health_port, pages)
-        log.info("answers /healthz and /readyz at http://%s:%d", health_host, port.port)
+        log.info("answers /healthz, /readyz and /metrics at http://%s:%d", health_host, port.port)
+    file = None
+    if textfile is not None:
+        file = TextFile(textfile, textfile_seconds, lambda: prometheus_text(served.metrics()))
     told.take()  # after Spark's session, which takes one of them for itself
     log.info("serves the cluster at %s", root)
     served.begin()
@@ -114,6 +138,8 @@ def serve(
     is_clean = served.end(int(stop_seconds * 1000))
     if port is not None:
         port.close()
+    if file is not None:
+        file.close()
     _finish(served, is_clean=is_clean)
 
 

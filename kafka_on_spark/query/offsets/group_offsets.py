@@ -13,6 +13,7 @@ from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
 from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.data_loss import is_another_topic
@@ -143,12 +144,15 @@ def describe_group(image: MetadataImage, group: str) -> list[GroupLag]:
                 offset=place.offset,
                 log_start_offset=partition.log_start_offset,
                 high_watermark=partition.high_watermark,
-                lag=max(
-                    partition.high_watermark - max(place.offset, partition.log_start_offset), 0
-                ),
+                lag=lag_of(partition, place),
             )
         )
     return sorted(described, key=lambda each: each.name)
+
+
+def lag_of(partition: PartitionRegistration, place: GroupOffset) -> int:
+    """Return how many records of a partition a group has not processed, of those still kept."""
+    return max(partition.high_watermark - max(place.offset, partition.log_start_offset), 0)
 
 
 def groups_of(image: MetadataImage) -> list[str]:

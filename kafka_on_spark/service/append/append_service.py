@@ -14,7 +14,9 @@ from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionErr
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.ports.counting import NO_RECORDER, Recorder
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.append.append_counts import count_appends
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
@@ -60,7 +62,9 @@ class AppendService:
         maintain: Maintain,
         note_findings: Callable[[], None],
         watch_ports: WatchPorts,
+        recorder: Recorder = NO_RECORDER,
     ) -> None:
+        self._recorder = recorder
         self._metadata = metadata
         self._producers = producers
         self._appender = appender
@@ -283,6 +287,7 @@ class AppendService:
                 check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         has_sequence = all(plan.producer is not None for plan, _ in appends)
         keys = [part.key for part in parts]
+        began_ms = self._recorder.now_ms()
         self._replication_round().create_replicas(keys)
         try:
             answers = self._appender.append(
@@ -302,6 +307,7 @@ class AppendService:
                 " committed: open it again with Cluster.open"
                 + ("; a retry with the same sequence is safe" if has_sequence else "")
             ) from error
+        count_appends(self._recorder, self._metadata.image, parts, answers, began_ms)
         self._note_findings()
         self._maintain(self._metadata.image, keys)
         return answers

@@ -1,71 +1,14 @@
-"""Figures of logs and their upkeep, under Kafka's names where Kafka has them.
+"""Figures of logs and their upkeep, under Kafka's names where Kafka has them."""
 
-Plain values, so that whoever exports them (as text, or into a picture) spells them as it likes.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
+from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble, UpkeepWatch
 
 CLEANING: Final = ("compact", "compaction")
 """Kinds of work without which a compacted partition grows: what Kafka calls cleaning."""
-
-HELP: Final[Mapping[tuple[str, str], str]] = {
-    ("Log", "Size"): "Bytes of the segments in a replica's log.",
-    ("Log", "NumLogSegments"): "Segments in a replica's log.",
-    ("Log", "NumMergedSegments"): "Those of them that hold many appends.",
-    ("Log", "LogStartOffset"): "First offset of a replica's log.",
-    ("Log", "LogEndOffset"): "Offset of the next record of a replica's log.",
-    ("Log", "Unreadable"): "1: a replica's log could not be looked at, for what its label says.",
-    (
-        "LogCleanerManager",
-        "max-dirty-percent",
-    ): "Largest dirty part of a compacted log, in percent.",
-    ("LogCleanerManager", "uncleanable-partitions-count"): "Partitions whose cleaning fails.",
-    ("LogCleanerManager", "uncleanable-bytes"): "Bytes of these, on the broker.",
-    ("LogCleanerManager", "time-since-last-run-ms"): "Since this process last did upkeep, ms.",
-    ("LogCleaner", "cleaner-recopy-percent"): "Of what the last cleaning replaced, what it kept.",
-    ("LogCleaner", "max-buffer-utilization-percent"): "Memory for keys that the last one took.",
-    ("LogCleaner", "max-clean-time-secs"): "How long its longest task took, s.",
-    ("Upkeep", "due-count"): "Pieces of a kind of upkeep that are due.",
-    ("Upkeep", "due-bytes"): "Bytes that they are about.",
-    ("Upkeep", "due-for-ms"): "How long the oldest of them has been due, ms.",
-    ("Upkeep", "failing-for-ms"): "How long this process has seen a kind of upkeep fail, ms.",
-    ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
-    ("Upkeep", "done-bytes"): "Bytes that they were about.",
-    ("Upkeep", "written-bytes"): "Bytes that it wrote in place of these.",
-    ("Upkeep", "failures"): "How often a kind of upkeep failed in this process.",
-}
-"""What each figure says, by its type and name. Types and names of Log, LogCleaner and
-LogCleanerManager are those of Kafka's MBeans, but for what Kafka's logs don't have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """One figure.
-
-    Attributes:
-        type: What it is of, as Kafka's MBeans have it: "Log", "LogCleaner", "LogCleanerManager"; or
-            "Upkeep", which is ours.
-        name: Its name.
-        labels: Which one: topic, partition, broker, kind of work, error.
-        value: Its value.
-        is_counter: It only rises, as long as the process lives.
-    """
-
-    type: str
-    name: str
-    labels: Mapping[str, str | int] = field(default_factory=dict)
-    value: float
-    is_counter: bool = False
-
-    @property
-    def help(self) -> str:
-        """What it says, in a sentence."""
-        return HELP[self.type, self.name]
 
 
 def upkeep_metrics(

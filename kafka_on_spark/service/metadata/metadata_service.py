@@ -35,6 +35,7 @@ from kafka_on_spark.ports.metadata import NO_LOCK, CleanedFiles, CommitLock, Met
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
+from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
 
 if TYPE_CHECKING:
     from kafka_on_spark.controller.partitions.reports import PartitionReport
@@ -65,7 +66,7 @@ class MetadataService:
     `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `table` returns the URL of the log, for SQL.
+    `table` returns the URL of the log, for SQL. `watch` is told of commits and of what is replayed.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class MetadataService:
         after_commit: Callable[[], None] = lambda: None,
         acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
         table: Callable[[], str] = lambda: "",
+        watch: MetadataWatch = UNWATCHED,
     ) -> None:
         self._table = table
+        self._watch = watch
         self._log = metadata_log
         self._clock = clock
         self._random = random
@@ -153,12 +156,15 @@ class MetadataService:
             if self._last_read > begun:
                 return self._image
             self._reads_begun += 1
-            if self._image.offset == 0:
+            is_first = self._image.offset == 0
+            if is_first:
                 self._start_from_snapshot()
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
-                self._image = self._image.replay(*batches)
+                before, self._image = self._image, self._image.replay(*batches)
                 self._record_results(*batches)
+                if not is_first:
+                    self._watch.replayed(before, batches, self._image)
             self._last_read = self._reads_begun
             return self._image
 
@@ -307,9 +313,11 @@ class MetadataService:
                 if not result.records:
                     return result.response
                 try:
-                    batch = self._log.append(
-                        result.records, self._stamp(controller), expected_offset=image.offset
-                    )
+                    stamp = self._stamp(controller)
+                    with self._watch.committing():
+                        batch = self._log.append(
+                            result.records, stamp, expected_offset=image.offset
+                        )
                 except CommitConflictError:
                     self.catch_up()
                 else:
@@ -317,6 +325,7 @@ class MetadataService:
                     self._record_results(batch)
                     self._record_own_change(batch)
                     lock.mark_committed()
+                    self._watch.replayed(image, [batch], self._image)
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")

@@ -1,7 +1,7 @@
 """Probes of brokers' roots: their orders and results, and which brokers fail since when."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_on_spark.controller.brokers.silence import (
     PROBES_A_SESSION,
@@ -14,6 +14,7 @@ from kafka_on_spark.controller.brokers.silence import (
 from kafka_on_spark.errors import NO_ERROR, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.ports.counting import PROBE_FAILURES, PROBE_MS, Recorder
 from kafka_on_spark.ports.process import Clock
 
 
@@ -29,11 +30,13 @@ class ProbeOrder:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Whether a root answered; NO_ERROR, or why not."""
+    """Whether a root answered; NO_ERROR, or why not. `took_ms`: where it was asked, if that was
+    measured."""
 
     broker_id: BrokerId
     error_code: int
     error: str | None = None
+    took_ms: float | None = field(default=None, compare=False)
 
     @property
     def is_answer(self) -> bool:
@@ -47,6 +50,15 @@ class ProbeResult:
 
 
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
+
+
+def count_probes(recorder: Recorder, results: Iterable[ProbeResult]) -> None:
+    """Count probes by broker, with how long they took."""
+    for each in results:
+        if each.took_ms is not None:
+            recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
+        if not each.is_answer:
+            recorder.count(PROBE_FAILURES, broker=each.broker_id)
 
 
 def probe_orders(brokers: Iterable[BrokerRegistration], session_ms: int) -> list[ProbeOrder]:

@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     NotControllerError,
 )
+from kafka_on_spark.ports.counting import NO_RECORDER, PASS_MS, Recorder
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -76,7 +77,9 @@ class Serving:
         make_controller: MakeController,
         run_round: Callable[[], ReplicationReport],
         why_lost: Callable[[], str | None] = lambda: None,
+        recorder: Recorder = NO_RECORDER,
     ) -> None:
+        self._recorder = recorder
         self._ending = ending
         self._metadata = WatchedMetadata(metadata, looks, controller_id)
         self._clock = EndingClock(clock, self._ending)
@@ -125,6 +128,7 @@ class Serving:
         self._controlling.run(FOR_EVER_MS)
 
     def _note_pass(self, report: ControllerReport, took_ms: int) -> None:
+        self._recorder.observe(PASS_MS, took_ms)
         self._recovered(PASS, self._looks.note_end(PASS, _pass_said(report), took_ms))
 
     def _rounds(self) -> None:

@@ -14,6 +14,7 @@ from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.service.metadata.metadata_outage import is_failing, wait_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -53,6 +54,7 @@ def open_metadata(
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
     awaits: Awaits = Awaits.NOTHING,
+    watch: MetadataWatch = UNWATCHED,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
@@ -62,7 +64,11 @@ def open_metadata(
 
     def opened() -> MetadataService:
         metadata = metadata_service(
-            metadata_root, options, application_id=application_id, after_commit=after_commit
+            metadata_root,
+            options,
+            application_id=application_id,
+            after_commit=after_commit,
+            watch=watch,
         )
         metadata.catch_up()
         return metadata
@@ -103,6 +109,7 @@ def metadata_service(
     *,
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
+    watch: MetadataWatch = UNWATCHED,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, not read yet.
 
@@ -119,6 +126,7 @@ def metadata_service(
         after_commit=after_commit,
         acquire_lock=lambda reports: acquire_commit_lock(metadata_log.leader_uri, reports),
         table=lambda: metadata_log.leader_uri,
+        watch=watch,
     )
     metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
     return service

@@ -6,6 +6,7 @@ failed, and Spark runs it again. Handles stay open for the life of a worker.
 """
 
 import logging
+from dataclasses import replace
 
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.pace.quiet import Marks
@@ -162,6 +163,13 @@ def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> Inspe
 
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     """Check that one root answers, is the broker's disk, and takes writes."""
+    clock = SystemClock()
+    began_ms = clock.precise_ms()
+    result = _probe(order, options)
+    return replace(result, took_ms=clock.precise_ms() - began_ms)
+
+
+def _probe(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     try:
         all_within(
             order.root,

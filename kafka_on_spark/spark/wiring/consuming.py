@@ -1,11 +1,13 @@
 """Wires a consumer: its reads of replicas, its wait, and its lookup of times."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, Recorder
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.reads.read_order import ReadOrder
@@ -16,20 +18,25 @@ from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.replicas.reader import end_of, read_rows
 from kafka_on_spark.storage.roots.roots import is_local
 
+FETCH: Final = "Fetch"
+"""The request of a read, in Kafka's words: from a replica's files to rows."""
+
 
 def consuming_of(services: Services, settings: ConsumerSettings) -> Consuming[pa.RecordBatch]:
     """Return a consumer of the cluster that has no partitions yet."""
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
+        batches = read_rows(
+            order,
+            services.replicas,
+            services.options,
+            note=services.note_unread,
+            finish_compaction=services.finish_compaction,
+        )
         try:
-            yield from read_rows(
-                order,
-                services.replicas,
-                services.options,
-                note=services.note_unread,
-                finish_compaction=services.finish_compaction,
-            )
+            yield from _counted(batches, order.name.topic, services.counts)
         finally:
+            batches.close()
             services.note_findings()
 
     wait = CommitWait(services.metadata, services.clock, is_local=is_local(services.table))
@@ -42,6 +49,21 @@ def consuming_of(services: Services, settings: ConsumerSettings) -> Consuming[pa
         end_of=end_of,
         timeout_ms=services.timeout_ms,
     )
+
+
+def _counted(
+    batches: Iterator[pa.RecordBatch], topic: str, recorder: Recorder
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and count what they have and how long each was read."""
+    while True:
+        began_ms = recorder.now_ms()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        recorder.observe(REQUEST_MS, recorder.now_ms() - began_ms, request=FETCH)
+        recorder.count(MESSAGES_OUT, batch.num_rows, topic=topic)
+        recorder.count(BYTES_OUT, batch.nbytes, topic=topic)
+        yield batch
 
 
 def look_up_times(

@@ -33,12 +33,14 @@ from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
+from kafka_on_spark.service.describe.counts import CountedMetadata, Counts
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
@@ -118,6 +120,7 @@ class Services:
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
         watch: What this process has seen of upkeep: what was done, and what fails.
+        counts: What it has counted and timed besides.
     """
 
     options: StorageOptions
@@ -140,6 +143,7 @@ class Services:
     retention: Retention
     compaction: CompactionPasses
     watch: UpkeepWatch
+    counts: Counts
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
@@ -166,14 +170,16 @@ class Services:
         tasks = TaskCalls(runner, options, task_threads)
         maintenance = DaemonThreads(1, "maintenance")
         due = DueWork(maintenance)
+        clock = SystemClock()
+        counts = Counts(clock.precise_ms)
         metadata = open_metadata(
             metadata_root,
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
             after_commit=lambda: due.add({metadata: metadata.maintain}),
             awaits=awaits,
+            watch=CountedMetadata(counts),
         )
-        clock = SystemClock()
         watch = UpkeepWatch(clock, FileUpkeepNotes(metadata_root, options))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
@@ -241,6 +247,7 @@ class Services:
             retention=retention_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
             compaction=compaction_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
             watch=watch,
+            counts=counts,
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,
@@ -261,6 +268,7 @@ class Services:
                 threads=partitions,
             ),
             maintain=services.maintain,
+            recorder=counts,
             watch_ports=WatchPorts(
                 metadata=metadata,
                 clock=clock,
@@ -316,7 +324,7 @@ class Services:
             dry_run or metadata or self.metadata,
             clock or self.clock,
             controller_id=self.controller_id,
-            run_probes=self.tasks.probe,
+            run_probes=self._probe,
             run_inspections=self.tasks.inspect_replicas,
             id_source=ID_SOURCE,
             timeout_ms=self.timeout_ms,
@@ -329,6 +337,11 @@ class Services:
             compaction=self.compaction if dry_run is None else None,
             after_pass=after_pass,
         )
+
+    def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+        results = self.tasks.probe(orders)
+        count_probes(self.counts, results)
+        return results
 
     @property
     def table(self) -> str:

@@ -5,7 +5,7 @@ It decodes a segment batch by batch, after a check of all its bytes; service/rea
 which replica serves it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -70,7 +70,7 @@ def read_rows(
     note: NoteFailure = lambda address, segment, error: None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of `order`'s range in offset order; call `note` for a replica that fails,
     and the others as `read_pieces` does.
 

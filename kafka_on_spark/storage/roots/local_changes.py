@@ -12,7 +12,9 @@ from stat import S_ISDIR
 from typing import Any, Final
 from uuid import uuid4
 
+from kafka_on_spark.ports.counting import FLUSH_MS, timed
 from kafka_on_spark.storage.calls.deadlines import extend_deadline, long_call_seconds
+from kafka_on_spark.storage.calls.flush_times import FLUSHES
 
 _WRITE_BYTES: Final = 2**24
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -33,7 +35,8 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
                 view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
         if is_flushed:
             extend_deadline(long_call_seconds(path, size_bytes))
-            os.fsync(descriptor)
+            with timed(FLUSHES, FLUSH_MS):
+                os.fsync(descriptor)
     except BaseException:
         # A full disk needs its space.
         os.unlink(temporary)
@@ -134,6 +137,7 @@ def flush_path(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
-        os.fsync(descriptor)
+        with timed(FLUSHES, FLUSH_MS):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -56,13 +56,18 @@ class Served:
     def messages(self):
         return [each["message"] for each in self.log]
 
-    def ask(self, path):
-        """Return the status and the body of a probe."""
+    @property
+    def address(self):
+        """Where it answers, once it says so."""
         [address] = wait_for(
             lambda: [each.split()[-1] for each in self.messages if each.startswith("answers ")]
         )
+        return address
+
+    def ask(self, path):
+        """Return the status and the body of a probe."""
         try:
-            with urllib.request.urlopen(f"{address}{path}", timeout=WAIT_S_MAX) as answer:
+            with urllib.request.urlopen(f"{self.address}{path}", timeout=WAIT_S_MAX) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -95,11 +100,11 @@ class Served:
 
 
 @contextmanager
-def served(root, count=1, **arguments):
+def served(root, count=1, options=(), **arguments):
     """Give so many processes, all killed at the end."""
     started = []
     try:
-        started += [Served(root, **arguments) for _ in range(count)]
+        started += [Served(root, *options, **arguments) for _ in range(count)]
         yield started
     finally:
         for each in started:

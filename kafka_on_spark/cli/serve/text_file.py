@@ -1,0 +1,70 @@
+"""Writes a file again and again, for node_exporter's textfile collector: whole, or not at all."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from kafka_on_spark.errors import InvalidRequestError
+
+log = logging.getLogger(__name__)
+
+
+class TextFile:
+    """A file that is written every so often by a thread of its own, from now on.
+
+    What is written goes to another name first, in the same folder, and is then renamed: who reads
+    it finds all of one moment. It is removed at the end: figures of a process that has ended are
+    none. What can't be written is logged once, and tried again.
+    """
+
+    def __init__(self, path: Path, interval_s: float, text: Callable[[], str]) -> None:
+        """Begin.
+
+        Raises:
+            InvalidRequestError: The file can't be written.
+        """
+        self._path = path
+        self._interval_s = interval_s
+        self._text = text
+        self._ending = threading.Event()
+        self._error = ""
+        try:
+            self._write()
+        except OSError as error:
+            raise InvalidRequestError(
+                f"the figures can't be written to {path} ({error}): give another --textfile"
+            ) from None
+        self._thread = threading.Thread(target=self._repeat, name="textfile", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write no more, and remove the file."""
+        self._ending.set()
+        self._thread.join(self._interval_s)
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _repeat(self) -> None:
+        while not self._ending.wait(self._interval_s):
+            error = ""
+            try:
+                self._write()
+            except OSError as failure:
+                error = str(failure)
+                if error != self._error:
+                    log.warning("the figures can't be written to %s: %s", self._path, error)
+            self._error = error
+
+    def _write(self) -> None:
+        # A name that node_exporter does not read. A process that was killed leaves one at most.
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        try:
+            temporary.write_text(self._text(), encoding="utf-8")
+            os.replace(temporary, self._path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise

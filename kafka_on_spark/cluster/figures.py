@@ -1,0 +1,24 @@
+"""All figures that a process has of its cluster: of the metadata, of upkeep, of its own work."""
+
+from collections.abc import Sequence
+
+from kafka_on_spark.service.describe.log_descriptions import LogDescription
+from kafka_on_spark.service.describe.metric import Metric
+from kafka_on_spark.service.describe.state_metrics import state_metrics
+from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.flush_times import FLUSHES
+
+
+def metrics_of(services: Services, logs: Sequence[LogDescription] = ()) -> list[Metric]:
+    """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
+    that this process knows."""
+    image = services.metadata.image
+    return [
+        *state_metrics(image, services.controller_id),
+        *upkeep_metrics(
+            logs, services.watch, services.watch.current(image), services.clock.now_ms()
+        ),
+        *services.counts.metrics(),
+        *FLUSHES.metrics(),
+    ]

@@ -1,0 +1,154 @@
+"""Writes figures as text, for Prometheus and whoever reads its formats: names, labels, bounds.
+
+Apart from the figures themselves, which know no format. `prometheus_client` is imported here alone,
+and only when somebody asks.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kafka_on_spark.service.describe.metric import COUNTERS, HELP, TIMES, Metric
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric as Family
+
+SERIES_MAX: Final = 1000
+"""So many series a figure are written: those of the largest values."""
+
+DOMAINS: Final[Mapping[str, str]] = {
+    "Log": "kafka_log_log",
+    "LogCleaner": "kafka_log_logcleaner",
+    "LogCleanerManager": "kafka_log_logcleanermanager",
+    "LogFlushStats": "kafka_log_logflushstats",
+    "KafkaController": "kafka_controller_kafkacontroller",
+    "ControllerStats": "kafka_controller_controllerstats",
+    "ReplicaManager": "kafka_server_replicamanager",
+    "BrokerTopicMetrics": "kafka_server_brokertopicmetrics",
+    "RequestMetrics": "kafka_network_requestmetrics",
+    "ConsumerGroup": "kafka_consumergroup",
+    "Upkeep": "kafka_on_spark_upkeep",
+    "Metadata": "kafka_on_spark_metadata",
+    "Probe": "kafka_on_spark_probe",
+    "Serving": "kafka_on_spark_serving",
+    "Metrics": "kafka_on_spark_metrics",
+}
+"""How names begin, by the type of a figure. Those of Kafka's MBeans are spelled as the exporter of
+Prometheus spells them, so that dashboards find them."""
+
+UNWRITTEN: Final = ("error",)
+"""Labels that are not written: their values are sentences, of which there is no end."""
+
+OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""The content type of `openmetrics`."""
+
+
+def exported_name(kind: str, name: str) -> str:
+    """Return the name under which a figure is written; see `sample_names`."""
+    return f"{DOMAINS[kind]}_{name.lower().replace('-', '_')}"
+
+
+def sample_names(kind: str, name: str) -> tuple[str, ...]:
+    """Return the names of the samples of a figure: what a query may ask for."""
+    exported = exported_name(kind, name)
+    if (kind, name) in TIMES:
+        return tuple(f"{exported}_{part}" for part in ("bucket", "count", "sum"))
+    return (f"{exported}_total",) if (kind, name) in COUNTERS else (exported,)
+
+
+def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
+    """Return figures as OpenMetrics. `has_process`: with those of the process: memory, CPU."""
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    text: bytes = generate_latest(_registry(metrics, has_process))  # type: ignore[no-untyped-call]
+    return text.decode()
+
+
+def prometheus_text(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
+    """Return figures in Prometheus's older format, which is all that node_exporter's textfile
+    collector reads."""
+    from prometheus_client import generate_latest
+
+    return generate_latest(_registry(metrics, has_process)).decode()
+
+
+def _registry(metrics: Iterable[Metric], has_process: bool) -> "CollectorRegistry":
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
+    registry = CollectorRegistry()
+    registry.register(_Figures(list(metrics)))
+    if has_process:
+        ProcessCollector(registry=registry)
+    return registry
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Figures:
+    """What prometheus_client asks for families."""
+
+    metrics: Sequence[Metric]
+
+    def describe(self) -> list["Family"]:
+        """Return nothing: figures are collected when they are written."""
+        return []
+
+    def collect(self) -> Iterator["Family"]:
+        """Yield a family a figure."""
+        by_name: dict[tuple[str, str], list[Metric]] = defaultdict(list)
+        for each in self.metrics:
+            by_name[each.type, each.name].append(each)
+        left_out: list[Metric] = []
+        for (kind, name), of_figure in by_name.items():
+            kept = sorted(of_figure, key=lambda each: -each.value)[:SERIES_MAX]
+            if len(kept) < len(of_figure):
+                left_out.append(
+                    Metric(
+                        type="Metrics",
+                        name="left-out",
+                        labels={"figure": exported_name(kind, name)},
+                        value=len(of_figure) - len(kept),
+                    )
+                )
+            yield _family(kept)
+        if left_out:
+            yield _family(left_out)
+
+
+def _family(metrics: Sequence[Metric]) -> "Family":
+    """Return the family of one figure, of which there is one at least."""
+    from prometheus_client.metrics_core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+
+    first = metrics[0]
+    name = exported_name(first.type, first.name)
+    words = HELP[first.type, first.name]
+    labels = sorted({label for each in metrics for label in each.labels} - set(UNWRITTEN))
+    values = [[str(each.labels.get(label, "")) for label in labels] for each in metrics]
+    if (first.type, first.name) in TIMES:
+        histogram = HistogramMetricFamily(name, words, labels=labels)
+        for each, of_each in zip(metrics, values, strict=True):
+            histogram.add_metric(of_each, *_buckets(each))
+        return histogram
+    family = (CounterMetricFamily if (first.type, first.name) in COUNTERS else GaugeMetricFamily)(
+        name, words, labels=labels
+    )
+    for each, of_each in zip(metrics, values, strict=True):
+        family.add_metric(of_each, each.value)
+    return family
+
+
+def _buckets(metric: Metric) -> tuple[list[tuple[str, float]], float]:
+    """Return upper bounds with how many times are at most that, and the sum of all times."""
+    assert metric.distribution is not None, metric
+    buckets: list[tuple[str, float]] = []
+    below = 0
+    bounds = (*map(str, metric.distribution.bounds_ms), "+Inf")
+    for bound, count in zip(bounds, metric.distribution.counts, strict=True):
+        below += count
+        buckets.append((bound, below))
+    return buckets, metric.distribution.sum_ms

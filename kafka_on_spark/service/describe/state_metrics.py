@@ -1,0 +1,109 @@
+"""Figures of a cluster that its metadata alone has, under the names of Kafka's MBeans. Pure.
+
+No figure has a label of partitions: those of a cluster with 100,000 are as many as those of one
+with 10. What a topic has is summed up.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.offsets.group_offsets import lag_of
+from kafka_on_spark.service.describe.metric import Metric
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Counts of partitions and of replicas."""
+
+    partitions: int = 0
+    offline: int = 0
+    imbalanced: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    reassigning: int = 0
+    offline_replicas: int = 0
+    replicas: Counter[BrokerId] = field(default_factory=Counter)
+    leaders: Counter[BrokerId] = field(default_factory=Counter)
+
+    def add(
+        self, partition: PartitionRegistration, min_isr: int, online: frozenset[BrokerId]
+    ) -> None:
+        """Add a partition."""
+        self.partitions += 1
+        self.offline += partition.leader is None
+        self.imbalanced += partition.leader != partition.replicas[0]
+        self.under_replicated += partition.is_under_replicated
+        least = min(min_isr, len(partition.replicas))
+        self.under_min_isr += len(partition.isr) < least
+        self.at_min_isr += len(partition.isr) == least
+        self.reassigning += partition.is_reassigning
+        self.offline_replicas += sum(each not in online for each in partition.replicas)
+        self.replicas.update(partition.replicas)
+        if partition.leader is not None:
+            self.leaders[partition.leader] += 1
+
+
+def state_metrics(image: MetadataImage, controller_id: str) -> list[Metric]:
+    """Return the figures of the metadata. `controller_id`: the name of the process that asks."""
+    return [
+        *_of_controller(image, controller_id),
+        *_of_partitions(image),
+        *_of_groups(image),
+    ]
+
+
+def _of_controller(image: MetadataImage, controller_id: str) -> Iterator[Metric]:
+    lease = image.controller
+    fenced = sum(not each.is_online for each in image.brokers.values())
+    for name, value in (
+        ("ActiveControllerCount", lease is not None and lease.controller_id == controller_id),
+        ("ActiveBrokerCount", len(image.brokers) - fenced),
+        ("FencedBrokerCount", fenced),
+        ("GlobalTopicCount", len(image.topics)),
+        ("LastAppliedRecordOffset", image.offset),
+        ("LastAppliedRecordTimestamp", image.time_ms),
+    ):
+        yield Metric(type="KafkaController", name=name, value=int(value))
+
+
+def _of_partitions(image: MetadataImage) -> Iterator[Metric]:
+    online = frozenset(each for each, broker in image.brokers.items() if broker.is_online)
+    sums = _Sums()
+    for topic_id, topic in image.topics.items():
+        min_isr = min_isr_setting(image, topic_id)
+        for partition in topic.partitions.values():
+            sums.add(partition, min_isr, online)
+    for kind, name, value in (
+        ("KafkaController", "GlobalPartitionCount", sums.partitions),
+        ("KafkaController", "OfflinePartitionsCount", sums.offline),
+        ("KafkaController", "PreferredReplicaImbalanceCount", sums.imbalanced),
+        ("ReplicaManager", "UnderReplicatedPartitions", sums.under_replicated),
+        ("ReplicaManager", "UnderMinIsrPartitionCount", sums.under_min_isr),
+        ("ReplicaManager", "AtMinIsrPartitionCount", sums.at_min_isr),
+        ("ReplicaManager", "ReassigningPartitions", sums.reassigning),
+        ("ReplicaManager", "OfflineReplicaCount", sums.offline_replicas),
+    ):
+        yield Metric(type=kind, name=name, value=value)
+    for broker_id in sorted(image.brokers):
+        labels: dict[str, str | int] = {"broker": broker_id}
+        for name, count in (("PartitionCount", sums.replicas), ("LeaderCount", sums.leaders)):
+            yield Metric(type="ReplicaManager", name=name, labels=labels, value=count[broker_id])
+
+
+def _of_groups(image: MetadataImage) -> Iterator[Metric]:
+    lags: dict[tuple[str, str], list[int]] = {}
+    for (group, key), place in image.groups.items():
+        partition = image.partition(key)
+        if partition is not None:
+            topic = image.topics[key.topic_id].name
+            lags.setdefault((group, topic), []).append(lag_of(partition, place))
+    for (group, topic), each in sorted(lags.items()):
+        labels: dict[str, str | int] = {"consumergroup": group, "topic": topic}
+        for name, value in (("lag", sum(each)), ("max-lag", max(each))):
+            yield Metric(type="ConsumerGroup", name=name, labels=labels, value=value)

@@ -1,0 +1,89 @@
+"""Figures of real processes: at the port of `serve`, in its file, and of a notebook's cluster."""
+
+import urllib.request
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as of_prometheus
+
+from kafka_on_spark.cluster.openmetrics import OPENMETRICS
+from tests.cluster.disks import new_disks, records
+from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
+
+QUICK = {"controller.lease.ms": 1500, "broker.heartbeat.interval.ms": 100}
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs=QUICK) as disks:
+        disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
+        yield disks
+
+
+def samples(text, parse=of_openmetrics):
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def test_a_served_cluster_tells_its_state_and_its_work_at_the_port_and_in_a_file(disks, tmp_path):
+    disks.cluster.append("orders", records(b"first"))
+    path = tmp_path / "kafka.prom"
+    with served(disks.metadata_root, 1, options=("--textfile", str(path))) as [one]:
+        one.becomes("controller")
+        disks.cluster.append("orders", records(*[b"later"] * 10))
+
+        def looked():
+            found = samples(scraped(one))
+            return found if found.get((MESSAGES_IN, "orders")) == 10 else None
+
+        found = wait_for(looked)
+        assert found["kafka_controller_kafkacontroller_activecontrollercount",] == 1
+        assert found["kafka_controller_kafkacontroller_globalpartitioncount",] == 2
+        assert found["kafka_server_replicamanager_underreplicatedpartitions",] == 0
+        assert found["kafka_on_spark_serving_failing", "pass"] == 0
+        assert found["kafka_on_spark_metadata_commits_total", "committed"] > 0
+        assert found["kafka_on_spark_probe_ms_count", "1"] > 0
+        assert found["kafka_on_spark_serving_pass_ms_count",] > 0
+        assert found["kafka_log_logflushstats_logflushrateandtimems_count",] > 0
+        assert found["process_resident_memory_bytes",] > 0
+        assert samples(path.read_text(), of_prometheus)["kafka_on_spark_serving_up_ms",] >= 0
+        assert one.end() == 0
+        assert not path.exists()
+
+
+MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
+
+
+def scraped(process):
+    with urllib.request.urlopen(f"{process.address}/metrics", timeout=WAIT_S_MAX) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == OPENMETRICS
+        return answer.read().decode()
+
+
+def test_a_notebook_has_the_figures_of_its_own_work(disks):
+    cluster = disks.cluster
+    cluster.append("orders", records(*[b"value"] * 5))
+    with cluster.consumer("orders", group='a "group"', auto_offset_reset="earliest") as consumer:
+        taken = 0
+        while taken < 5:
+            taken += consumer.poll(1000).num_rows
+        consumer.commit()
+    cluster.append("orders", records(*[b"value"] * 2))
+    cluster.replicate()
+
+    found = samples(cluster.openmetrics())
+
+    assert found["kafka_consumergroup_lag", 'a "group"', "orders"] == 2
+    assert found[MESSAGES_IN, "orders"] == 7
+    assert found["kafka_server_brokertopicmetrics_messagesout_total", "orders"] == 5
+    assert found["kafka_server_brokertopicmetrics_bytesin_total", "orders"] > 0
+    assert found["kafka_network_requestmetrics_totaltimems_count", "Produce"] == 2
+    assert found["kafka_network_requestmetrics_totaltimems_count", "Fetch"] >= 1
+    assert found["kafka_on_spark_serving_round_ms_count",] == 1
+    assert found["kafka_controller_kafkacontroller_activecontrollercount",] == 0
+    names = {(each.type, each.name) for each in cluster.metrics()}
+    assert {("Log", "Size"), ("ReplicaManager", "UnderReplicatedPartitions")} <= names

@@ -1,0 +1,196 @@
+"""What a process counts: commits by outcome, decisions as they are replayed, in bounded memory."""
+
+from contextlib import suppress
+
+import pytest
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Stamp,
+    TopicRecord,
+)
+from kafka_on_spark.ports.counting import COMMIT_MS, COMMITS, FigureName, timed
+from kafka_on_spark.service.describe.counts import (
+    OTHERS,
+    SERIES_MAX,
+    CountedMetadata,
+    Counts,
+    count_decisions,
+)
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
+from tests.fakes import FakeClock, Fault, MemoryMetadataLog
+
+KEY = PartitionKey(TOPIC_ID, 0)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def counts(clock):
+    return Counts(clock.monotonic_ms)
+
+
+def found(counts):
+    return {(each.name, *each.labels.values()): each.value for each in counts.metrics()}
+
+
+def topic(name):
+    return lambda image: ControllerResult([TopicRecord(topic=name, topic_id=f"id of {name}")], None)
+
+
+@pytest.mark.parametrize(
+    "fault, outcomes",
+    [
+        (None, {"committed": 1}),
+        (Fault.CONFLICT, {"conflict": 1, "committed": 1}),
+        (Fault.LOST_ANSWER, {"unknown": 1}),
+        (Fault.OFFLINE, {"failed": 1}),
+    ],
+)
+def test_each_commit_is_counted_by_its_outcome_and_timed(clock, counts, fault, outcomes):
+    log = MemoryMetadataLog()
+    log.faults.extend([] if fault is None else [fault])
+    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+
+    try:
+        service.submit(topic("orders"), timeout_ms=1000)
+        is_committed = True
+    except KafkaOnSparkError:
+        is_committed = False
+
+    assert is_committed == ("committed" in outcomes)
+    counted = {
+        each.labels["outcome"]: each.value for each in counts.metrics() if each.name == COMMITS.name
+    }
+    assert counted == outcomes
+    [times] = [each for each in counts.metrics() if each.name == COMMIT_MS.name]
+    assert times.distribution.count == sum(outcomes.values())
+
+
+def test_what_stood_in_the_log_before_this_process_is_not_counted(clock, counts):
+    log = MemoryMetadataLog()
+    other = MetadataService(log, clock, random=lambda: 0.0)
+    registered = PartitionRecord(
+        topic="t", topic_id="id of t", partition=0, registration=partition("1 2 3", hw=0)
+    )
+    other.submit(topic("t"), timeout_ms=1000)
+    other.submit(lambda image: ControllerResult([registered], None), timeout_ms=1000)
+    shrinks = ControllerResult([changed(isr="1 2", topic_id="id of t")], None)
+    grows = ControllerResult([changed(isr="1 2 3", topic_id="id of t")], None)
+    other.submit(lambda image: shrinks, timeout_ms=1000)
+
+    service = MetadataService(log, clock, random=lambda: 0.0, watch=CountedMetadata(counts))
+    service.catch_up()
+    assert found(counts) == {}
+
+    other.catch_up()
+    other.submit(lambda image: grows, timeout_ms=1000)
+    service.catch_up()
+    service.catch_up()
+    assert found(counts) == {("IsrExpands",): 1}
+
+
+def changed(topic_id=TOPIC_ID, isr=None, **fields):
+    if isr is not None:
+        fields["isr"] = frozenset(map(int, isr.split()))
+    return PartitionChangeRecord(
+        topic_id=topic_id,
+        partition=0,
+        change=PartitionChange(**fields),
+        topic=TOPIC,
+        leader_epoch=6,
+        partition_epoch=10,
+    )
+
+
+def raised(hw):
+    return HighWatermarkRecord(
+        topic_id=TOPIC_ID,
+        partition=0,
+        leader_epoch=5,
+        partition_epoch=9,
+        high_watermark=hw,
+        high_watermark_epoch=5,
+        high_watermark_chain=digest_at(hw),
+        log_end_offset=hw,
+    )
+
+
+def decided(image, *decisions):
+    """Return batches of a record each, which continue an image."""
+    return [
+        MetadataBatch(base_offset=image.offset + number, stamp=Stamp(time_ms=1), records=(each,))
+        for number, each in enumerate(decisions)
+    ]
+
+
+@pytest.mark.parametrize(
+    "decisions, counted",
+    [
+        ([changed(isr="1 2")], {("IsrShrinks",): 1}),
+        ([changed(isr="1 2"), changed(isr="1 2 3")], {("IsrShrinks",): 1, ("IsrExpands",): 1}),
+        ([changed(isr="2 3", leader=2)], {("IsrShrinks",): 1, ("LeaderElections",): 1}),
+        (
+            [changed(leader=2, unclean_generation=1)],
+            {("LeaderElections",): 1, ("UncleanLeaderElections",): 1},
+        ),
+        ([changed(leader=None)], {}),
+        ([changed(leader=1)], {}),
+        ([changed(throttle_bytes_per_s=7)], {}),
+        ([raised(3), raised(10)], {("MessagesIn", TOPIC): 10}),
+    ],
+)
+def test_decisions_are_counted_by_partition(counts, decisions, counted):
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, *decisions)
+
+    count_decisions(counts, before, batches, before.replay(*batches))
+
+    assert found(counts) == counted
+
+
+def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
+    gone = decided(MetadataImage(), changed(isr="1"), raised(3))
+
+    count_decisions(counts, MetadataImage(), gone, MetadataImage())
+
+    assert found(counts) == {}
+
+
+def test_labels_beyond_the_bound_are_counted_together(counts):
+    figure = FigureName("BrokerTopicMetrics", "BytesIn")
+    for number in range(SERIES_MAX + 5):
+        counts.count(figure, 2, topic=f"t{number}")
+    counts.count(figure, 2, topic="t0")
+
+    metrics = {each.labels["topic"]: each.value for each in counts.metrics()}
+    assert len(metrics) == SERIES_MAX + 1
+    assert metrics["t0"] == 4
+    assert metrics[OTHERS] == 10
+
+
+def test_a_time_on_a_bound_is_below_it_and_an_endless_one_above_all(counts, clock):
+    figure = FigureName("Probe", "ms")
+    for took_ms in (0, 1, 1.5, 10**9):
+        counts.observe(figure, took_ms)
+    with suppress(ZeroDivisionError), timed(counts, figure):
+        clock.advance(5)
+        raise ZeroDivisionError
+
+    [times] = counts.metrics()
+    assert times.distribution.counts[:3] == (2, 1, 1)
+    assert times.distribution.counts[-1] == 1
+    assert times.distribution.sum_ms == 10**9 + 7.5
+    assert times.value == times.distribution.count == 5
