@@ -147,11 +147,15 @@ def _drop_tombstones(log: Path, version: int, before_ms: int) -> None:
     if not pc.any(is_old).as_py():
         return
     table = table.filter(pc.invert(is_old))
-    pq.write_table(table, path)
+    whole = path.with_name(f"_{path.name}.whole")  # another thread may read the checkpoint
+    pq.write_table(table, whole)
+    whole.replace(path)
     hint = log / "_last_checkpoint"
     told = json.loads(hint.read_text())
     if told.get("version") == version:
         told["size"] = table.num_rows
         told.pop("sizeInBytes", None)
         told.pop("numOfAddFiles", None)
-        hint.write_text(json.dumps(told))
+        whole = hint.with_name("_hint.whole")
+        whole.write_text(json.dumps(told))
+        whole.replace(hint)
