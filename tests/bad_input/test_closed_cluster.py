@@ -12,6 +12,7 @@ CALLS = {
     "add_partitions":        lambda cluster, folder: cluster.add_partitions("orders", to=9),
     "alter_cluster_configs": lambda cluster, folder: cluster.alter_cluster_configs({"num.partitions": 2}),
     "alter_group_offsets":   lambda cluster, folder: cluster.alter_group_offsets("g", {("orders", 0): 1}),
+    "add_controller":        lambda cluster, folder: cluster.add_controller(folder / "voter"),
     "alter_topic_configs":   lambda cluster, folder: cluster.alter_topic_configs("orders", {"retention.ms": 1}),
     "append":                lambda cluster, folder: cluster.append("orders", [("k", "v")] * 9),
     "broker_history":        lambda cluster, folder: cluster.broker_history(),
@@ -26,6 +27,7 @@ CALLS = {
     "describe_logs":         lambda cluster, folder: cluster.describe_logs(),
     "describe_topic":        lambda cluster, folder: cluster.describe_topic("orders"),
     "drain_broker":          lambda cluster, folder: cluster.drain_broker(1),
+    "elect_controller":      lambda cluster, folder: cluster.elect_controller(),
     "elect_leaders":         lambda cluster, folder: cluster.elect_leaders("unclean"),
     "fsck":                  lambda cluster, folder: cluster.fsck(),
     "describe_quorum":       lambda cluster, folder: cluster.describe_quorum(),
@@ -44,6 +46,7 @@ CALLS = {
     "reassignment_progress": lambda cluster, folder: cluster.reassignment_progress(),
     "reassignments":         lambda cluster, folder: cluster.reassignments(),
     "register_broker":       lambda cluster, folder: cluster.register_broker(4, folder / "new"),
+    "remove_controller":     lambda cluster, folder: cluster.remove_controller(1),
     "remove_partitions":     lambda cluster, folder: cluster.remove_partitions("orders", to=1),
     "replay":                lambda cluster, folder: cluster.replay(policy={"min.insync.replicas": 1}),
     "replicate":             lambda cluster, folder: cluster.replicate(is_sweep=True),
@@ -57,8 +60,8 @@ CALLS = {
     "what_if":               lambda cluster, folder: cluster.what_if(broker_dies=1),
 }
 # fmt: on
-OF_NAMES = {"close", "create", "metadata_table", "open", "root"}
-"""What needs no open cluster: to name, create, open and close it."""
+OF_NAMES = {"close", "create", "force_controller", "metadata_table", "open", "root"}
+"""What needs no open cluster: to name, create, open, force and close it."""
 
 
 @pytest.fixture(scope="module")
