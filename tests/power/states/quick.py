@@ -12,14 +12,18 @@ import pytest
 
 from kafka_on_spark.storage.delta import checkpoints, table_history
 from kafka_on_spark.storage.delta.files import void_commits
-from kafka_on_spark.storage.metadata import metadata_reading, metadata_snapshots, voter_log
-from kafka_on_spark.storage.replicas import archive
+from kafka_on_spark.storage.metadata import (
+    metadata_archive,
+    metadata_reading,
+    metadata_snapshots,
+    voter_log,
+)
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),
     (metadata_reading, "decode_file"),
     (metadata_snapshots, "decode_file"),
-    (archive, "decode_rows"),
+    (metadata_archive, "decode_rows"),
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
 )
