@@ -25,6 +25,7 @@ from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder
+from tests.cluster.serving.processes import wait_for
 from tests.fsck.plants import flip_a_bit
 
 OPTIONS = StorageOptions()
@@ -53,6 +54,8 @@ def live(base):
         cluster.append("orders", records(b"c"))
         cluster.append("orders", records(b"d"))
         assert cluster.describe_quorum().leader.node_id != 1
+        # Who is not needed for a majority is brought up after the answer.
+        wait_for(lambda: cluster.describe_quorum().lag_max == 0)
         cluster._services.finish_maintenance()
 
 
