@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.cli.consume.starts import Span, span_of, start_offset
 from kafka_on_spark.cli.lines.line_format import LineFormat
-from kafka_on_spark.cli.lines.printed import Printed, form_of, format_string
+from kafka_on_spark.cli.lines.printed import form_of, format_string
+from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.errors import InvalidRequestError
 
 HEADERS = [("h", b"1"), ("i", None)]
-RECORD = Printed("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS)
-BARE = Printed("t", 0, 0, 0, 1, None, None, [])
+RECORD = ConsumerRecord("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS)
+BARE = ConsumerRecord("t", 0, 0, 0, 1, None, None, [])
 ALL = "timestamp", "partition", "offset", "headers", "key", "value"
 
 # fmt: off
@@ -96,7 +97,7 @@ def test_line_that_is_printed_is_read_back_by_produce(key, value, headers):
     shown = {f"print.{each}": "true" for each in ("headers", "key", "value")}
     form = LineFormat(parses_key=True, parses_headers=True, null_marker=b"null")
 
-    line = form_of(shown)(Printed("t", 0, 0, 0, 0, key, value, headers))
+    line = form_of(shown)(ConsumerRecord("t", 0, 0, 0, 0, key, value, headers))
     columns, bad = form.records([line.removesuffix(b"\n")])
 
     assert bad is None

@@ -5,14 +5,13 @@ It waits only in the consumer's `poll`.
 
 import select
 import sys
-from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.lines.printed import Form, Printed
+from kafka_on_spark.cli.lines.printed import Form
 from kafka_on_spark.cluster.consuming.consumed import records_of
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.ids import TopicPartition
@@ -109,7 +108,7 @@ class Printing:
     def _print(self, table: pa.Table, stops: dict[TopicPartition, int] | None) -> None:
         """Print rows below their stops, and no more than are asked for."""
         out, printed_to = sys.stdout.buffer, {}
-        for record in _records(table):
+        for record in chain.from_iterable(map(records_of, table.to_batches())):
             name = TopicPartition(record.topic, record.partition)
             if stops is not None and record.offset >= stops.get(name, 0):
                 continue
@@ -120,10 +119,6 @@ class Printing:
             printed_to[name] = record.offset + 1
         out.flush()
         self._printed_to |= printed_to
-
-
-def _records(table: pa.Table) -> Iterator[Printed]:
-    return (Printed(*record) for record in chain.from_iterable(map(records_of, table.to_batches())))
 
 
 def _check_reader() -> None:

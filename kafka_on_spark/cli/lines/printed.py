@@ -5,8 +5,8 @@ fmt_msg_output_str.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.cli.lines.escapes import unescaped
 from kafka_on_spark.cli.lines.json_lines import record_line
@@ -14,32 +14,11 @@ from kafka_on_spark.cli.lines.line_format import parsed_flag
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 
-
-class Printed(NamedTuple):
-    """What is printed of a record.
-
-    Attributes:
-        topic: The topic's name.
-        partition: The partition's number.
-        offset: The record's offset.
-        timestamp_us: Its timestamp, µs since 1970 UTC.
-        timestamp_type: 0: the time of its creation; 1: of its append.
-        key: Its key, or None.
-        value: Its value; None: a tombstone.
-        headers: Names and values, in order.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_us: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+if TYPE_CHECKING:
+    from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 
 
-Form = Callable[[Printed], bytes]
+Form = Callable[["ConsumerRecord"], bytes]
 """Returns what is written for a record, with what ends it."""
 
 FLAGS: Final = (
@@ -65,7 +44,7 @@ _REFUSED: Final = {
 _TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
 
 
-def json_form(record: Printed) -> bytes:
+def json_form(record: "ConsumerRecord") -> bytes:
     """Return a record as a line of JSON."""
     return (
         record_line(
@@ -81,7 +60,7 @@ def json_form(record: Printed) -> bytes:
     )
 
 
-def no_form(record: Printed) -> bytes:
+def no_form(record: "ConsumerRecord") -> bytes:
     """Return nothing: who times a read wants no output. Source: NoOpMessageFormatter."""
     return b""
 
@@ -121,11 +100,11 @@ def form_of(properties: Mapping[str, str]) -> Form:
     return lambda record: separator.join([piece(record) for piece in chosen]) + end
 
 
-def _timestamp(record: Printed) -> bytes:
+def _timestamp(record: "ConsumerRecord") -> bytes:
     return b"%s:%d" % (_TIMESTAMP_TYPES[record.timestamp_type], record.timestamp_us // 1000)
 
 
-def _headers(record: Printed, equals: bytes, between: bytes, null: bytes) -> bytes:
+def _headers(record: "ConsumerRecord", equals: bytes, between: bytes, null: bytes) -> bytes:
     return between.join(
         [
             name.encode() + equals + (null if value is None else value)

@@ -1,6 +1,6 @@
-"""Who is in a group: join, subscribe, leave, fence. Each takes the group's next epoch.
+"""Members of a group: they join, subscribe, leave and are fenced, each in the group's next epoch.
 
-None of them shares out partitions: `target` does, for all of them that came before it.
+None of this shares out partitions: `sharing` does, for all changes that came before it.
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 

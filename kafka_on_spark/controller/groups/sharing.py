@@ -1,4 +1,4 @@
-"""Who shall own which partitions, and who does: targets, and how members come to follow them.
+"""Shares out the partitions of a group: targets, and how members come to follow them.
 
 A partition goes to its new member in two steps: the old one gives it up, or is gone; then the new
 one takes it. So no partition is owned by two. Source: TargetAssignmentBuilder,

@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """Who is to stand, and in which epoch."""
+    """A voter that is to stand, and the epoch that it stands in."""
 
     key: VoterKey
     epoch: QuorumEpoch

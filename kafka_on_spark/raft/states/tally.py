@@ -9,12 +9,12 @@ from kafka_on_spark.raft.voter_set import majority_of
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Who has granted a vote and who has refused it, by node.
+    """The voters that have granted a vote, and those that have refused it, by node.
 
     Attributes:
-        voters: All who may vote.
-        granted: Who granted.
-        rejected: Who refused.
+        voters: All that may vote.
+        granted: Those that granted.
+        rejected: Those that refused.
     """
 
     voters: frozenset[NodeId]
@@ -27,7 +27,7 @@ class Tally:
 
     @property
     def unrecorded(self) -> frozenset[NodeId]:
-        """Who has not answered."""
+        """The voters that have not answered."""
         return self.voters - self.granted - self.rejected
 
     @property
