@@ -1,6 +1,7 @@
 """A run in order: clients are started, watched and stopped, and what is left is judged."""
 
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -193,7 +194,7 @@ def _watched(
         sample = Sample(at_s, look(folder, clients.sessions))
         if at_s >= 0:
             yield sample
-        tenth = int(10 * at_s / run_s)
+        tenth = math.floor(10 * at_s / run_s)
         if tenth > told:
             told = tenth
             say(f"tenth {tenth + 1}: {_words(sample)}")

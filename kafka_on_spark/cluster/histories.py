@@ -15,7 +15,7 @@ from kafka_on_spark.service.describe.upkeep_history import (
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory
 from kafka_on_spark.service.replicate.sweep_progress import scope_of
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
+from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 THREADS: Final = 8

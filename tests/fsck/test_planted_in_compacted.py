@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.storage.replicas import audited_files
+from kafka_on_spark.storage.replicas.archives import audited_files
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import PRICES, counters_of, rewritten
 

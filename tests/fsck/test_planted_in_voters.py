@@ -11,6 +11,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.delta.checkpoints import write_checkpoint
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.identity.metadata_root import identity_of
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
@@ -132,13 +133,31 @@ def test_voters_that_were_added_later_are_clean(tmp_path):
 
 def test_the_log_that_is_checked_is_the_leaders_whoever_is_named(base):
     _, (behind, _) = leader_of(base)
-    folder = table_folder(base, behind)
-    newest = max((folder / "_delta_log").glob("*.json"))
-    newest.unlink()
+    log = table_folder(base, behind) / "_delta_log"
+    version = max(log.glob("*.json")).name.split(".")[0]
+    for path in log.glob(f"{version}.*"):  # under load there is a checkpoint of it, too
+        path.unlink()
+    (log / "_last_checkpoint").unlink(missing_ok=True)
 
     report = checked(base, behind)
 
     assert report.findings == ()
+
+
+def test_voters_that_a_damaged_table_could_not_name_are_told_of(base):
+    _, (behind, _) = leader_of(base)
+    log = voter_log(base, behind)
+    log.load()
+    delta = log._delta
+    write_checkpoint(delta._files, delta.uri, delta._content(), OPTIONS)
+    folder = table_folder(base, behind) / "_delta_log"
+    (folder / f"{delta.version:020d}.json").unlink()
+
+    report = checked(base, behind)
+
+    unread = {each.place.voter_id for each in report.findings if "not looked for" in each.sentence}
+    assert unread == {int(name[1:]) for name in NAMES if name != behind}
+    assert ids_of(report) == {None, "I15"}
 
 
 def test_a_voter_that_is_away_is_told_of(base):

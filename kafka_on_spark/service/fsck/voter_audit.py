@@ -217,6 +217,11 @@ class VoterAudit:
         """Yield what was found, after the last call of `catch_up`."""
         unread = {int(voter.key.node_id): why for voter, why in self._unread.items()}
         unread |= {each.voter_id: each.problem for each in self.others if each.problem is not None}
+        for voter in self._not_looked_for():
+            unread[int(voter.key.node_id)] = (
+                f"{voter.root} was not looked for, since the table that names it is damaged: give"
+                " fsck this root, too"
+            )
         for voter_id, why in sorted(unread.items()):
             sentence = f"the voter could not be checked: {why}"
             yield Finding(invariant=None, place=Place(voter_id=voter_id), sentence=sentence)
@@ -227,6 +232,13 @@ class VoterAudit:
             place.add(flaw.invariant, flaw.sentence)
         for each in (of_all, *found.values()):
             yield from each.all()
+
+    def _not_looked_for(self) -> list[Voter]:
+        """Return the voters that only the replay of the main voter's table has named."""
+        voters = self.main.trace.log.voters
+        read = {self.main.trace.key, *(each.trace.key for each in self.others)}
+        known = read | {each.key for each in self._unread}
+        return [each for each in (voters.voters if voters else ()) if each.key not in known]
 
     def _flaws(self, unread: int) -> Iterator[VoterFlaw]:
         main, others = self.main.trace, self._read

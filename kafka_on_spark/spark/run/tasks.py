@@ -56,7 +56,7 @@ from kafka_on_spark.storage.calls.deadlines import all_within, within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
-from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
+from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore

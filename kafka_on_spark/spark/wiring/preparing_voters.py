@@ -23,8 +23,8 @@ from kafka_on_spark.storage.identity.root_identity import (
     check_mode,
     create_root,
     reporting_as_invalid_root,
-    test_conditional_puts,
 )
+from kafka_on_spark.storage.identity.root_safety import test_conditional_puts
 from kafka_on_spark.storage.identity.roots_apart import check_metadata_root_apart
 from kafka_on_spark.storage.metadata.metadata_creation import create_voter
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog, key_of

@@ -1,36 +1,29 @@
 """Tells which cluster, broker and disk a root is, by ``meta.properties``, as in Kafka's log dirs.
 
 A root without that file never passes for an empty one: an unmounted disk looks the same. The
-registration of a root tests that racing conditional puts on it have exactly one winner, with the
-same code that commits.
+registration of a root tests first that it is safe (`root_safety`).
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from errno import ENOTDIR
 from functools import partial
-from threading import Barrier
 from typing import Final
 from uuid import uuid4
 
-import pyarrow as pa
-
 from kafka_on_spark.errors import (
-    CommitConflictError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
-    KafkaOnSparkError,
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.identity.root_safety import test_conditional_puts, unusable_root
 from kafka_on_spark.storage.roots.local_changes import make_folder, make_folders, set_mode
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
@@ -39,9 +32,6 @@ META_PROPERTIES: Final = "meta.properties"
 GENERATION: Final = "cluster.generation"
 ROOT_MODE: Final = 0o700
 """Default mode of roots that are created: no other user reads or writes them."""
-
-RACERS: Final = 4
-RACES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +220,6 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
-def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
-    """Return the error that says why a root can't be used, and what to give instead."""
-    return InvalidRootError(
-        f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
-        " can be written"
-    )
-
-
 @contextmanager
 def reporting_as_invalid_root(root: str) -> Iterator[None]:
     """Turn a storage error about a future root into one that says why it can't be a root.
@@ -332,75 +314,6 @@ def _folders_above(root: str) -> list[str]:
     while not os.path.ismount(folders[-1]):
         folders.append(os.path.dirname(folders[-1]))
     return [each for each in folders if os.access(each, os.R_OK)]
-
-
-def test_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
-
-    Exactly one racer may win each time. The double put finds a store that ignores the condition,
-    the races find one that checks it and writes in two steps.
-
-    Raises:
-        InvalidRootError: Two racers won or none did: the file system or store is not safe.
-    """
-    scratch = f"{root}/_race-{uuid4().hex}"
-    schema = pa.schema([("base_offset", pa.int64())])
-    try:
-        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
-        if not _is_second_put_refused(scratch, options):
-            raise InvalidRootError(
-                f"the root {root} is not safe: a second put replaced a file that it should have"
-                " left; use a local disk with hard links, or a store that"
-                " honours conditional puts"
-            )
-        start = Barrier(RACERS)
-        with DaemonThreads(RACERS, "race") as racers:
-            for version in range(RACES):
-                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
-                for log in logs:
-                    log.refresh()
-                wins = list(racers.map(_racer(version, start), logs))
-                if sum(wins) != 1:
-                    raise InvalidRootError(
-                        f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
-                        " were told that they won; use a local disk with hard links, or a store"
-                        " whose conditional puts are atomic"
-                    )
-    except InvalidRootError:
-        raise
-    except KafkaOnSparkError as error:
-        raise unusable_root(root, error) from error
-    finally:
-        _remove(scratch, options)
-
-
-def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
-    files = RootFiles(scratch, options)
-    path = f"{scratch}/put-twice"
-    # A lost answer may make the first put look refused: the file's content tells.
-    files.write_if_absent(path, b"first")
-    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
-
-
-def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
-    def run(log: DeltaLog) -> bool:
-        start.wait()
-        try:
-            log.commit(version, operation="race", counters={})
-        except CommitConflictError:
-            return False
-        return True
-
-    return run
-
-
-def _remove(scratch: str, options: StorageOptions) -> None:
-    # What a failed test leaves has a name of its own, and is no part of any log.
-    files = RootFiles(scratch, options)
-    try:
-        files.delete(scratch)
-    except KafkaStorageError:
-        return
 
 
 def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> None:

@@ -16,7 +16,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
-from kafka_on_spark.storage.identity import root_identity
+from kafka_on_spark.storage.identity import root_safety
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import prepare_root, probe_root, read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
@@ -102,7 +102,7 @@ def test_only_races_catch_a_store_that_checks_and_writes_in_two_steps(
     root, options, store, monkeypatch
 ):
     monkeypatch.setattr(store, "is_atomic", False)
-    monkeypatch.setattr(root_identity, "_is_second_put_refused", lambda *_: True)
+    monkeypatch.setattr(root_safety, "_is_second_put_refused", lambda *_: True)
 
     with pytest.raises(InvalidRootError, match="racing writers"):
         prepare_root(root, "a-cluster", BrokerId(1), options)

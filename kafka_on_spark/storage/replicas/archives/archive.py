@@ -30,7 +30,7 @@ from kafka_on_spark.storage.metadata.metadata_archive import (
     FileMetadataArchive,
     metadata_archives,
 )
-from kafka_on_spark.storage.replicas.audited_files import check_content, compaction_flaws
+from kafka_on_spark.storage.replicas.archives.audited_files import check_content, compaction_flaws
 from kafka_on_spark.storage.replicas.producer_files import read_producers
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
