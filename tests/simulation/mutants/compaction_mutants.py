@@ -20,11 +20,20 @@ from kafka_on_spark.service.maintain import compaction as compacting_replicas
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from tests.simulation.checks import producers
-from tests.simulation.checks.compaction import CONTENT, FINISHED, JOINED, RISES, TOMBSTONES
+from tests.simulation.checks.compaction import (
+    CONTENT,
+    FINISHED,
+    JOINED,
+    READ,
+    RISES,
+    TOMBSTONES,
+)
 from tests.simulation.checks.history import KEYS_ONLY
 from tests.simulation.checks.verdicts import I22
 from tests.simulation.mutants.protocol_mutants import Mutant, _nothing, _yes
+from tests.simulation.programs import clients
 from tests.simulation.world import compacting
+from tests.simulation.world.disks import rows_in
 
 L3 = "L3 the ISR returns to all replicas"
 
@@ -79,6 +88,11 @@ def _as_its_leader(self: Any, leader: Any, **named: Any) -> Any:
 
 def _targets_at_the_end(self: Any, parts: Any, merged: Any, progress: Any) -> Any:
     return _CHANGE(self, parts, merged, progress if merged is None else self.state.compaction)
+
+
+def _by_position(segment: Any, base_offset: int) -> Any:
+    rows = rows_in(segment, base_offset)
+    return tuple((base_offset + place, value) for place, (_, value) in enumerate(rows))
 
 
 _CHANGE = compacting_replicas._Cleaner._change
@@ -193,5 +207,10 @@ COMPACTION_MUTANTS = [
         "the targets count from the first commit on",
         ((compacting_replicas._Cleaner, "_change", _targets_at_the_end),),
         invariant="I1 committed prefix",
+    ),
+    Mutant(
+        "a reader of a merged segment goes by offset_delta and not by position",
+        ((clients, "rows_in", _by_position),),
+        invariant=READ,
     ),
 ]
