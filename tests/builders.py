@@ -32,12 +32,12 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.producers import LastAppend, ProducerEntries, ProducerEntry
 from kafka_on_spark.log.state import ReplicaIdentity, ReplicaState
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -25,7 +25,6 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, MemberId, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, is_segment_name
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producers import (
     ProducerEntries,
@@ -33,6 +32,7 @@ from kafka_on_spark.log.producers import (
     producers_file_number,
 )
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
+from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.process import Order, Result
 from tests.merged_files import Borders, rewritten

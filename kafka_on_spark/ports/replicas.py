@@ -6,9 +6,9 @@ from typing import Protocol
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.upkeep.cleaning import FoundFile
 
 
 class ReplicaLog(Protocol):

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.merging import merge_plan
+from kafka_on_spark.log.upkeep import replacing
 from tests.simulation.checks.merging import ONE_EPOCH
 from tests.simulation.faults.merged_plans import restamped
 from tests.simulation.mutants.merging_mutants import _unchecked

@@ -1,6 +1,6 @@
 """Orphans: files and tables that no commit names, and whether they may be deleted.
 
-Of segments `log/cleaning.py` decides. A table may be deleted if it was listed first and the
+Of segments `log/upkeep/cleaning.py` decides. A table may be deleted if it was listed first and the
 metadata that was read afterwards assigns it to no broker. These rules need no clock. This module
 only lists.
 """
@@ -14,8 +14,8 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.ids import LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.log.batch import epoch_in_name
-from kafka_on_spark.log.cleaning import CleaningTimes, Fate, FoundFile, TableFiles, judge
 from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.upkeep.cleaning import CleaningTimes, Fate, FoundFile, TableFiles, judge
 
 _AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=0, delete_delay_ms=0, append_ms=0)
 

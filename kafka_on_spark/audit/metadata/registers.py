@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, ReplicaUuid
-from kafka_on_spark.log.retention import has_delete
+from kafka_on_spark.log.upkeep.retention import has_delete
 
 NO_LEADER: Final = -1
 Row = Mapping[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.retention import Retained, RetentionLimits
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 LOOK_AGAIN_MS_MAX: Final = 60 * 60 * 1000

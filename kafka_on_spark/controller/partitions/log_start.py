@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
-from kafka_on_spark.log.retention import Retained, RetentionLimits, has_delete, limits_of
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits, has_delete, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, Record

@@ -23,7 +23,7 @@ class SeenOrphans:
         broker_id: The replica.
         leader_epoch: The partition's when they were seen; they are named under it.
         size_bytes: Their bytes.
-        are_many: They are a day old, and many for what the log has (`log.cleaning.are_many`).
+        are_many: They are a day old, and many for what the log has (`cleaning.are_many`).
     """
 
     key: PartitionKey

@@ -12,8 +12,8 @@ from kafka_on_spark.controller.partitions.compaction import is_compacted, why_di
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.merged_segment import MergedSegment
-from kafka_on_spark.log.retention import due_since_ms, limits_of, retained
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.upkeep.retention import due_since_ms, limits_of, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt

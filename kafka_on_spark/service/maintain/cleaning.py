@@ -1,15 +1,17 @@
 """Cleans a replica's folder of files that no log can need: lists first, reads the table second.
 
-`log/cleaning.py` decides, on a state of the table that was read after the listing, and again on the
-newest state before each part of the deletions: what it allowed once it allows for ever, but a table
-that went back to an older state is noticed, and stops the cleaner.
+`log/upkeep/cleaning.py` decides, on a state of the table that was read after the listing, and again
+on the newest state before each part of the deletions: what it allowed once it allows for ever, but
+a table that went back to an older state is noticed, and stops the cleaner.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.log.cleaning import (
+from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.upkeep.cleaning import (
     CleaningTimes,
     Fate,
     FoundFile,
@@ -20,8 +22,6 @@ from kafka_on_spark.log.cleaning import (
     is_cleaned,
     judge,
 )
-from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
     Allowance,

@@ -15,11 +15,11 @@ from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.compaction.groups import SegmentExtent, next_group
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.ports.replicas import LastOffsets, ReplicaLog
 from kafka_on_spark.service.maintain.upkeep_work import (

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.merging.merge_plan import (
@@ -22,6 +21,7 @@ from kafka_on_spark.log.merging.merge_plan import (
     merges_due,
 )
 from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.ports.replicas import ReplicaLog
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.log.retention import limits_of
+from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.moments import in_seconds

@@ -14,7 +14,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.retention import Retained, RetentionLimits, retained
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.replicas import ReplicaStore

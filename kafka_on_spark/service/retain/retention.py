@@ -15,7 +15,7 @@ from kafka_on_spark.controller.partitions.log_start import LeaderLook, cause_of,
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
-from kafka_on_spark.log.retention import RetentionLimits, limits_of
+from kafka_on_spark.log.upkeep.retention import RetentionLimits, limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow

@@ -1,7 +1,7 @@
 """Lists and deletes files in replicas' folders, for cleaning: the only code that deletes segments.
 
-`log/cleaning.py` decides. What is deleted by mistake can't be had again, so names are checked once
-more here: no other file can be named.
+`log/upkeep/cleaning.py` decides. What is deleted by mistake can't be had again, so names are
+checked once more here: no other file can be named.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,8 @@ from typing import Final
 from kafka_on_spark.errors import KafkaStorageError, ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log

@@ -10,7 +10,7 @@ from typing import Any
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.cleaning import Fate, FoundFile, TableFiles, Verdict, judge
+from kafka_on_spark.log.upkeep.cleaning import Fate, FoundFile, TableFiles, Verdict, judge
 from kafka_on_spark.service.append import placing
 from kafka_on_spark.service.maintain import cleaning, upkeep_round
 from tests.simulation.checks import orphans

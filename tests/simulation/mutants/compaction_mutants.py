@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.controller.partitions import compaction, isr
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.service.append import appender

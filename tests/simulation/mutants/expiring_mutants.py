@@ -6,9 +6,9 @@ from typing import Any
 
 from kafka_on_spark.controller.commands import producer_runs
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.log import cleaning
-from kafka_on_spark.log.cleaning import Fate, Verdict
 from kafka_on_spark.log.producer_state import producer_fenced
+from kafka_on_spark.log.upkeep import cleaning
+from kafka_on_spark.log.upkeep.cleaning import Fate, Verdict
 from kafka_on_spark.metadata import clients, image
 from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.query.offsets import group_offsets

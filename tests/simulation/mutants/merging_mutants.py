@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.append import placing
 from kafka_on_spark.service.maintain import merging
 from kafka_on_spark.service.replica import replica_operations

@@ -5,7 +5,8 @@ from typing import Any
 
 from kafka_on_spark.controller.partitions import log_start
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations, retention
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.upkeep import retention
 from kafka_on_spark.metadata import partition as registrations
 from kafka_on_spark.service.replica import log_starts
 from kafka_on_spark.service.retain import leader_looks

@@ -10,8 +10,8 @@ from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.cleaning import FoundFile
 from kafka_on_spark.log.producers import producers_file_number
+from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.pace.retention_looks import (
     is_due,
     last_look,
 )
-from kafka_on_spark.log.retention import Retained, RetentionLimits
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits
 from tests.builders import NOW_MS, partition
 
 BOTH = RetentionLimits(retention_ms=1000, retention_bytes=500)

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.controller.partitions.log_start import LeaderLook, retain
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.retention import Retained, RetentionLimits
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits
 from tests.builders import KEY, NOW_MS, TOPIC_ID, image_of, partition
 from tests.committing import replay
 

@@ -4,8 +4,9 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.compact.replica_looks import plan_compaction_look, run_compaction_look
 from tests.builders import KEY, NOW_MS, address, image_of, partition
 from tests.unit.service.rounds import EPOCH, Rounds

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.cleaning import ORPHANS_STAY_MS, CleaningTimes
+from kafka_on_spark.log.upkeep.cleaning import ORPHANS_STAY_MS, CleaningTimes
 from kafka_on_spark.service.maintain.cleaning import clean_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts

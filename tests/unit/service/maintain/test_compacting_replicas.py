@@ -6,12 +6,13 @@ import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.service.maintain import compaction
 from kafka_on_spark.service.maintain.compaction import compact_replica

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.retention import RetentionLimits
+from kafka_on_spark.log.upkeep.retention import RetentionLimits
 from kafka_on_spark.service.control.leadership_commands import plan_command
 from kafka_on_spark.service.maintain.merging import ENTRY_BYTES, rules_of
 from kafka_on_spark.service.maintain.replica_upkeep import apply_log_start

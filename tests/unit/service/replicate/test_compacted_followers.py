@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import replacing
 from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import address

@@ -20,7 +20,7 @@ from kafka_on_spark.ids import LOST, BrokerId, Offset
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import fence_producer
-from kafka_on_spark.log.replacing import set_compaction
+from kafka_on_spark.log.upkeep.replacing import set_compaction
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.retention import RetentionLimits
+from kafka_on_spark.log.upkeep.retention import RetentionLimits
 from kafka_on_spark.service.retain.leader_looks import LookOrder, run_look
 from tests.builders import KEY, NOW_MS, address, disk, partition, staged
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots

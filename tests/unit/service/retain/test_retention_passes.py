@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.retention import Retained
+from kafka_on_spark.log.upkeep.retention import Retained
 from kafka_on_spark.service.maintain.upkeep_watch import LEFT_INTERVALS, UpkeepWatch
 from kafka_on_spark.service.retain import retention
 from kafka_on_spark.service.retain.leader_looks import LookResult

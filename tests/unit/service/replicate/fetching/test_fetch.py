@@ -18,9 +18,10 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of

@@ -11,10 +11,11 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import ChainDigest, Offset
-from kafka_on_spark.log import operations, replacing
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import end_offset_for, epoch_history
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import check_log
+from kafka_on_spark.log.upkeep import replacing
 from tests.builders import batch, entry, log, merged, staged, stamp, with_merged
 
 TEXT = "0:aab 1:ccdee 3:f"  # borders: 0 2 3 5 6 8 9; epochs begin at 0, 3 and 8

@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.log.cleaning import (
+from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.upkeep.cleaning import (
     CLOCK_ERROR_MS,
     CleaningTimes,
     Fate,
@@ -12,7 +13,6 @@ from kafka_on_spark.log.cleaning import (
     TableFiles,
     judge,
 )
-from kafka_on_spark.log.producers import producers_file_name
 from tests.builders import segment
 
 NOW = 10**12

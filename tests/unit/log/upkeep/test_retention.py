@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.log.retention import RetentionLimits, due_since_ms, limits_of, retained
+from kafka_on_spark.log.upkeep.retention import RetentionLimits, due_since_ms, limits_of, retained
 from tests.builders import NOW_MS, batch, log
 
 AGE_MS = 1000
