@@ -5,7 +5,7 @@ import shutil
 from kafka_on_spark import Cluster
 from tests.cli.conftest import CommandLine
 from tests.cluster.disks import FAST, records
-from tests.cluster.folders import quick_folder
+from tests.cluster.folders import quick_folder, roots_in
 
 
 def test_status_names_the_leader_and_the_voters(call, cluster):
@@ -83,7 +83,7 @@ def test_a_force_says_what_is_left_and_is_refused_while_a_majority_answers(call,
 
 def test_a_cluster_is_forced_to_go_on_from_one_root():
     with quick_folder() as folder:
-        roots = [folder / name for name in ("m1", "m2", "m3")]
+        roots = roots_in(folder)
         with Cluster.create(roots, {1: folder / "1"}, configs=FAST) as cluster:
             cluster.create_topic("orders", replication_factor=1)
             cluster.append("orders", records(b"a"))

@@ -23,3 +23,8 @@ def quick_folder() -> Iterator[Path]:
         prefix="kafka-on-spark-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
+
+
+def roots_in(folder: Path) -> list[Path]:
+    """Return where a test's three voters are."""
+    return [folder / name for name in ("m1", "m2", "m3")]

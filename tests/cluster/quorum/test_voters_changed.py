@@ -19,15 +19,8 @@ from kafka_on_spark.storage.identity.metadata_root import read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
-from tests.cluster.folders import quick_folder
 
 OPTIONS = StorageOptions()
-
-
-@pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
 
 
 @pytest.fixture

@@ -19,22 +19,15 @@ from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
-from tests.cluster.folders import quick_folder
+from tests.cluster.folders import roots_in
 
 OPTIONS = StorageOptions()
 
 
 @pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
-
-
-@pytest.fixture
 def cluster(folder):
     brokers = {number: folder / str(number) for number in (1, 2, 3)}
-    roots = [folder / name for name in ("m1", "m2", "m3")]
-    with Cluster.create(roots, brokers, configs=FAST) as cluster:
+    with Cluster.create(roots_in(folder), brokers, configs=FAST) as cluster:
         cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
         cluster.create_topic("empty", replica_assignment={0: [1, 2]})
         cluster.append("orders", records(b"a", b"b"))

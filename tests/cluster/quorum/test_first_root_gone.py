@@ -11,7 +11,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.metadata.hints import root_hint, sweep_hint
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
-from tests.cluster.folders import quick_folder
+from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for
 
 QUICK = {
@@ -20,16 +20,6 @@ QUICK = {
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "50",
 }
-
-
-@pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
-
-
-def roots_in(folder):
-    return [folder / name for name in ("m1", "m2", "m3")]
 
 
 @pytest.fixture

@@ -17,20 +17,10 @@ from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_lo
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
-from tests.cluster.folders import quick_folder
+from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for
 
 OPTIONS = StorageOptions()
-
-
-@pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
-
-
-def roots_in(folder):
-    return [folder / name for name in ("m1", "m2", "m3")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.control import forced_elections
 from tests.cluster.disks import FAST, records, values_of
-from tests.cluster.folders import quick_folder
+from tests.cluster.folders import quick_folder, roots_in
 
 LEFT = "m3-away"
 """Where it is: a thread that is under way may still bring up what is at its old place."""
@@ -25,7 +25,7 @@ def left():
     broker 2 leads, and that one more record was acknowledged; and broker 3, which has not got it.
     """
     with quick_folder() as folder:
-        roots = [folder / name for name in ("m1", "m2", "m3")]
+        roots = roots_in(folder)
         brokers = {number: folder / str(number) for number in (1, 2, 3)}
         with Cluster.create(roots, brokers, configs=FAST) as cluster:
             topic_id = cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
