@@ -66,6 +66,10 @@ IDLE_MAX: Final = 32
 EXIT_SECONDS: Final = 5.0
 """How long a process that ends waits for calls that make progress."""
 
+LATE_EXIT_SECONDS: Final = 1.0
+"""How long it waits for calls that nobody waits for any more: one that is late and not hung must not
+come back into an interpreter that has ended, which would abort the process."""
+
 _SLICE_SECONDS: Final = 0.25
 _FREEZE_SECONDS: Final = 1.0
 _FREEZES_MAX: Final = 5
@@ -378,11 +382,11 @@ class RootLock:
 
 
 def _finish() -> None:
-    """Give calls that make progress a moment before the interpreter ends."""
-    last = time.monotonic() + EXIT_SECONDS
+    """Give calls a moment before the interpreter ends."""
+    now = time.monotonic()
     for call in list(_calls.running):
-        if not call.is_abandoned:
-            call.wait(last - time.monotonic())
+        last = now + (LATE_EXIT_SECONDS if call.is_abandoned else EXIT_SECONDS)
+        call.wait(last - time.monotonic())
 
 
 def _reset_after_fork() -> None:

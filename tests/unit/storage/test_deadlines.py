@@ -229,6 +229,31 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
     assert "/root does not answer" in done.stdout
 
 
+LATE = """
+import threading
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls.deadlines import within
+left = threading.Event()
+def work():
+    left.wait()
+    threading.Event().wait(0.3)  # as long as the interpreter may need to end
+    print("it came back", flush=True)
+try:
+    within("/root", work, 0.05)
+except KafkaStorageError:
+    left.set()
+"""
+
+
+def test_a_call_that_is_late_comes_back_before_the_interpreter_ends() -> None:
+    """Native code that comes back later would abort the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "it came back\n", "")
+
+
 NO_THREADS = """
 import threading
 from kafka_on_spark.storage.calls.deadlines import within
