@@ -1,13 +1,38 @@
-"""fsspec's file system for S3, with a time limit on puts. It is imported where S3 is used."""
+"""fsspec's file system for S3, with a time limit on puts and a count of requests. It is imported
+where S3 is used.
+"""
 
-from typing import Any
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
 
 from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
+from kafka_on_spark.ports.ledger import RequestKind
+from kafka_on_spark.storage.calls.ledger import asked
+
+KINDS: Final[Mapping[str, RequestKind]] = {
+    "PutObject": RequestKind.PUT,
+    "UploadPart": RequestKind.PUT,
+    "CopyObject": RequestKind.COPY,
+    "CreateMultipartUpload": RequestKind.POST,
+    "CompleteMultipartUpload": RequestKind.POST,
+    "GetObject": RequestKind.GET,
+    "HeadObject": RequestKind.HEAD,
+    "HeadBucket": RequestKind.HEAD,
+    "DeleteObject": RequestKind.DELETE,
+    "DeleteObjects": RequestKind.DELETE,
+    "AbortMultipartUpload": RequestKind.DELETE,
+}
+"""What S3's operations are billed as. All others list, or are billed as if they did."""
+
+_path: Final[ContextVar[str]] = ContextVar("path", default="")
+"""What the call is about whose request is sent."""
+
 
 class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
-    """An S3FileSystem whose puts keep to `read_timeout`.
+    """An S3FileSystem whose puts keep to `read_timeout`, and whose requests are counted.
 
     botocore has a put wait for "100 Continue" before it sends a body, and aiohttp waits for that
     without any limit: a store that hangs then holds a commit until the call to its root is given
@@ -17,5 +42,39 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
     async def set_session(self, refresh: bool = False, kwargs: Any = None) -> Any:
         """Return the client, made if there is none."""
         client = await super().set_session(refresh, kwargs or {})
-        client.meta.events.unregister("before-call.s3", add_expect_header)
+        events = client.meta.events
+        events.unregister("before-call.s3", add_expect_header)
+        events.register("before-send.s3", _count_request, unique_id="ledger-request")
+        events.register("response-received.s3", _count_answer, unique_id="ledger-answer")
         return client
+
+    async def _call_s3(self, method: str, *given: Any, **kwargs: Any) -> Any:
+        token = _path.set(_path_of(kwargs))
+        try:
+            return await super()._call_s3(method, *given, **kwargs)
+        finally:
+            _path.reset(token)
+
+
+def _path_of(kwargs: Mapping[str, Any]) -> str:
+    deleted = kwargs.get("Delete", {}).get("Objects") or [{}]
+    key = kwargs.get("Key") or kwargs.get("Prefix") or deleted[0].get("Key") or ""
+    return f"{kwargs.get('Bucket', '')}/{key}"
+
+
+def _count_request(request: Any, event_name: str, **others: Any) -> None:
+    """Count a request that is sent; each retry is another one."""
+    kind = KINDS.get(event_name.rpartition(".")[2], RequestKind.LIST)
+    size = request.headers.get("Content-Length", 0) if kind is RequestKind.PUT else 0
+    asked(kind, _path.get(), bytes_in=int(size))
+
+
+def _count_answer(response_dict: Any, event_name: str, **others: Any) -> None:
+    """Count the bytes of an object that is read."""
+    if event_name.endswith(".GetObject") and response_dict and response_dict["status_code"] < 300:
+        asked(
+            RequestKind.GET,
+            _path.get(),
+            count=0,
+            bytes_out=int(response_dict["headers"].get("content-length", 0)),
+        )

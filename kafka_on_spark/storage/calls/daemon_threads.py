@@ -19,6 +19,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
+from kafka_on_spark.storage.calls.ledger import carried
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
@@ -56,12 +57,13 @@ class DaemonThreads(Executor):
         if is_forked():
             raise ClusterClosedError(FORKED)
         future: Future[T] = Future()
+        charged = carried(lambda: work(*args, **kwargs))
         with self._lock:
             if self._is_shut:
                 raise ClusterClosedError()
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
                 self._begin_thread()
-            self._queue.put((future, lambda: work(*args, **kwargs)))
+            self._queue.put((future, charged))
         return future
 
     def _begin_thread(self) -> None:

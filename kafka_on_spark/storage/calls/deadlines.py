@@ -28,6 +28,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.forks import check_not_forked
+from kafka_on_spark.storage.calls.ledger import carried
 from kafka_on_spark.storage.calls.slow_calls import SlowCall
 
 T = TypeVar("T")
@@ -129,7 +130,7 @@ class _Call(Generic[T]):
         self.until: float | None = None
         self.last: float | None = None
         self.is_abandoned = False
-        self._work: Callable[[], T] | None = work
+        self._work: Callable[[], T] | None = carried(work)
         self._stuck_root: str | None = None
         self._result: T | None = None
         self._error: BaseException | None = None

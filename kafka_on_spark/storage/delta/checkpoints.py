@@ -16,6 +16,7 @@ from typing import Final
 
 from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.storage.calls.as_on_s3 import count_checkpoint, count_look
 from kafka_on_spark.storage.calls.deadlines import (
     RootHangsError,
     long_call_seconds,
@@ -44,6 +45,9 @@ log = logging.getLogger(__name__)
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
 
+LOOKS: Final = 3
+"""Times that a store is asked about a checkpoint that is read, to know that all of it was."""
+
 TURNS: Final = 4
 """How often it is a committer's turn to write a due checkpoint, until the next one is due."""
 
@@ -68,9 +72,10 @@ def is_overdue(version: int, interval: int) -> bool:
 
 
 def write_checkpoint(
-    files: RootFiles, uri: str, state: TableState, options: StorageOptions
+    files: RootFiles, uri: str, state: TableState, options: StorageOptions, newest: int = -1
 ) -> None:
     """Write the checkpoint of a state whose commits are flushed, read it back and flush it.
+    `newest`: the version of the one before; -1: there is none.
 
     Raises:
         CorruptLogError: What was written is not the state.
@@ -94,6 +99,7 @@ def write_checkpoint(
         if not _rename_all_unreadable(files, uri):
             raise
         within(uri, write, long_call_seconds(uri))
+    count_checkpoint(uri, newest, state.version)
     content = _whole(files, path)
     if content is None:
         raise KafkaStorageError(f"can't read the checkpoint {path} back")
@@ -125,6 +131,8 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
         UnsafeFileError: It is no regular file, or larger than a checkpoint can be.
     """
     if is_local(path):
+        for _ in range(LOOKS):
+            count_look(path, is_there=True)
         return files.read(path, CHECKPOINT_BYTES_MAX)
     stamp = files.stamp(path)
     content = files.read(path, CHECKPOINT_BYTES_MAX)
@@ -189,7 +197,7 @@ def _set_aside(files: RootFiles, uri: str, path: str, content: bytes) -> None:
         within(uri, partial(rename, path, aside), short_call_seconds(uri))
     else:
         files.write(aside, content)
-        files.delete(path)
+        files.delete_file(path)
     delete_misleading_hint(files, uri)
 
 
@@ -199,7 +207,7 @@ def delete_misleading_hint(files: RootFiles, uri: str) -> None:
     A power cut leaves such a hint, too: delta-rs flushes neither of the two.
     """
     if has_misleading_hint(files, uri):
-        files.delete(hint_path(uri))
+        files.delete_file(hint_path(uri))
 
 
 def _is_readable(content: bytes, path: str) -> bool:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.files.delta_files import (
@@ -88,8 +89,9 @@ def clean_log_if_possible(files: RootFiles, uri: str, options: StorageOptions) -
 def _delete(files: RootFiles, uri: str, path: str) -> None:
     """Delete one file; one that is gone was deleted by another cleaner."""
     if not is_local(uri):
-        files.delete(path)
+        files.delete_file(path)
         return
+    count_deleted_file(path)
     try:
         within(uri, partial(delete_file, path), short_call_seconds(uri))
     except FileNotFoundError:

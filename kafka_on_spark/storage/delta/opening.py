@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.calls.ledger import on_a_disk_alone
 from kafka_on_spark.storage.delta.checkpoints import (
     delete_misleading_hint,
     read_checkpoint,
@@ -97,7 +98,7 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))
     if is_local(log.uri):
         # A process that may only read leaves it to others.
-        with suppress(KafkaStorageError):
+        with suppress(KafkaStorageError), on_a_disk_alone():
             delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
+from kafka_on_spark.storage.calls.as_on_s3 import count_look
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.identity.root_identity import check_directory
@@ -38,7 +39,7 @@ def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> in
         return within(root, partial(modified_ms, path, options), short_call_seconds(root))
     finally:
         with suppress(KafkaStorageError):
-            files.delete(path)
+            files.delete_file(path)
 
 
 def modified_ms(path: str, options: StorageOptions) -> int:
@@ -50,8 +51,11 @@ def modified_ms(path: str, options: StorageOptions) -> int:
     """
     with as_storage_errors(f"read the time of {path}", options):
         if is_local(path):
-            return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+            written_at_ms = os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+            count_look(path, is_there=True)
+            return written_at_ms
         found = filesystem(path, options).info(path)
+        count_look(path, is_there=True)
     for name in _TIME_NAMES:
         if (time := _time_of(found.get(name))) is not None:
             return int(time.timestamp() * 1000)

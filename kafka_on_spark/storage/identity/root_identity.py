@@ -330,4 +330,4 @@ def _put_and_delete(root: str, options: StorageOptions) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
-    files.delete(path)
+    files.delete_file(path)

@@ -185,7 +185,8 @@ class MetadataCleaner:
                 self._begins_at = name
                 return True
             if self._replaced.is_due(name, active, removed_at_ms, before_ms=before_ms):
-                self._files.delete(f"{self._uri}/{name}")  # another cleaner may have been faster
+                # Another cleaner may have been faster.
+                self._files.delete_file(f"{self._uri}/{name}")
                 self._count += 1
         return False
 
@@ -214,7 +215,7 @@ def clean_snapshots(files: RootFiles, metadata_root: str, log_end: int) -> int:
     kept = kept_snapshots(ends.values())
     due = [name for name, end in ends.items() if end not in kept]
     for name in due:
-        files.delete(f"{folder}/{name}")
+        files.delete_file(f"{folder}/{name}")
     return len(due)
 
 

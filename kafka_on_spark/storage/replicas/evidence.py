@@ -9,7 +9,7 @@ and after. A file that can't be read is a failure of the root, and proves nothin
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.calls.as_on_s3 import count_listing, count_look, count_read
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import (
@@ -86,23 +87,26 @@ class _LocalInspection:
         os.close(self._handle)
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
-        try:
-            return self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
-        except ABSENT:
-            return None
+        content = None
+        with suppress(*ABSENT):
+            content = self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
+        count_read(f"{self._root}/{path}", content)
+        return content
 
     def size(self, path: str) -> int | None:
         stat = partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
-        try:
-            return self._within_deadline(stat).st_size
-        except ABSENT:
-            return None
+        found = None
+        with suppress(*ABSENT):
+            found = self._within_deadline(stat).st_size
+        count_look(f"{self._root}/{path}", is_there=found is not None)
+        return found
 
     def names(self, path: str) -> frozenset[str] | None:
-        try:
-            return self._within_deadline(lambda: self._names(path))
-        except ABSENT:
-            return None
+        found = None
+        with suppress(*ABSENT):
+            found = self._within_deadline(lambda: self._names(path))
+        count_listing(f"{self._root}/{path}", len(found or ()))
+        return found
 
     def _names(self, path: str) -> frozenset[str]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_NONBLOCK

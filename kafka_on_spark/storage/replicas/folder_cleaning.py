@@ -14,6 +14,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
+from kafka_on_spark.storage.calls.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
@@ -77,7 +78,8 @@ class FileReplicaFolders:
 
     def _delete(self, address: ReplicaAddress, path: str) -> None:
         if not is_local(path):
-            RootFiles(address.root, self._options).delete(path)
+            RootFiles(address.root, self._options).delete_file(path)
             return
+        count_deleted_file(path)
         with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
             within(address.root, partial(delete_file, path), short_call_seconds(path))

@@ -17,6 +17,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
+from kafka_on_spark.storage.calls.as_on_s3 import count_listing
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import iso
@@ -178,8 +179,11 @@ def file_sizes(root: str, folder: str, options: StorageOptions) -> dict[str, int
     kinds = OSError if is_local(folder) else Exception
     try:
         if is_local(folder):
-            return within(root, partial(_local_sizes, folder), short_call_seconds(root))
+            local = within(root, partial(_local_sizes, folder), short_call_seconds(root))
+            count_listing(folder, len(local))
+            return local
         found = filesystem(folder, options).ls(folder, detail=True)
+        count_listing(folder, len(found))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except kinds as error:

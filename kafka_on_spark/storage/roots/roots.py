@@ -1,22 +1,31 @@
-"""Roots: normalizes their URLs, and reads, writes, lists and flushes files on them.
+"""Roots: reads, writes, lists and flushes files on them.
 
 A user gives storage options once, as delta-rs names them; `store_clients` translates them for
 fsspec's file systems.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.ports.ledger import RequestKind
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
+from kafka_on_spark.storage.calls.as_on_s3 import (
+    count_deleted_file,
+    count_deleted_folder,
+    count_listing,
+    count_look,
+    count_put_if_absent,
+    count_read,
+    put_pieces,
+)
 from kafka_on_spark.storage.calls.deadlines import (
     long_call_seconds,
     short_call_seconds,
@@ -24,6 +33,7 @@ from kafka_on_spark.storage.calls.deadlines import (
 )
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.error_translation import reason as reason
+from kafka_on_spark.storage.calls.ledger import asked
 from kafka_on_spark.storage.roots.local_changes import (
     create_file,
     delete,
@@ -39,6 +49,7 @@ from kafka_on_spark.storage.roots.local_files import (
     size_of,
 )
 from kafka_on_spark.storage.roots.object_files import read_object, read_objects
+from kafka_on_spark.storage.roots.root_urls import normalize as normalize
 
 T = TypeVar("T")
 
@@ -47,68 +58,6 @@ _STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated
 
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
-
-# Characters that a store's client or a URL parser does not take literally.
-_AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")
-
-
-def normalize(root: object) -> str:
-    """Return a root's URL in the form that is stored: an absolute path, or scheme://…
-
-    As in shells, ~ is the user's home, and ~name another user's.
-
-    Raises:
-        InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
-    """
-    given = os.fspath(root) if isinstance(root, os.PathLike) else root
-    text = given.rstrip("/") if isinstance(given, str) else ""
-    if not text:
-        raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
-    text = _from_home(text)
-    parts = urlsplit(text)
-    if parts.scheme == "file":
-        text = os.path.abspath(unquote(parts.path))
-    elif len(parts.scheme) <= 1:
-        text = os.path.abspath(text)
-    else:
-        _check_url(parts)
-        text = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    if "%" in text:
-        # delta-rs writes to this path, and reads from the decoded one.
-        raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
-    return text
-
-
-def _from_home(text: str) -> str:
-    expanded = os.path.expanduser(text)
-    if expanded.startswith("~"):
-        user = expanded.partition("/")[0]
-        raise InvalidRootError(
-            f"{text!r} can't be a root: no home folder is known for {user}; give the whole path, or"
-            f" ./{text} for a folder of that name"
-        )
-    return expanded
-
-
-def _check_url(parts: SplitResult) -> None:
-    # The URL may hold a password: never shown.
-    has_user = "@" in parts.netloc and not parts.scheme.startswith("abfs")
-    if has_user or parts.password is not None or parts.query or parts.fragment:
-        raise InvalidRootError(
-            f"a root of {parts.scheme}:// has more than a bucket and a path: give credentials as"
-            " storage options, since a root's URL is stored"
-        )
-    if parts.scheme not in PACKAGES or not parts.netloc:
-        raise InvalidRootError(
-            f"'{parts.scheme}://{parts.netloc}{parts.path}' is not a root: give a folder, or a URL"
-            " such as s3://…, gs://… or abfss://…"
-        )
-    # The log would go to the folder that `..` leads to, and segments to a folder named `..`.
-    if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _AMBIGUOUS.search(parts.path):
-        raise InvalidRootError(
-            f"{parts.geturl()!r} can't be a root: give a path without empty names, '.', '..',"
-            " blanks, '*', '[' and ']'"
-        )
 
 
 def filesystem(url: str, options: StorageOptions) -> Any:
@@ -170,10 +119,11 @@ class RootFiles:
         Raises:
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        try:
-            return self._within_short(path, lambda: self._read(path, bytes_max))
-        except ABSENT:
-            return None
+        content = None
+        with suppress(*ABSENT):
+            content = self._within_short(path, lambda: self._read(path, bytes_max))
+        count_read(path, content)
+        return content
 
     def _within_short(self, path: str, work: Callable[[], T]) -> T:
         return within(self.url, work, short_call_seconds(path))
@@ -196,7 +146,10 @@ class RootFiles:
         Raises:
             UnsafeFileError: One has more than `bytes_max`.
         """
-        return self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
+        found = self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
+        for path, content in zip(paths, found, strict=True):
+            count_read(path, content)
+        return found
 
     def _read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
@@ -210,12 +163,17 @@ class RootFiles:
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
         if not is_local(path):
-            yield self._within_short(path, lambda: self._read(path, bytes_max))
+            content = self._within_short(path, lambda: self._read(path, bytes_max))
+            count_read(path, content)
+            yield content
             return
+        size_bytes = 0
         with self._translating_errors("read", path):
             pieces = local_pieces(path, bytes_max)
             while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
+                size_bytes += len(piece)
                 yield piece
+        asked(RequestKind.GET, path, bytes_out=size_bytes)
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
@@ -276,6 +234,7 @@ class RootFiles:
     def _write(
         self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]], *, is_flushed: bool
     ) -> None:
+        pieces = put_pieces(path, pieces)
         try:
             with self._translating_errors("write", path):
                 if is_local(path):
@@ -290,7 +249,9 @@ class RootFiles:
 
         On a local disk its folder is created, but not the folder's parent.
         """
-        return self._within_long(path, lambda: self._write_if_absent(path, content))
+        is_put = self._within_long(path, lambda: self._write_if_absent(path, content))
+        count_put_if_absent(path, len(content), is_put=is_put)
+        return is_put
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
@@ -319,7 +280,9 @@ class RootFiles:
         Raises:
             UnsafeFileError: It is no regular file.
         """
-        return self._within_short(path, lambda: self._size(path))
+        found = self._within_short(path, lambda: self._size(path))
+        count_look(path, is_there=found is not None)
+        return found
 
     def _size(self, path: str) -> int | None:
         try:
@@ -338,7 +301,9 @@ class RootFiles:
     def stamp(self, path: str) -> tuple[object, ...] | None:
         """Return what tells an object of a store from another one of its name: its ETag, and when
         it was put; None if there is none."""
-        return self._within_short(path, lambda: self._stamp(path))
+        found = self._within_short(path, lambda: self._stamp(path))
+        count_look(path, is_there=found is not None)
+        return found
 
     def _stamp(self, path: str) -> tuple[object, ...] | None:
         try:
@@ -348,11 +313,28 @@ class RootFiles:
             return None
         return tuple(str(found.get(name)) for name in _STAMP_NAMES)
 
+    def delete_file(self, path: str) -> None:
+        """Delete a file of ours, such as a probe; no error if it is gone.
+
+        A store is asked once. For `delete` it lists and looks first, which costs more than all else
+        that is asked of it.
+        """
+        with suppress(FileNotFoundError), self._translating_errors("delete", path):
+            self._within_short(path, partial(self._delete_file, path))
+        count_deleted_file(path)
+
+    def _delete_file(self, path: str) -> None:
+        if is_local(path):
+            delete_file(path)
+        else:
+            filesystem(path, self.options).rm_file(path)
+
     def delete(self, path: str) -> None:
-        """Delete a file or folder of ours, such as a probe; no error if it is gone."""
+        """Delete a folder of ours with all that is in it, or a file; no error if it is gone."""
         with suppress(FileNotFoundError), self._translating_errors("delete", path):
             # A folder of many files takes long; how long, is not known before.
             within(self.url, partial(self._delete, path), DELETE_SECONDS)
+        count_deleted_folder(path)
 
     def _delete(self, path: str) -> None:
         if is_local(path):
@@ -368,10 +350,11 @@ class RootFiles:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
-        try:
-            return self._within_short(path, lambda: self._names(path))
-        except ABSENT:
-            return []
+        found: list[str] = []
+        with suppress(*ABSENT):
+            found = self._within_short(path, lambda: self._names(path))
+        count_listing(path, len(found))
+        return found
 
     def _names(self, path: str) -> list[str]:
         with self._translating_errors("list", path):

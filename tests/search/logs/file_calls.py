@@ -202,9 +202,9 @@ class _Store:
     def ls(self, path: str, *, detail: bool) -> list[str]:
         return list(self._ask("list", []))
 
-    def rm(self, path: str, *, recursive: bool) -> None:
-        if not self._ask("unlink", [path]):
-            raise FileNotFoundError(path)
+    def rm_file(self, path: str) -> None:
+        """Delete an object; a store does not say whether there was one."""
+        self._ask("unlink", [path])
 
 
 COMMIT_BYTES: Final = 900
@@ -281,7 +281,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (roots, "read_local", local.read),
         (roots, "size_of", local.size),
         (roots, "os", system),
-        (roots, "delete", local.unlink),
+        (roots, "delete_file", local.unlink),
         (roots, "filesystem", lambda path, options: store),
         (log_cleaning, "delete_file", local.unlink),
         # No store of a search cuts an answer off, or replaces a checkpoint.

@@ -56,7 +56,7 @@ class HeartbeatFiles:
         self._files.pop((group, member_id), None)
         for root in roots_in(self._url):
             try:
-                RootFiles(root, self._options).delete(f"{root}/{_path(group, member_id)}")
+                RootFiles(root, self._options).delete_file(f"{root}/{_path(group, member_id)}")
             except KafkaStorageError as error:
                 log.info("a heartbeat is left on %s: %s", root, error)
 
