@@ -1,6 +1,7 @@
 """The parts of a cluster: of a live one, and as of a moment, where all that changes it refuses."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.brokers import Brokers
@@ -11,8 +12,29 @@ from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.service.what_if.metadata_as_of import refusal
+from kafka_on_spark.spark.wiring.accounts import (
+    APPEND,
+    COMMAND,
+    CONSUME,
+    CONTROL,
+    DESCRIBE,
+    FSCK,
+    QUORUM,
+    READ,
+    REPLICATE,
+    UPKEEP,
+    accounted,
+)
 from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 from kafka_on_spark.spark.wiring.services import Services
+
+KEPT_GOING: Final = {
+    "run_controller": CONTROL,
+    "replicate": REPLICATE,
+    "maintain": UPKEEP,
+    "fsck": FSCK,
+}
+"""What keeps a cluster going, by the methods that do it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +68,18 @@ class ClusterParts:
 
 def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     """Return the parts of a cluster as it is now."""
+    ledger = services.ledger
     return ClusterParts(
-        answers=Answers(services.metadata),
-        histories=Histories(services),
-        reads=Reads(metadata_root, services),
-        changes=Changes(metadata_root, services),
-        requests=Requests(services, services.run_command),
-        brokers=Brokers(metadata_root, services),
-        appends=Appends(services),
-        consumers=Consumers(services),
-        quorum=Quorum(services),
-        upkeep=Upkeep(metadata_root, services),
+        answers=accounted(Answers(services.metadata), ledger, DESCRIBE),
+        histories=accounted(Histories(services), ledger, DESCRIBE),
+        reads=accounted(Reads(metadata_root, services), ledger, READ),
+        changes=accounted(Changes(metadata_root, services), ledger, READ),
+        requests=accounted(Requests(services, services.run_command), ledger, COMMAND),
+        brokers=accounted(Brokers(metadata_root, services), ledger, COMMAND),
+        appends=accounted(Appends(services), ledger, APPEND),
+        consumers=accounted(Consumers(services), ledger, CONSUME),
+        quorum=accounted(Quorum(services), ledger, QUORUM),
+        upkeep=accounted(Upkeep(metadata_root, services), ledger, DESCRIBE, KEPT_GOING),
     )
 
 
@@ -66,9 +89,9 @@ def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
     image = services.metadata.image
     refusing = Refusing(lambda what: refusal(what, image))
     return ClusterParts(
-        answers=Answers(services.metadata),
-        histories=Histories(services, is_past=True),
-        reads=Reads(metadata_root, services),
+        answers=accounted(Answers(services.metadata), services.ledger, DESCRIBE),
+        histories=accounted(Histories(services, is_past=True), services.ledger, DESCRIBE),
+        reads=accounted(Reads(metadata_root, services), services.ledger, READ),
         changes=refusing,
         requests=refusing,
         brokers=refusing,

@@ -18,6 +18,8 @@ from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
 from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Serving
 from kafka_on_spark.service.serve.serving_metrics import serving_metrics
+from kafka_on_spark.spark.wiring import accounts
+from kafka_on_spark.spark.wiring.accounts import charged
 from kafka_on_spark.spark.wiring.preparing_roots import check_created
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -107,13 +109,17 @@ class ServedCluster:
                 make_controller=lambda metadata, clock, after_pass: services.controller_loop(
                     metadata=metadata, clock=clock, after_pass=after_pass
                 ),
-                run_round=lambda: Upkeep(self._root, services).replicate(None, False, None),
+                run_round=charged(
+                    lambda: Upkeep(self._root, services).replicate(None, False, None),
+                    services.ledger,
+                    accounts.REPLICATE,
+                ),
                 why_lost=self._why_lost,
                 recorder=services.counts,
             )
             self._services, self._serving = services, serving
             self._start(serving.replicate, "rounds")
-            serving.control()
+            charged(serving.control, services.ledger, accounts.CONTROL)()
             self.failure = serving.failure
         except KafkaOnSparkError as error:
             self.failure = str(error)

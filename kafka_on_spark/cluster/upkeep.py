@@ -24,6 +24,7 @@ from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
+from kafka_on_spark.spark.wiring.accounts import COMPACT, RETAIN, UPKEEP, accounted
 from kafka_on_spark.spark.wiring.fsck_services import check_tables
 from kafka_on_spark.spark.wiring.services import Services
 
@@ -58,9 +59,10 @@ class Upkeep:
             report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
         counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
         counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
-        self._services.retention.run_share(topics)
-        self._services.compaction.run_share(topics)
-        self._services.upkeep.run_share(topics)
+        ledger = self._services.ledger
+        accounted(self._services.retention, ledger, RETAIN).run_share(topics)
+        accounted(self._services.compaction, ledger, COMPACT).run_share(topics)
+        accounted(self._services.upkeep, ledger, UPKEEP).run_share(topics)
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def maintain(
@@ -72,15 +74,17 @@ class Upkeep:
         services = self._services
         services.metadata.check_open()
         # What is deleted need not be merged before.
-        retained = services.retention.run_all(topics, is_dry_run=is_dry_run)
-        decided = services.compaction.run_all(topics, is_dry_run=is_dry_run)
+        retention = accounted(services.retention, services.ledger, RETAIN)
+        compaction = accounted(services.compaction, services.ledger, COMPACT)
+        retained = retention.run_all(topics, is_dry_run=is_dry_run)
+        decided = compaction.run_all(topics, is_dry_run=is_dry_run)
         done = services.upkeep.run_all(
             topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
         )
         report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
-                report = report.plus(UpkeepReport(rows=services.compaction.run_all(topics)))
+                report = report.plus(UpkeepReport(rows=compaction.run_all(topics)))
             services.watch.share(services.metadata.image)
         return report
 

@@ -29,6 +29,7 @@ from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.partition_names import key_of, keys_of
 from kafka_on_spark.query.subscription import Subscription
 from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.spark.wiring.accounts import CONSUME
 from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
@@ -116,7 +117,7 @@ class Consumer:
 
         Raises: as `poll`.
         """
-        with self._alone() as consuming:
+        with self._exclusive() as consuming:
             record = self._next(consuming)
         if record is None:
             raise StopIteration
@@ -129,7 +130,8 @@ class Consumer:
             record = next(self._chunk, None)
         if record is None:
             self._turn = None
-            rows = consuming.next_rows(self._timeout_ms, CHUNK_ROWS)
+            with self._services.ledger.operating(CONSUME):
+                rows = consuming.next_rows(self._timeout_ms, CHUNK_ROWS)
             if rows is None:
                 return None
             self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
@@ -354,6 +356,12 @@ class Consumer:
 
     @contextmanager
     def _alone(self) -> Iterator[Consuming[pa.RecordBatch]]:
+        """Do as `_exclusive`, and have the block be an operation of the ledger."""
+        with self._exclusive() as consuming, self._services.ledger.operating(CONSUME):
+            yield consuming
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[Consuming[pa.RecordBatch]]:
         """Keep other threads out, as Kafka's consumer does.
 
         Raises:

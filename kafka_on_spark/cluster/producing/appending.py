@@ -36,6 +36,7 @@ from kafka_on_spark.service.append.produce.sent_record import (
     refused,
 )
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
+from kafka_on_spark.spark.wiring.accounts import APPEND
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -81,7 +82,9 @@ class ProducerAppends:
             ClusterClosedError: This process has closed the cluster.
             KafkaStorageError: The metadata root does not answer.
         """
-        limits = limits_of(self._services.metadata.catch_up(), topic)
+        with self._services.ledger.operating(APPEND):
+            image = self._services.metadata.catch_up()
+        limits = limits_of(image, topic)
         self.limits[topic] = limits
         return limits
 
@@ -115,6 +118,10 @@ class ProducerAppends:
 
     def try_once(self, delivery: Delivery, try_ms: int) -> list[Outcome]:
         """Try to append what has no answer yet; return what is settled by this try."""
+        with self._services.ledger.operating(APPEND):
+            return self._try_once(delivery, try_ms)
+
+    def _try_once(self, delivery: Delivery, try_ms: int) -> list[Outcome]:
         try:
             image = self._services.metadata.catch_up()
             run = self._begin(delivery)

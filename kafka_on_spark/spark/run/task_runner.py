@@ -1,10 +1,12 @@
 """Where tasks run: on a Spark session's executors, or in threads of this process."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ports.ledger import LedgerRow
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.run.executors import (
     PROBES_MAX,
@@ -13,6 +15,7 @@ from kafka_on_spark.spark.run.executors import (
     clear_errors,
 )
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.ledger import Ledger, count_for_current, current_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,13 +64,17 @@ class SparkTaskRunner:
             return []
         slices = min(self._context.defaultParallelism, PROBES_MAX)
 
-        def run_all(_: Iterable[int]) -> Iterable[Result]:
-            return [task(each) for each in orders]
+        operation = current_operation()
+
+        def run_all(_: Iterable[int]) -> Iterable[Result | _Share]:
+            with _shared(operation) as share:
+                results = [task(each) for each in orders]
+            return [*results, share()]
 
         tasks = self._context.parallelize(range(slices), slices)
         with clear_errors():
-            results: list[Result] = tasks.mapPartitions(ExecutorTask(run_all)).collect()
-        return results
+            found = tasks.mapPartitions(ExecutorTask(run_all)).collect()
+        return _counted(found)
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order.
@@ -78,15 +85,42 @@ class SparkTaskRunner:
         if not orders:
             return []
         slices = task_count(len(orders), self._context.defaultParallelism)
+        operation = current_operation()
 
-        def run_slice(part: Iterable[Order]) -> Iterable[Result]:
-            with DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
-                return list(threads.map(task, part))
+        def run_slice(part: Iterable[Order]) -> Iterable[Result | _Share]:
+            with _shared(operation) as share, DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
+                results = list(threads.map(task, part))
+            return [*results, share()]
 
         tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))
         with clear_errors():
-            results: list[Result] = tasks.collect()
-        return results
+            found = tasks.collect()
+        return _counted(found)
+
+
+class _Share(NamedTuple):
+    """What a task has asked of roots: it comes with the results."""
+
+    rows: tuple[LedgerRow, ...]
+
+
+@contextmanager
+def _shared(operation: str) -> Iterator[Callable[[], _Share]]:
+    """Count a task of an executor; yield a function that says, afterwards, what it has asked."""
+    ledger = Ledger()
+    with ledger.operating(operation):
+        yield lambda: _Share(ledger.rows())
+
+
+def _counted(found: Sequence[Result | _Share]) -> list[Result]:
+    """Return the results of tasks, and count what they have asked."""
+    results: list[Result] = []
+    for each in found:
+        if isinstance(each, _Share):
+            count_for_current(each.rows)
+        else:
+            results.append(each)
+    return results
 
 
 def task_count(orders: int, cores: int) -> int:

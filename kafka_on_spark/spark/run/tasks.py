@@ -7,6 +7,7 @@ failed, and Spark runs it again. Handles stay open for the life of a worker.
 
 import logging
 from dataclasses import replace
+from typing import Final
 
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.pace.quiet import Marks
@@ -27,9 +28,16 @@ from kafka_on_spark.service.describe.log_descriptions import (
 )
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
-from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
+from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
-from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
+from kafka_on_spark.service.maintain.upkeep_work import (
+    Allowance,
+    UpkeepOrder,
+    UpkeepPorts,
+    UpkeepResult,
+    Work,
+    WorkDone,
+)
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import (
@@ -53,6 +61,7 @@ from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, ru
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within, within
+from kafka_on_spark.storage.calls.ledger import for_topic, within_operation
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
@@ -71,8 +80,9 @@ log = logging.getLogger(__name__)
 def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     """Bring one follower up to its leader."""
     replicas = replica_store(options)
-    result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
-    _after_fetch(order, result, replicas)
+    with for_topic(order.leader.topic):
+        result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+        _after_fetch(order, result, replicas)
     return result
 
 
@@ -100,9 +110,25 @@ def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
     """Do the upkeep of one replica that is due."""
     try:
         # One call for all of it: each of its many steps would be handed to another thread.
-        return within(order.address.root, lambda: run_upkeep(order, _upkeep_ports(options)))
+        with for_topic(order.address.topic):
+            return within(
+                order.address.root, lambda: run_upkeep(order, _upkeep_ports(options), _WORKS)
+            )
     except KafkaOnSparkError as error:
         return UpkeepResult.failed(order, error)
+
+
+def _charged(name: str, work: Work) -> Work:
+    """Return a kind of upkeep as an operation of the ledger."""
+
+    def run(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
+        with within_operation(name):
+            return work(order, ports, allowance)
+
+    return run
+
+
+_WORKS: Final = tuple((name, _charged(name, work)) for name, work in WORKS)
 
 
 def description_task(order: UpkeepOrder, options: StorageOptions) -> LogDescription:

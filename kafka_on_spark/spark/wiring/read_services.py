@@ -17,7 +17,9 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf, metadata_as_of
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.spark.wiring.accounts import OPEN
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.ledger import Ledger
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class ServicesAsOf:
         replicas: Open replicas of this process.
         spark: What scans views; None: nothing does.
         table: URL of the metadata log.
+        ledger: What it has asked of roots.
     """
 
     options: StorageOptions
@@ -80,6 +83,7 @@ class ServicesAsOf:
     replicas: ReplicaStore
     spark: "SparkSession | None"
     _now: MetadataService
+    ledger: Ledger
 
     @classmethod
     def open(
@@ -97,13 +101,17 @@ class ServicesAsOf:
         """
         if spark is not None:
             check_session(spark)
-        now = open_metadata(metadata_root, options)
+        ledger = Ledger()
+        with ledger.operating(OPEN):
+            now = open_metadata(metadata_root, options)
+            metadata = metadata_as_of(now, as_of, now_ms=SystemClock().now_ms())
         return cls(
             options=options,
-            metadata=metadata_as_of(now, as_of, now_ms=SystemClock().now_ms()),
+            metadata=metadata,
             replicas=replica_store(options),
             spark=spark,
             _now=now,
+            ledger=ledger,
         )
 
     @property

@@ -54,6 +54,17 @@ from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.wiring.accounts import (
+    CHECKPOINT,
+    CLEAN,
+    COMPACT,
+    OPEN,
+    PROBE,
+    RETAIN,
+    UPKEEP,
+    accounted,
+    charged,
+)
 from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
@@ -66,6 +77,7 @@ from kafka_on_spark.spark.wiring.upkeep import (
 )
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.ledger import Ledger
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
@@ -121,6 +133,7 @@ class Services:
         compaction: Decides how far topics are compacted, in each pass and round.
         watch: What this process has seen of upkeep: what was done, and what fails.
         counts: What it has counted and timed besides.
+        ledger: What it has asked of roots.
     """
 
     options: StorageOptions
@@ -144,6 +157,7 @@ class Services:
     compaction: CompactionPasses
     watch: UpkeepWatch
     counts: Counts
+    ledger: Ledger
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
@@ -163,6 +177,19 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session.
         """
+        ledger = Ledger()
+        with ledger.operating(OPEN):
+            return cls._open(metadata_root, options, spark, awaits, ledger)
+
+    @classmethod
+    def _open(
+        cls,
+        metadata_root: str,
+        options: StorageOptions,
+        spark: "SparkSession | None",
+        awaits: Awaits,
+        ledger: Ledger,
+    ) -> "Services":
         task_threads = DaemonThreads(THREADS, "task")
         partitions = DaemonThreads(THREADS, "partition")
         fetches = DaemonThreads(THREADS, "fetch")
@@ -176,7 +203,9 @@ class Services:
             metadata_root,
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
-            after_commit=lambda: due.add({metadata: metadata.maintain}),
+            after_commit=lambda: due.add(
+                {metadata: charged(metadata.maintain, ledger, CHECKPOINT)}
+            ),
             awaits=awaits,
             watch=CountedMetadata(counts),
         )
@@ -248,6 +277,7 @@ class Services:
             compaction=compaction_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
             watch=watch,
             counts=counts,
+            ledger=ledger,
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,
@@ -320,6 +350,7 @@ class Services:
     ) -> ControllerLoop:
         """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone.
         `metadata` and `clock` are taken in place of those of the services."""
+        ledger = self.ledger
         return ControllerLoop(
             dry_run or metadata or self.metadata,
             clock or self.clock,
@@ -329,17 +360,18 @@ class Services:
             id_source=ID_SOURCE,
             timeout_ms=self.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
-            clean=self.cleaner.clean if dry_run is None else None,
-            maintain=self.upkeep.run_share if dry_run is None else None,
+            clean=charged(self.cleaner.clean, ledger, CLEAN) if dry_run is None else None,
+            maintain=charged(self.upkeep.run_share, ledger, UPKEEP) if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
-            retention=self.retention if dry_run is None else None,
+            retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
             expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
-            compaction=self.compaction if dry_run is None else None,
+            compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
             after_pass=after_pass,
         )
 
     def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        results = self.tasks.probe(orders)
+        with self.ledger.operating(PROBE):
+            results = self.tasks.probe(orders)
         count_probes(self.counts, results)
         return results
 
@@ -433,7 +465,8 @@ class Services:
         self._due.add({address: partial(self._maintain, address) for address in addresses})
 
     def _maintain(self, address: ReplicaAddress) -> None:
-        self.replicas.open(address).maintain()
+        with self.ledger.operating(CHECKPOINT, address.topic):
+            self.replicas.open(address).maintain()
 
     def finish_maintenance(self) -> None:
         """Wait until the maintenance that is due by now is done."""

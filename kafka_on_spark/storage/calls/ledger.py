@@ -13,9 +13,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from kafka_on_spark.ports.ledger import METADATA, NO_TOPIC, OTHER, LedgerRow, RequestKind, summed
+from kafka_on_spark.ports.ledger import (
+    METADATA,
+    NO_TOPIC,
+    OTHER,
+    LedgerReport,
+    LedgerRow,
+    RequestKind,
+    summed,
+)
 
 T = TypeVar("T")
 
@@ -24,6 +33,16 @@ ROWS_MAX: Final = 10_000
 
 LISTED_AT_ONCE: Final = 1000
 """Names in one answer to a listing. Source: max-keys of S3's ListObjectsV2."""
+
+NOT_COUNTED: Final = (
+    "What Spark's executors write for an append of a DataFrame, and what Spark's queries read.",
+    "Tasks of executors that failed, or ran a second time.",
+    "Bytes of listings and of headers, and of the checkpoints that delta-rs writes and reads.",
+    "CPU of threads that Arrow, delta-rs and stores' clients begin, and of what no operation began:"
+    " it is in the process's CPU alone.",
+    "On disks: failures and second tries, which a store bills as requests.",
+)
+"""What no ledger has."""
 
 _ID_LENGTH: Final = 32
 _METADATA_FOLDERS: Final = ("snapshots", "groups")
@@ -39,9 +58,11 @@ class _Sums:
 
 
 class Ledger:
-    """What was asked, in bounded memory. Threads share it."""
+    """What was asked since it was made, in bounded memory. Threads share it."""
 
     def __init__(self) -> None:
+        self._began_at_ms = time.time_ns() // 1_000_000
+        self._cpu_before_ns = time.process_time_ns()
         self._lock = threading.Lock()
         self._sums: dict[tuple[str, str], _Sums] = {}
 
@@ -100,6 +121,16 @@ class Ledger:
                 )
                 for (operation, topic), sums in self._sums.items()
             )
+
+    def report(self) -> LedgerReport:
+        """Return all of it, with what no operation of this process has begun."""
+        return LedgerReport(
+            rows=summed((*self.rows(), *PROCESS.rows())),
+            began_at_ms=self._began_at_ms,
+            ended_at_ms=time.time_ns() // 1_000_000,
+            process_cpu_ms=(time.process_time_ns() - self._cpu_before_ns) / 1_000_000,
+            not_counted=NOT_COUNTED,
+        )
 
     @contextmanager
     def operating(self, operation: str, topic: str = NO_TOPIC) -> Iterator[None]:
@@ -224,7 +255,13 @@ def asked(
 
 def topic_of(path: str) -> str:
     """Return the topic of whose files one is, by its path; NO_TOPIC: it is a root's own."""
-    parts = path.rstrip("/").split("/")
+    folder, _, name = path.rpartition("/")
+    return _topic_in(folder if name and _before_id(name) is None else path.rstrip("/"))
+
+
+@lru_cache(maxsize=4096)
+def _topic_in(folder: str) -> str:
+    parts = folder.split("/")
     for number in range(len(parts) - 1, -1, -1):
         part = parts[number]
         if part.startswith(f"{METADATA}-"):
@@ -234,7 +271,7 @@ def topic_of(path: str) -> str:
             # A replica's folder stands in its topic's.
             above = _before_id(parts[number - 1]) if number and name.isdecimal() else None
             return name if above is None else above
-    return METADATA if len(parts) > 1 and parts[-2] in _METADATA_FOLDERS else NO_TOPIC
+    return METADATA if parts[-1] in _METADATA_FOLDERS else NO_TOPIC
 
 
 def _before_id(name: str) -> str | None:
