@@ -23,6 +23,7 @@ from kafka_on_spark.controller.moves.reassignment import Reassignment, Reassignm
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
     LATEST,
@@ -50,6 +51,7 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
 from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.spark.wiring.accounts import DESCRIBE
 from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, force
 from kafka_on_spark.spark.wiring.preparing_roots import (
     check_created,
@@ -219,7 +221,8 @@ class Cluster:
     @property
     def image(self) -> MetadataImage:
         """The newest metadata; for a cluster as of a moment, the metadata of that moment."""
-        return self._metadata.catch_up()
+        with self._services.ledger.operating(DESCRIBE):
+            return self._metadata.catch_up()
 
     # Topics
 
@@ -819,6 +822,15 @@ class Cluster:
         """Return the figures of the cluster and of this process as OpenMetrics, the text that
         Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
         return self._upkeep.openmetrics()
+
+    def ledger(self) -> LedgerReport:
+        """Return what this process has asked of the cluster's roots since it opened the cluster:
+        requests by kind, bytes and CPU, by operation and topic.
+
+        On S3 it has the requests that were sent; on a disk those that S3 would get for the same
+        work. `not_counted` says what it does not have.
+        """
+        return self._services.ledger.report()
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.state_metrics import state_metrics
@@ -21,4 +22,5 @@ def metrics_of(services: Services, logs: Sequence[LogDescription] = ()) -> list[
         ),
         *services.counts.metrics(),
         *FLUSHES.metrics(),
+        *ledger_metrics(services.ledger.report().rows),
     ]

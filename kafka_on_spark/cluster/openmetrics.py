@@ -33,6 +33,7 @@ DOMAINS: Final[Mapping[str, str]] = {
     "Metadata": "kafka_on_spark_metadata",
     "Probe": "kafka_on_spark_probe",
     "Serving": "kafka_on_spark_serving",
+    "Ledger": "kafka_on_spark_ledger",
     "Metrics": "kafka_on_spark_metrics",
 }
 """How names begin, by the type of a figure. Those of Kafka's MBeans are spelled as the exporter of
