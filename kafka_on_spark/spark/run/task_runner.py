@@ -15,7 +15,7 @@ from kafka_on_spark.spark.run.executors import (
     clear_errors,
 )
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.ledger import Ledger, count_for_current, current_operation
+from kafka_on_spark.storage.ledger.ledger import Ledger, count_for_current, current_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -61,10 +61,10 @@ from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, ru
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within, within
-from kafka_on_spark.storage.calls.ledger import for_topic, within_operation
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
+from kafka_on_spark.storage.ledger.ledger import for_topic, within_operation
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on

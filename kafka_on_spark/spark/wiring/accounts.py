@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-from kafka_on_spark.storage.calls.ledger import Ledger
+from kafka_on_spark.storage.ledger.ledger import Ledger
 
 T = TypeVar("T")
 

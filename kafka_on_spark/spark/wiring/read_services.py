@@ -19,7 +19,7 @@ from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.wiring.accounts import OPEN
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.ledger import Ledger
+from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:

@@ -77,8 +77,8 @@ from kafka_on_spark.spark.wiring.upkeep import (
 )
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.ledger import Ledger
 from kafka_on_spark.storage.identity.root_identity import read_generation
+from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore

@@ -10,7 +10,7 @@ from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
 from kafka_on_spark.ports.ledger import RequestKind
-from kafka_on_spark.storage.calls.ledger import asked
+from kafka_on_spark.storage.ledger.ledger import asked
 
 KINDS: Final[Mapping[str, RequestKind]] = {
     "PutObject": RequestKind.PUT,

@@ -19,7 +19,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
-from kafka_on_spark.storage.calls.ledger import carried
+from kafka_on_spark.storage.ledger.ledger import carried
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")

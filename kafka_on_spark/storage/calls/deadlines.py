@@ -28,8 +28,8 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.forks import check_not_forked
-from kafka_on_spark.storage.calls.ledger import carried
 from kafka_on_spark.storage.calls.slow_calls import SlowCall
+from kafka_on_spark.storage.ledger.ledger import carried
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")

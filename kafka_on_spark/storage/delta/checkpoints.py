@@ -16,7 +16,6 @@ from typing import Final
 
 from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.calls.as_on_s3 import count_checkpoint, count_look
 from kafka_on_spark.storage.calls.deadlines import (
     RootHangsError,
     long_call_seconds,
@@ -35,6 +34,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step
 from kafka_on_spark.storage.delta.table_state import TableState
+from kafka_on_spark.storage.ledger.as_on_s3 import count_checkpoint, count_look
 from kafka_on_spark.storage.roots.local_changes import rename
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet

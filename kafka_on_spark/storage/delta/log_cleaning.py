@@ -19,7 +19,6 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.files.delta_files import (
@@ -30,6 +29,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     log_folder,
     unreadable_in,
 )
+from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 

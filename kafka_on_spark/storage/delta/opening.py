@@ -11,7 +11,6 @@ from typing import Final
 
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
-from kafka_on_spark.storage.calls.ledger import on_a_disk_alone
 from kafka_on_spark.storage.delta.checkpoints import (
     delete_misleading_hint,
     read_checkpoint,
@@ -27,6 +26,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.table_state import TableState
+from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import is_local
 

@@ -13,10 +13,10 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
-from kafka_on_spark.storage.calls.as_on_s3 import count_look
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.ledger.as_on_s3 import count_look
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem
 
 _TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")

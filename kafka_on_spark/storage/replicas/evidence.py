@@ -23,7 +23,6 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
-from kafka_on_spark.storage.calls.as_on_s3 import count_listing, count_look, count_read
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import (
@@ -40,6 +39,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
+from kafka_on_spark.storage.ledger.as_on_s3 import count_listing, count_look, count_read
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 

@@ -9,7 +9,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.error_translation import ABSENT
-from kafka_on_spark.storage.calls.ledger import on_a_disk_alone
+from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.replicas.merged_files import read_borders, rewrite
 from kafka_on_spark.storage.replicas.replica_folders import (
     create_folder,

@@ -17,7 +17,14 @@ from kafka_on_spark.ports.ledger import RequestKind
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
-from kafka_on_spark.storage.calls.as_on_s3 import (
+from kafka_on_spark.storage.calls.deadlines import (
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.error_translation import reason as reason
+from kafka_on_spark.storage.ledger.as_on_s3 import (
     count_deleted_file,
     count_deleted_folder,
     count_listing,
@@ -26,14 +33,7 @@ from kafka_on_spark.storage.calls.as_on_s3 import (
     count_read,
     put_pieces,
 )
-from kafka_on_spark.storage.calls.deadlines import (
-    long_call_seconds,
-    short_call_seconds,
-    within,
-)
-from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
-from kafka_on_spark.storage.calls.error_translation import reason as reason
-from kafka_on_spark.storage.calls.ledger import asked
+from kafka_on_spark.storage.ledger.ledger import asked
 from kafka_on_spark.storage.roots.local_changes import (
     create_file,
     delete,

@@ -7,10 +7,10 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.ports.ledger import RequestKind
-from kafka_on_spark.storage.calls.ledger import Ledger
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import encode_properties, probe_root
+from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.replicas.evidence import inspect_root
 from kafka_on_spark.storage.replicas.view_table import file_sizes
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions

@@ -12,10 +12,10 @@ from kafka_on_spark.ports.ledger import (
     LedgerRow,
     RequestKind,
 )
-from kafka_on_spark.storage.calls import ledger as ledger_module
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import within
-from kafka_on_spark.storage.calls.ledger import (
+from kafka_on_spark.storage.ledger import ledger as ledger_module
+from kafka_on_spark.storage.ledger.ledger import (
     Ledger,
     asked,
     count_for_current,

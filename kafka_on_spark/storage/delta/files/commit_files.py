@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls.as_on_s3 import count_look, count_put_if_absent, count_read
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, storage_error
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
-from kafka_on_spark.storage.calls.ledger import on_a_disk_alone
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
+from kafka_on_spark.storage.ledger.as_on_s3 import count_look, count_put_if_absent, count_read
+from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.local_changes import delete_file, link, write_temporary
 from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_opened
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kafka_on_spark.ports.ledger import RequestKind
-from kafka_on_spark.storage.calls.ledger import asked, pages_of
+from kafka_on_spark.storage.ledger.ledger import asked, pages_of
 
 PART_BYTES: Final = 50 * 2**20
 """An object of twice as much is put in parts of this size. Source: s3fs's `pipe_file`."""
