@@ -25,6 +25,7 @@ from kafka_on_spark.cli.cluster.lost_replicas import replicas
 from kafka_on_spark.cli.cluster.maintenance import maintain
 from kafka_on_spark.cli.cluster.metadata import metadata
 from kafka_on_spark.cli.consume.consume import consume
+from kafka_on_spark.cli.cost.cost import cost
 from kafka_on_spark.cli.groups.groups import consumer_groups
 from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
@@ -178,6 +179,7 @@ VERBS: Final = (
     metadata,
     quorum.metadata_quorum,
     fsck,
+    cost,
 )
 for verb in VERBS:
     app.command(cls=Verb)(verb)

@@ -28,6 +28,7 @@ from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.ledger.ledger import for_topic
 from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
 from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -47,6 +48,10 @@ class Appends:
         self._services = services
 
     def append(self, topic: str, records: object, **choices: Any) -> AppendResult:
+        with for_topic(topic):
+            return self._append(topic, records, choices)
+
+    def _append(self, topic: str, records: object, choices: Mapping[str, Any]) -> AppendResult:
         is_spark = is_frame(records)
         if is_spark:
             check_frame(records, has_topic=True)  # type: ignore[arg-type]
@@ -150,9 +155,10 @@ class Reads:
     def read(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
     ) -> pa.Table:
-        orders = self._services.plan_reads(topic, start, end)
-        batches = self._batches(orders, frozenset(start or {}))
-        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+        with for_topic(topic):
+            orders = self._services.plan_reads(topic, start, end)
+            batches = self._batches(orders, frozenset(start or {}))
+            return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     def _batches(self, orders: Sequence[ReadOrder], started: Set[int]) -> Iterator[pa.RecordBatch]:
         """Yield what is read; `started`: the partitions whose first offset is asked for."""

@@ -13,6 +13,7 @@ from kafka_on_spark.cluster.figures import metrics_of
 from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
@@ -23,6 +24,7 @@ from kafka_on_spark.spark.wiring.accounts import charged
 from kafka_on_spark.spark.wiring.preparing_roots import check_created
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class ServedCluster:
         self._options = options
         self._spark = spark
         self._services: Services | None = None
+        self._nothing = Ledger()
         self._serving: Serving | None = None
         self._threads: list[threading.Thread] = []
         self._clock = SystemClock()
@@ -159,6 +162,10 @@ class ServedCluster:
         if self._services is not None:
             figures += metrics_of(self._services)
         return figures
+
+    def ledger(self) -> LedgerReport:
+        """Return what was asked of roots by now."""
+        return self._services.ledger.report() if self._services else self._nothing.report()
 
     def _why_lost(self) -> str | None:
         if self._spark is None:

@@ -13,6 +13,7 @@ import typer
 from kafka_on_spark import logs
 from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.call.output import note
+from kafka_on_spark.cli.cost.ledger_file import ledger_text
 from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
 from kafka_on_spark.cli.serve.supervisor import Supervisor
 from kafka_on_spark.cli.serve.text_file import TextFile
@@ -76,8 +77,19 @@ def serve(
         ),
     ] = None,
     textfile_seconds: Annotated[
-        float, typer.Option("--textfile-seconds", min=1, help="How often that file is written.")
+        float,
+        typer.Option(
+            "--textfile-seconds", min=1, help="How often that file, and the ledger, are written."
+        ),
     ] = 15.0,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE.json",
+            help="Write what is asked of roots to this file, for `cost`; it stays at the end.",
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Lines of text, or a JSON object a line.")
     ] = LogFormat.TEXT,
@@ -125,9 +137,21 @@ def serve(
         }
         port = HealthPort(health_host, health_port, pages)
         log.info("answers /healthz, /readyz and /metrics at http://%s:%d", health_host, port.port)
-    file = None
+    files = []
     if textfile is not None:
-        file = TextFile(textfile, textfile_seconds, lambda: prometheus_text(served.metrics()))
+        files.append(
+            TextFile(textfile, textfile_seconds, lambda: prometheus_text(served.metrics()))
+        )
+    if ledger is not None:
+        files.append(
+            TextFile(
+                ledger,
+                textfile_seconds,
+                lambda: ledger_text(served.ledger()),
+                option="--ledger",
+                stays=True,
+            )
+        )
     told.take()  # after Spark's session, which takes one of them for itself
     log.info("serves the cluster at %s", root)
     served.begin()
@@ -138,8 +162,8 @@ def serve(
     is_clean = served.end(int(stop_seconds * 1000))
     if port is not None:
         port.close()
-    if file is not None:
-        file.close()
+    for each in files:
+        each.close()
     _finish(served, is_clean=is_clean)
 
 

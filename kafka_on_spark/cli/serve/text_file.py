@@ -1,4 +1,4 @@
-"""Writes a file again and again, for node_exporter's textfile collector: whole, or not at all."""
+"""Writes a file again and again, for who reads it meanwhile: whole, or not at all."""
 
 import logging
 import os
@@ -16,11 +16,21 @@ class TextFile:
     """A file that is written every so often by a thread of its own, from now on.
 
     What is written goes to another name first, in the same folder, and is then renamed: who reads
-    it finds all of one moment. It is removed at the end: figures of a process that has ended are
-    none. What can't be written is logged once, and tried again.
+    it finds all of one moment. What can't be written is logged once, and tried again.
+
+    At the end it is removed: figures of a process that has ended are none. `stays`: it is written
+    once more, and stays.
     """
 
-    def __init__(self, path: Path, interval_s: float, text: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        interval_s: float,
+        text: Callable[[], str],
+        *,
+        option: str = "--textfile",
+        stays: bool = False,
+    ) -> None:
         """Begin.
 
         Raises:
@@ -29,23 +39,27 @@ class TextFile:
         self._path = path
         self._interval_s = interval_s
         self._text = text
+        self._stays = stays
         self._ending = threading.Event()
         self._error = ""
         try:
             self._write()
         except OSError as error:
             raise InvalidRequestError(
-                f"the figures can't be written to {path} ({error}): give another --textfile"
+                f"the figures can't be written to {path} ({error}): give another {option}"
             ) from None
         self._thread = threading.Thread(target=self._repeat, name="textfile", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Write no more, and remove the file."""
+        """Write no more; remove the file, or leave it as it is at the end."""
         self._ending.set()
         self._thread.join(self._interval_s)
         with suppress(OSError):
-            self._path.unlink()
+            if self._stays:
+                self._write()
+            else:
+                self._path.unlink()
 
     def _repeat(self) -> None:
         while not self._ending.wait(self._interval_s):

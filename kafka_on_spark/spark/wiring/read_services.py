@@ -19,7 +19,7 @@ from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.wiring.accounts import OPEN
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.ledger.ledger import Ledger
+from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ServicesAsOf:
         """
         if spark is not None:
             check_session(spark)
-        ledger = Ledger()
+        ledger = ledger_of_a_cluster()
         with ledger.operating(OPEN):
             now = open_metadata(metadata_root, options)
             metadata = metadata_as_of(now, as_of, now_ms=SystemClock().now_ms())

@@ -78,7 +78,7 @@ from kafka_on_spark.spark.wiring.upkeep import (
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.identity.root_identity import read_generation
-from kafka_on_spark.storage.ledger.ledger import Ledger
+from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -177,7 +177,7 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session.
         """
-        ledger = Ledger()
+        ledger = ledger_of_a_cluster()
         with ledger.operating(OPEN):
             return cls._open(metadata_root, options, spark, awaits, ledger)
 

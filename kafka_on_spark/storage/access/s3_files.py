@@ -32,7 +32,8 @@ _path: Final[ContextVar[str]] = ContextVar("path", default="")
 
 
 class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
-    """An S3FileSystem whose puts keep to `read_timeout`, and whose requests are counted.
+    """An S3FileSystem whose puts keep to `read_timeout`, whose requests are counted, and which asks
+    for objects and for nothing else.
 
     botocore has a put wait for "100 Continue" before it sends a body, and aiohttp waits for that
     without any limit: a store that hangs then holds a commit until the call to its root is given
@@ -47,6 +48,30 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
         events.register("before-send.s3", _count_request, unique_id="ledger-request")
         events.register("response-received.s3", _count_answer, unique_id="ledger-answer")
         return client
+
+    async def _info(self, path: str, *given: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return what is known of an object.
+
+        Where there is none, s3fs looks for a folder of that name: a listing, which has twelve times
+        the price of a look, at each look whether somebody has committed.
+        """
+        bucket, key, _ = self.split_path(self._strip_protocol(path))
+        found = await self._call_s3("head_object", self.kwargs, Bucket=bucket, Key=key)
+        return {
+            "name": f"{bucket}/{key}",
+            "type": "file",
+            "size": found["ContentLength"],
+            "ETag": found.get("ETag", ""),
+            "LastModified": found.get("LastModified", ""),
+        }
+
+    async def _ls(self, path: str, detail: bool = False, **kwargs: Any) -> list[Any]:
+        """Return what is in a folder; where nothing is, s3fs lists the one above as well."""
+        path = self._strip_protocol(path).rstrip("/")
+        found = await self._lsdir(path)
+        if not found:
+            raise FileNotFoundError(path)
+        return found if detail else sorted(each["name"] for each in found)
 
     async def _call_s3(self, method: str, *given: Any, **kwargs: Any) -> Any:
         token = _path.set(_path_of(kwargs))

@@ -132,7 +132,7 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
     """
     if is_local(path):
         for _ in range(LOOKS):
-            count_look(path, is_there=True)
+            count_look(path)
         return files.read(path, CHECKPOINT_BYTES_MAX)
     stamp = files.stamp(path)
     content = files.read(path, CHECKPOINT_BYTES_MAX)

@@ -52,10 +52,10 @@ def modified_ms(path: str, options: StorageOptions) -> int:
     with as_storage_errors(f"read the time of {path}", options):
         if is_local(path):
             written_at_ms = os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
-            count_look(path, is_there=True)
+            count_look(path)
             return written_at_ms
         found = filesystem(path, options).info(path)
-        count_look(path, is_there=True)
+        count_look(path)
     for name in _TIME_NAMES:
         if (time := _time_of(found.get(name))) is not None:
             return int(time.timestamp() * 1000)

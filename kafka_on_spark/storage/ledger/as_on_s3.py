@@ -34,19 +34,16 @@ def count_read(path: str, content: Any) -> None:
         asked(RequestKind.HEAD, path)
 
 
-def count_look(path: str, *, is_there: bool) -> None:
-    """Count that an object's size or time is asked for; where there is none, a folder may be."""
-    if _counts_itself(path):
-        return
-    asked(RequestKind.HEAD, path)
-    if not is_there:
-        asked(RequestKind.LIST, path)
+def count_look(path: str) -> None:
+    """Count that an object's size or time is asked for, whether there is one or not."""
+    if not _counts_itself(path):
+        asked(RequestKind.HEAD, path)
 
 
 def count_listing(path: str, name_count: int) -> None:
-    """Count that a folder is listed; if nothing is in it, the one above is."""
+    """Count that a folder is listed."""
     if not _counts_itself(path):
-        asked(RequestKind.LIST, path, count=pages_of(name_count) + (not name_count))
+        asked(RequestKind.LIST, path, count=pages_of(name_count))
 
 
 def count_put(path: str, size_bytes: int) -> None:
@@ -74,7 +71,7 @@ def count_put_if_absent(path: str, size_bytes: int, *, is_put: bool) -> None:
     may have been lost, and it be this call's."""
     count_put(path, size_bytes)
     if not is_put:
-        count_look(path, is_there=True)
+        count_look(path)
 
 
 def count_deleted_file(path: str) -> None:

@@ -153,6 +153,32 @@ class _Account(NamedTuple):
 PROCESS: Final = Ledger()
 """Has what no operation has begun."""
 
+
+class _Measured:
+    """The one ledger of all clusters, while a whole call is measured."""
+
+    def __init__(self) -> None:
+        self.ledger: Ledger | None = None
+
+
+_measured: Final = _Measured()
+
+
+def ledger_of_a_cluster() -> Ledger:
+    """Return the ledger of a cluster that is opened: one of its own, or the one of the call."""
+    return _measured.ledger or Ledger()
+
+
+@contextmanager
+def measuring() -> Iterator[Ledger]:
+    """Have all clusters that are opened in the block count on one ledger."""
+    _measured.ledger = Ledger()
+    try:
+        yield _measured.ledger
+    finally:
+        _measured.ledger = None
+
+
 _account: Final[ContextVar[_Account | None]] = ContextVar("account", default=None)
 
 

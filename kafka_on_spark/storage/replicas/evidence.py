@@ -98,7 +98,7 @@ class _LocalInspection:
         found = None
         with suppress(*ABSENT):
             found = self._within_deadline(stat).st_size
-        count_look(f"{self._root}/{path}", is_there=found is not None)
+        count_look(f"{self._root}/{path}")
         return found
 
     def names(self, path: str) -> frozenset[str] | None:

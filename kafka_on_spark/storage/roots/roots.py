@@ -281,7 +281,7 @@ class RootFiles:
             UnsafeFileError: It is no regular file.
         """
         found = self._within_short(path, lambda: self._size(path))
-        count_look(path, is_there=found is not None)
+        count_look(path)
         return found
 
     def _size(self, path: str) -> int | None:
@@ -302,7 +302,7 @@ class RootFiles:
         """Return what tells an object of a store from another one of its name: its ETag, and when
         it was put; None if there is none."""
         found = self._within_short(path, lambda: self._stamp(path))
-        count_look(path, is_there=found is not None)
+        count_look(path)
         return found
 
     def _stamp(self, path: str) -> tuple[object, ...] | None:

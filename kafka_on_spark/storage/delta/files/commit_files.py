@@ -79,7 +79,7 @@ class CommitFiles:
             content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
             return None if content is None or stamp is None else CommitFile(content, stamp)
         found = self._read_local(path)
-        count_look(path, is_there=found is not None)
+        count_look(path)
         if found is not None:
             count_read(path, found.content)
         return found
@@ -127,8 +127,8 @@ class CommitFiles:
             found = within(self.uri, look, short_call_seconds(self.uri))
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
-        for path, stamp in zip(paths, found, strict=True):
-            count_look(path, is_there=stamp is not None)
+        for path in paths:
+            count_look(path)
         return found
 
 
