@@ -68,8 +68,8 @@ EXIT_SECONDS: Final = 5.0
 """How long a process that ends waits for calls that make progress."""
 
 LATE_EXIT_SECONDS: Final = 1.0
-"""How long it waits for calls that nobody waits for any more: one that is late and not hung must not
-come back into an interpreter that has ended, which would abort the process."""
+"""How long it waits for calls that nobody waits for any more: one that is late and not hung must
+not come back into an interpreter that has ended, which would abort the process."""
 
 _SLICE_SECONDS: Final = 0.25
 _FREEZE_SECONDS: Final = 1.0
