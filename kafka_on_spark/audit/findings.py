@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from kafka_on_spark.html_table import html_figures, html_list, html_table
 from kafka_on_spark.ids import BrokerId, TopicPartition
 
 SAME_INVARIANT_MAX: Final = 20
@@ -163,6 +164,25 @@ class FsckReport:
     coverage: tuple[Coverage, ...]
     is_deep: bool
     not_checked: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        caption = f"fsck: {'nothing is wrong' if self.is_clean else 'something is wrong'}"
+        rows = (
+            (each.invariant or "unchecked", str(each.place), each.sentence)
+            for each in self.findings
+        )
+        figures = {
+            "tables checked": len(self.coverage),
+            "findings": len(self.findings),
+            "orphans": len(self.orphans),
+            "segments were read": self.is_deep,
+        }
+        table = html_table("Findings", ("invariant", "place", "what"), rows)
+        return (
+            html_figures(caption, figures)
+            + (table if self.findings else "")
+            + html_list("Not checked", self.not_checked)
+        )
 
     @property
     def is_clean(self) -> bool:

@@ -21,6 +21,8 @@ from kafka_on_spark.cluster.quorum import VotersChange
 from kafka_on_spark.config import Settings, cluster_settings
 from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.ledger import LedgerReport
@@ -40,6 +42,7 @@ from kafka_on_spark.service.append.produce.settings import (
     MAX_BLOCK_MS,
 )
 from kafka_on_spark.service.control.controller_report import ControllerReport
+from kafka_on_spark.service.describe.cluster_html import cluster_html
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
@@ -206,6 +209,12 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        try:
+            return cluster_html(self._root, self.image)
+        except KafkaOnSparkError as error:  # a notebook that shows it goes on
+            return html_text(f"Cluster at {self._root}: {error}")
 
     @property
     def root(self) -> str:

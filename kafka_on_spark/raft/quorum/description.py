@@ -6,6 +6,7 @@ Source: DescribeQuorumResponse, and `kafka-metadata-quorum describe`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.tables.voter_table import VoterTable
@@ -56,6 +57,24 @@ class QuorumDescription:
         lags = [each.lag for each in self.voters]
         return (
             max((lag for lag in lags if lag is not None), default=0) if None not in lags else None
+        )
+
+    def _repr_html_(self) -> str:
+        caption = f"Metadata voters: {self.leader} leads in epoch {self.epoch}"
+        rows = (
+            (
+                str(each.voter.key),
+                "leads" if each.leads else "follows" if each.lag is not None else "lost",
+                each.epoch,
+                each.log_end_offset,
+                each.lag,
+                each.voter.root,
+                each.problem or "",
+            )
+            for each in self.voters
+        )
+        return html_table(
+            caption, ("voter", "role", "epoch", "log end", "behind", "root", "problem"), rows
         )
 
 

@@ -3,13 +3,21 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+
+COLUMNS: Final = (
+    *("partition", "leader", "leader epoch", "replicas", "ISR"),
+    *("log start", "high watermark", "log end", "state"),
+)
+"""What a notebook shows of a topic's partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,34 @@ class TopicDescription:
     topic_id: TopicId
     partitions: tuple[PartitionDescription, ...]
     configs: Mapping[str, str]
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                each.partition,
+                "none" if each.leader is None else str(each.leader),
+                each.leader_epoch,
+                each.replicas,
+                each.isr,
+                each.offsets.log_start_offset,
+                each.offsets.high_watermark,
+                each.offsets.log_end_offset,
+                ", ".join(
+                    words
+                    for words, is_so in (
+                        ("without a leader", each.leader is None),
+                        ("under-replicated", each.is_under_replicated),
+                        ("under min ISR", each.is_under_min_isr),
+                    )
+                    if is_so
+                ),
+            )
+            for each in self.partitions
+        )
+        configs = html_table(
+            f"Settings of its own of {self.name}", ("setting", "value"), self.configs.items()
+        )
+        return html_table(f"Topic {self.name}", COLUMNS, rows) + (configs if self.configs else "")
 
 
 def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:

@@ -16,6 +16,7 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.controller.commands.expiry import is_expiry
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.html_table import html_list, html_table
 from kafka_on_spark.ids import BrokerId, Offset, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
@@ -104,6 +105,22 @@ class UpkeepHistory:
     events: tuple[UpkeepEvent, ...] = ()
     unread: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                f"{each.time:%Y-%m-%d %H:%M:%S}",
+                each.topic if each.partition is None else f"{each.topic}-{each.partition}",
+                "-" if each.broker_id is None else str(each.broker_id),
+                str(each),
+            )
+            for each in reversed(self.events)
+        )
+        return (
+            html_table("Upkeep, the newest first", ("time (UTC)", "log", "broker", "what"), rows)
+            + html_list("Not read", self.unread)
+            + html_list("Only later commits are known of", self.incomplete)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

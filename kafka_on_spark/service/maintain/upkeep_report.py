@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult
@@ -65,6 +66,25 @@ class UpkeepReport:
     def is_left(self) -> bool:
         """Whether more is due, or could not be done."""
         return any(row.is_left or row.error for row in self.rows)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                f"{each.topic}-{each.partition}",
+                "-" if each.broker_id is None else str(each.broker_id),
+                each.kind,
+                each.count,
+                each.what,
+                each.size_bytes,
+                each.error or ("left" if each.is_left else ""),
+            )
+            for each in self.rows
+        )
+        return html_table(
+            f"Upkeep: {self.visited:,} replicas visited",
+            ("log", "broker", "work", "count", "what", "bytes", "left or wrong"),
+            rows,
+        )
 
     def plus(self, other: "UpkeepReport") -> "UpkeepReport":
         """Return both together; of one kind of work on one replica, the sum."""

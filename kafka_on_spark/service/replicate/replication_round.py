@@ -14,6 +14,7 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.html_table import html_figures, html_list
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -94,6 +95,24 @@ class ReplicationReport:
     left_out: int = 0
     resume_after_ms: float | None = None
     upkeep_failures: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        figures = {
+            "all are caught up": self.is_caught_up,
+            "partitions with work": self.partition_count,
+            "partitions inspected": self.slice_count,
+            "not inspected in time": self.not_looked_at,
+            "records copied": self.copied_records,
+            "bytes copied": self.copied_bytes,
+            "records cut off": self.truncated_records,
+            "ISRs changed": self.isr_changes,
+            "fetches that wait": self.left_out,
+        }
+        return (
+            html_figures("A round of replication", figures)
+            + html_list("Failures", self.failures)
+            + html_list("Upkeep that fails", self.upkeep_failures)
+        )
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from kafka_on_spark.controller.partitions.election import is_unclean_allowed
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import InvalidConfigError
+from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -65,6 +66,9 @@ class PolicyReplay:
     recorded: PolicyFigures
     instead: PolicyFigures
     caveats: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.policy.items())

@@ -13,6 +13,7 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, min_isr
 from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -121,6 +122,9 @@ class Forecast:
 
     def __str__(self) -> str:
         return "\n".join(map(visible, _sentences(self)))
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
 
 def _sentences(foreseen: Forecast) -> Iterable[str]:
