@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.compaction import compaction
+from jobs.benchmarks.console_page import console
 from jobs.benchmarks.disk import disk
 from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
@@ -75,6 +76,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "memory": memory,
     "quorum": quorum,
     "tools": tools,
+    "console": console,
 }
 
 

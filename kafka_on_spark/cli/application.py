@@ -33,6 +33,7 @@ from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_o
 from kafka_on_spark.cli.logs.dump_log import dump_log
 from kafka_on_spark.cli.logs.fsck import fsck
 from kafka_on_spark.cli.produce.produce import produce
+from kafka_on_spark.cli.serve.console import console
 from kafka_on_spark.cli.serve.serve import serve
 from kafka_on_spark.cli.topics.configs import configs
 from kafka_on_spark.cli.topics.reassignment import reassign_partitions
@@ -174,6 +175,7 @@ VERBS: Final = (
     brokers,
     controller,
     serve,
+    console,
     replicate,
     maintain,
     metadata,

@@ -1,9 +1,10 @@
-"""Text tables for terminals and logs, and the table of a topic."""
+"""Text tables for terminals and logs, the table of a topic, and words for what happened."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.service.describe.descriptions import PartitionDescription, TopicDescription
+from kafka_on_spark.service.describe.partition_history import BrokerEvent
 from kafka_on_spark.visible import visible
 
 SEPARATOR: Final = " · "
@@ -39,6 +40,15 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def broker_list(brokers: Iterable[int]) -> str:
     """Return brokers as people write them: "1 2 3", or "none"."""
     return " ".join(str(each) for each in brokers) or "none"
+
+
+def event_name(event: BrokerEvent) -> str:
+    """Return the name of what happened to a broker."""
+    if event.state is None:
+        return "unregistered"
+    if event.is_registration:
+        return "registered"
+    return {"fenced": "fenced", "active": "back", "draining": "draining"}[event.state.value]
 
 
 def topic_text(description: TopicDescription) -> str:

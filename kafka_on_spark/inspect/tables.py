@@ -8,7 +8,7 @@ import pandas as pd
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.draw.lanes import Lane, lanes_of
-from kafka_on_spark.inspect.report import broker_list, text_table
+from kafka_on_spark.inspect.report import broker_list, event_name, text_table
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
 from kafka_on_spark.visible import visible
@@ -167,15 +167,6 @@ def upkeep_timeline(history: UpkeepHistory) -> "DataFrame":
         for event in history.events
     ]
     return _frame(rows, UPKEEP_COLUMNS)
-
-
-def event_name(event: BrokerEvent) -> str:
-    """Return an event's name."""
-    if event.state is None:
-        return "unregistered"
-    if event.is_registration:
-        return "registered"
-    return {"fenced": "fenced", "active": "back", "draining": "draining"}[event.state.value]
 
 
 def of_broker(entries: Iterable[HistoryEntry], broker: int) -> list[HistoryEntry]:

@@ -21,3 +21,14 @@ def test_packages_from_elsewhere_have_the_files_that_they_promise():
     assert (ROOT / ELSEWHERE["pyspark_kafka_on_spark"] / "__init__.py").is_file()
     for name in SETUPTOOLS["package-data"]["kafka_on_spark.conf"]:
         assert (ROOT / ELSEWHERE["kafka_on_spark.conf"] / name).is_file(), name
+
+
+def test_every_file_of_the_console_page_is_in_the_wheel():
+    console = ROOT / "kafka_on_spark" / "console"
+    listed = {
+        file
+        for pattern in SETUPTOOLS["package-data"]["kafka_on_spark.console"]
+        for file in console.glob(pattern)
+    }
+
+    assert listed == {each for each in (console / "page").rglob("*") if each.is_file()}

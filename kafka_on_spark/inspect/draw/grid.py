@@ -137,7 +137,7 @@ def grid_of(
     """
     chosen = image.topics.values() if topics is None else [image.topic(each) for each in topics]
     rows = [
-        _row(image, topic, number, partition)
+        row_of(image, topic, number, partition)
         for topic in sorted(chosen, key=lambda each: each.name)
         for number, partition in sorted(topic.partitions.items())
     ]
@@ -145,13 +145,14 @@ def grid_of(
         cluster_id=image.cluster_id or "",
         offset=image.offset,
         time=time_of(image.time_ms),
-        columns=tuple(_columns(image, rows)),
+        columns=tuple(columns_of(image, rows)),
         rows=tuple(rows),
         quorum=quorum,
     )
 
 
-def _columns(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
+def columns_of(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColumn]:
+    """Yield the brokers of a grid with these rows."""
     leaders: dict[BrokerId, int] = {}
     replicas: dict[BrokerId, int] = {}
     for row in rows:
@@ -170,9 +171,10 @@ def _columns(image: MetadataImage, rows: Iterable[GridRow]) -> Iterable[GridColu
         )
 
 
-def _row(
+def row_of(
     image: MetadataImage, topic: TopicImage, number: int, partition: PartitionRegistration
 ) -> GridRow:
+    """Return a partition's row."""
     return GridRow(
         name=TopicPartition(topic.name, number),
         cells={

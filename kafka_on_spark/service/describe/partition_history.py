@@ -90,13 +90,18 @@ class BrokerEvent:
 
 
 def partition_history(
-    batches: Iterable[MetadataBatch], topic_id: TopicId | None = None, partition: int | None = None
+    batches: Iterable[MetadataBatch],
+    topic_id: TopicId | None = None,
+    partition: int | None = None,
+    *,
+    after: MetadataImage | None = None,
 ) -> list[HistoryEntry]:
     """Return the changes of one partition, of a topic, or of all that ever existed, oldest first.
 
     A partition that is deleted, with its topic or alone, has a last entry without replicas.
+    `after`: the image that `batches` continue; None: they begin the log.
     """
-    image = MetadataImage()
+    image = after or MetadataImage()
     entries = []
     for batch in batches:
         before, image = image, image.replay(batch)

@@ -1,0 +1,93 @@
+"""What the console's page takes with 10,000 partitions: the first view, an event, a scroll."""
+
+import shutil
+import time
+from typing import Any
+
+from jobs.benchmarks.bench import Bench, say, seconds
+from jobs.benchmarks.report import Budget, Row, row
+from kafka_on_spark import Cluster
+from kafka_on_spark.console.console import Console, ConsoleThread
+
+PARTITIONS = 10_000
+SCROLLS = 100
+SCROLL_PIXELS = 2500
+FRAME_MS = 16
+
+LONG_TASKS = """() => {
+  window.tasks = [0];
+  new PerformanceObserver((list) => tasks.push(...list.getEntries().map((each) => each.duration)))
+    .observe({ type: "longtask" });
+}"""
+SHOWS = """(offset) => document.querySelector("header").innerText.replaceAll(",", "")
+  .includes(`offset ${offset}`)"""
+
+
+def console(bench: Bench) -> list[Row]:
+    """Measure the page in the system's Chromium; no row where that is missing."""
+    path = shutil.which("chromium")
+    if path is None:
+        say("  there is no Chromium: nothing is measured")
+        return []
+    from playwright.sync_api import sync_playwright
+
+    with bench.make_cluster("console") as cluster, sync_playwright() as driver:
+        cluster.create_topic("many", partitions=PARTITIONS, replication_factor=3)
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        served = ConsoleThread(Console(cluster))
+        try:
+            address = served.console.address
+            _first_view(browser, address)
+            views = [_first_view(browser, address) for _ in range(bench.runs)]
+            page = _open(browser, address)
+            events = [_event(page, cluster) for _ in range(bench.runs)]
+            longest = [_scroll(page) for _ in range(bench.runs)]
+        finally:
+            served.close()
+            browser.close()
+    name = f"console, {PARTITIONS:,} partitions"
+    second = Budget(bound=1, on="value")
+    return [
+        row(f"{name}: first view", views, "s", budget=second),
+        row(f"{name}: an event on the page after its commit", events, "s", budget=second),
+        row(
+            f"{name}: longest task while it is scrolled (0: none over 50)",
+            longest,
+            "ms",
+            budget=Budget(bound=200, on="value"),
+        ),
+    ]
+
+
+def _open(browser: Any, address: str) -> Any:
+    """Return a page that shows its partitions."""
+    page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    page.goto(address, wait_until="commit")
+    page.locator(".row.topic").first.wait_for()
+    return page
+
+
+def _first_view(browser: Any, address: str) -> float:
+    return seconds(lambda: _open(browser, address).context.close())
+
+
+def _event(page: Any, cluster: Cluster) -> float:
+    """Return how long after a commit the page shows its offset."""
+    cluster.append("many", [{"value": b"v", "partition": 0}])
+    began, offset = time.monotonic(), cluster._services.metadata.image.offset
+    page.wait_for_function(SHOWS, arg=offset)
+    return time.monotonic() - began
+
+
+def _scroll(page: Any) -> float:
+    """Return the longest task of the page while its list is scrolled, ms."""
+    fold = page.get_by_role("button", name="partitions of many")
+    if fold.get_attribute("aria-expanded") == "false":
+        fold.click()
+    page.evaluate(LONG_TASKS)
+    page.mouse.move(640, 600)
+    for _ in range(SCROLLS):
+        page.mouse.wheel(0, SCROLL_PIXELS)
+        page.wait_for_timeout(FRAME_MS)
+    longest: float = page.evaluate("() => Math.max(...tasks)")
+    return longest

@@ -1,0 +1,63 @@
+"""`console`: a local web page of the cluster, until it is told to end."""
+
+import signal
+import sys
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
+from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
+from kafka_on_spark.cli.call.output import Output, say
+from kafka_on_spark.cli.call.record_rows import decided_rows
+from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cluster.cluster import Cluster
+
+
+def console(
+    cluster: ClusterUrl,
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, help="The port of the page; 0: any that is free."),
+    ] = 0,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the page in this machine's browser.")
+    ] = False,
+    allow_changes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changes",
+            help="Have the page offer changes, too. Each shows first what would be committed.",
+        ),
+    ] = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show the cluster as a web page on this machine alone, until SIGTERM or SIGINT.
+
+    Prints the address of the page, with a token that only its readers know. The page follows the
+    metadata log, and without --allow-changes it changes nothing.
+    """
+    # In the function: the server's modules are needed by no other verb.
+    from kafka_on_spark.console.console import Console
+
+    with opened(cluster, storage_option, Output.TABLE) as session:
+        page = Console(session.cluster, port=port, decide=decided if allow_changes else None)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, lambda number, frame: page.end())
+        say(page.address)
+        sys.stdout.flush()  # a script that reads it goes on
+        if open_browser:
+            webbrowser.open(page.address)  # it waits for the server, which listens by now
+        page.run()
+
+
+def decided(cluster: Cluster, change: Callable[[Cluster], object]) -> list[list[str]]:
+    """Return the records that a change would commit, as people read them: its dry run."""
+    dry_run = DryRun(cluster)
+    with suppress(DryRunEnd):
+        change(dry_run.cluster)
+    rows = decided_rows(dry_run.decided, cluster.image)
+    return [[row["record_type"], row.get("cause", ""), row["fields"]] for row in rows]

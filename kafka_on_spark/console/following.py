@@ -1,0 +1,162 @@
+"""The one follower of the metadata log for all pages: a thread that tells them what changed.
+
+Many commits in a moment are one event, so that a busy cluster costs a page what it can show.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka_on_spark.console.streaming import encode_event
+from kafka_on_spark.console.views.cluster import progress_view
+from kafka_on_spark.console.views.grid import concerns, figures_view, grid_view
+from kafka_on_spark.console.views.live_grid import LiveGrid
+from kafka_on_spark.console.views.rates import Rates, RateWindow
+from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.metadata.commit_wait import CommitWait
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+
+log = logging.getLogger(__name__)
+
+TICK_MS: Final = 1000
+"""Without a commit, so often it looks whether rates have changed."""
+
+GATHER_S: Final = 0.25
+"""Commits within that time are one event."""
+
+MEASURE_MS: Final = 2000
+"""How often the logs of partitions that move are measured."""
+
+RETRY_S: Final = 1.0
+ROWS_MAX: Final = 2000
+"""With more changed rows a page loads all of them."""
+
+Publish = Callable[[bytes], None]
+
+
+class Follower:
+    """Follows the log from `begin` to `end`. `is_local`: the metadata root is a folder.
+
+    `measure_moves` returns how far reassignments are, and `is_heard` whether a page listens.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        clock: Clock,
+        publish: Publish,
+        *,
+        is_local: bool,
+        measure_moves: Callable[[], list[MoveProgress]],
+        is_heard: Callable[[], bool],
+    ) -> None:
+        self._measure_moves = measure_moves
+        self._is_heard = is_heard
+        self._measured_at_ms = 0
+        self._progress: dict[str, tuple[int, int]] = {}
+        self._metadata = metadata
+        self._clock = clock
+        self._publish = publish
+        self._wait = CommitWait(metadata, clock, is_local=is_local)
+        self._lock = threading.Lock()
+        self._live = LiveGrid()
+        self._seen = metadata.catch_up()
+        self._live.take(self._seen)
+        self._window = RateWindow()
+        self._rates: Rates = {}
+        self._trouble: str | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+
+    def begin(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def hello(self, *, allows_changes: bool) -> bytes:
+        """Return the first event of a page: where the log ends, what is wrong and the rates."""
+        said = {
+            "offset": self._seen.offset,
+            "trouble": self._trouble,
+            "rates": self._rates,
+            "changes": allows_changes,
+        }
+        return encode_event("hello", said)
+
+    def grid_view(self) -> dict[str, Any]:
+        """Return the grid of the newest image that was told of."""
+        with self._lock:
+            return grid_view(self._live.grid, self._live.rows())
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._follow()
+            except ClusterClosedError:
+                return
+            except KafkaOnSparkError as error:
+                self._say_trouble(str(error))
+                self._ended.wait(RETRY_S)
+            except Exception:
+                log.exception("the log is not followed any more")
+                self._say_trouble("the console has failed: its own log says why")
+                return
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            image = self._wait.wait(self._seen.offset, TICK_MS, self._ended.is_set)
+            self._say_trouble(None)
+            if image.offset != self._seen.offset:
+                self._tell(image)
+                self._ended.wait(GATHER_S)
+            self._tell_rates(image)
+            self._tell_progress(image)
+
+    def _tell(self, image: MetadataImage) -> None:
+        before = self._seen
+        with self._lock:
+            rows = self._live.take(image)
+            figures = figures_view(self._live.grid)
+            self._seen = image
+        is_whole = rows is None or len(rows) > ROWS_MAX
+        event = {
+            "before": before.offset,
+            "whole": is_whole,
+            "rows": [] if is_whole else rows,
+            "concerns": concerns(before, image),
+            **figures,
+        }
+        self._publish(encode_event("commit", event))
+
+    def _tell_rates(self, image: MetadataImage) -> None:
+        now_ms = self._clock.monotonic_ms()
+        rates = self._window.rates(now_ms, image)
+        self._window.take(now_ms, image)
+        if rates != self._rates:
+            self._rates = rates
+            self._publish(encode_event("rates", rates))
+
+    def _tell_progress(self, image: MetadataImage) -> None:
+        """Measure what moves, which no commit tells, while a page listens."""
+        now_ms = self._clock.monotonic_ms()
+        if not self._is_heard() or now_ms - self._measured_at_ms < MEASURE_MS:
+            return
+        self._measured_at_ms = now_ms
+        is_moving = any(each.is_reassigning for _, each in image.partitions_needing_work())
+        progress = progress_view(self._measure_moves()) if is_moving else {}
+        if progress != self._progress:
+            self._progress = progress
+            self._publish(encode_event("progress", progress))
+
+    def _say_trouble(self, sentence: str | None) -> None:
+        if sentence != self._trouble:
+            self._trouble = sentence
+            self._publish(encode_event("trouble", {"sentence": sentence}))

@@ -1,0 +1,92 @@
+"""Who may ask: pages of this server alone, and those who know its token.
+
+No cookie: a browser sends those to every port of a host. The token stands in the fragment of the
+address, which no server, proxy or log ever sees; the page sends it as a header.
+"""
+
+from collections.abc import Iterable
+from hmac import compare_digest
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""What a browser is told with every answer. Trusted types: text never becomes markup."""
+
+API: Final = "/api/"
+METHODS: Final = frozenset({"GET", "HEAD", "POST"})
+
+
+def names_of(host: str, port: int) -> frozenset[str]:
+    """Return the names under which a browser may ask for a server at an address."""
+    local = {"127.0.0.1", "localhost", "[::1]"}
+    shown = f"[{host}]" if ":" in host else host
+    return frozenset(f"{each}:{port}" for each in {*local, shown})
+
+
+def refusal(
+    method: str, path: str, headers: Headers, names: Iterable[str], token: str
+) -> tuple[int, str] | None:
+    """Return the status and the sentence with which a request is refused; None: it is answered.
+
+    The page's own files have no secrets: who asks for them needs no token.
+    """
+    if headers.get("host", "") not in names:
+        # Another name for this address is how a page from elsewhere would reach it.
+        return 421, "this server has another name: open the address that the console printed"
+    if method not in METHODS:
+        return 405, "there is no such method"
+    if not path.startswith(API):
+        return None if method != "POST" else (405, "nothing can be sent to that")
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return 403, "another page may not ask that"
+    given = headers.get("authorization", "").removeprefix("Bearer ")
+    if not compare_digest(given.encode(), token.encode()):
+        return 401, "the token is missing or another: open the address that the console printed"
+    origin = headers.get("origin")
+    if method == "POST" and origin not in {f"http://{name}" for name in names}:
+        return 403, "another page may not change anything"
+    return None
+
+
+class Guard:
+    """Refuses what may not be asked, and gives every answer the headers of HEADERS."""
+
+    def __init__(self, app: ASGIApp, *, names: frozenset[str], token: str) -> None:
+        self._app = app
+        self._names = names
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            raise ValueError(f"this server takes no {scope['type']}")
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refused = refusal(
+            scope["method"], scope["path"], Headers(scope=scope), self._names, self._token
+        )
+        app = self._app
+        if refused is not None:
+            status, sentence = refused
+            app = PlainTextResponse(f"{sentence}\n", status)
+        await app(scope, receive, send_guarded)

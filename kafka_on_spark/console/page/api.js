@@ -1,0 +1,90 @@
+// Asks the server. The token comes with the address once, and goes with every request as a header.
+
+const KEY = "kafka-on-spark token";
+const PAUSE_MS_MAX = 5000;
+
+/** Take the token out of the address, where it would be seen and copied. */
+export function takeToken() {
+  const given = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!given) return;
+  localStorage.setItem(KEY, given[1]);
+  history.replaceState(null, "", `${location.pathname}#/grid`);
+}
+
+function headers() {
+  return { authorization: `Bearer ${localStorage.getItem(KEY) ?? ""}` };
+}
+
+function path(name, parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(given).toString();
+  return `api/${name}${query ? `?${query}` : ""}`;
+}
+
+async function answer(response) {
+  if (response.ok) return response;
+  const text = await response.text();
+  let sentence = text;
+  try {
+    sentence = JSON.parse(text).error ?? text;
+  } catch {
+    // The server's own refusals are plain text.
+  }
+  throw new Error(sentence.trim());
+}
+
+/** Return a view. */
+export async function get(name, parameters = {}, signal = undefined) {
+  const response = await answer(await fetch(path(name, parameters), { headers: headers(), signal }));
+  return response.json();
+}
+
+/** Send something; return what comes of it. */
+export async function post(name, body) {
+  const response = await answer(await fetch(path(name, {}), {
+    method: "POST",
+    headers: { ...headers(), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  }));
+  return response.json();
+}
+
+/** Yield the lines of an answer that comes bit by bit, each as JSON. */
+export async function* stream(name, parameters, signal) {
+  const response = await answer(await fetch(path(name, parameters), { headers: headers(), signal }));
+  for await (const line of texts(response, "\n")) if (line) yield JSON.parse(line);
+}
+
+async function* texts(response, separator) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const parts = (rest + value).split(separator);
+    rest = parts.pop();
+    yield* parts;
+  }
+  if (rest) yield rest;
+}
+
+/** Follow the server's events for ever: `told(name, data)`; `lost(sentence)` while it is away. */
+export async function follow(told, lost) {
+  for (let pause = 250; ; pause = Math.min(pause * 2, PAUSE_MS_MAX)) {
+    try {
+      const response = await answer(await fetch(path("events", {}), { headers: headers() }));
+      for await (const event of texts(response, "\n\n")) {
+        const kind = /^event: (.*)$/m.exec(event);
+        const data = /^data: (.*)$/m.exec(event);
+        if (kind && data) {
+          pause = 250;
+          told(kind[1], JSON.parse(data[1]));
+        }
+      }
+      lost("the console has ended, or is not reached");
+    } catch (error) {
+      lost(error.message);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}

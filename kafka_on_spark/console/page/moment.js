@@ -1,0 +1,100 @@
+// The moment that the whole page shows: now, or as of a decision of the past.
+
+import { get } from "./api.js";
+import { el, fill, say, time } from "./dom.js";
+import { go, listen, store } from "./store.js";
+
+const PAUSE_MS = 120;
+
+/** Draw the bar by which people go through the past. */
+export function momentBar(node) {
+  let moments = [];
+  let wanted;
+  let isGoing = false;
+  let isKnown = false;
+  const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
+    oninput: () => show(Number(slider.value)), onfocus: refresh, onpointerdown: refresh });
+  const told = el("output", { "aria-live": "off" });
+  const cause = el("span", { class: "quiet name" });
+  const back = el("button", { type: "button", "aria-label": "the decision before", onclick: () => step(-1) }, "◂");
+  const on = el("button", { type: "button", "aria-label": "the decision after", onclick: () => step(1) }, "▸");
+  const now = el("button", { type: "button", onclick: () => goTo(null) }, "Live");
+  fill(node, el("div", { class: "moments", role: "group", "aria-label": "As of" }, el("span", {}, "As of"), back, slider, on, now, told, cause));
+  tell();
+
+  async function refresh() {
+    if (store.at !== null && isKnown) return;
+    const isFirst = !isKnown;
+    isKnown = true;
+    try {
+      moments = (await get("moments")).moments;
+    } catch (error) {
+      isKnown = !isFirst;
+      fill(told, error.message);
+      return;
+    }
+    slider.max = String(moments.length);
+    if (store.at === null) slider.value = slider.max;
+    tell();
+  }
+
+  async function step(by) {
+    await refresh();
+    show(Math.min(Math.max(Number(slider.value) + by, 0), moments.length));
+  }
+
+  function show(place) {
+    slider.value = String(place);
+    goTo(place >= moments.length ? null : moments[place][0]);
+  }
+
+  async function goTo(at) {
+    wanted = at;
+    if (isGoing) return;
+    isGoing = true;
+    try {
+      while (wanted !== store.at) {
+        await go(wanted);
+        tell();
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      }
+    } catch (error) {
+      fill(told, error.message);
+    } finally {
+      isGoing = false;
+    }
+    say(store.at === null ? "The page shows the cluster as it is." : `The page shows the cluster as of ${time(store.past.timeMs)}.`);
+  }
+
+  function tell() {
+    document.body.classList.toggle("is-past", store.at !== null);
+    const place = moments.findIndex(([end]) => end === store.at);
+    if (store.at === null) slider.value = slider.max;
+    else if (place >= 0) slider.value = String(place);
+    const text = store.at === null ? "now, live" : `${time(store.past.timeMs)} UTC`;
+    slider.setAttribute("aria-valuetext", text);
+    fill(told, text);
+    fill(cause, store.at === null ? null : place >= 0 ? moments[place][2] : null);
+    now.disabled = store.at === null;
+  }
+
+  listen((kind) => {
+    if (kind === "moment") tell();
+  });
+
+  /** Show the moment behind the decision with a record at a metadata offset. */
+  async function goBehind(offset) {
+    await refresh();
+    const found = moments.findIndex(([end]) => end > offset);
+    if (found >= 0) show(found);
+  }
+
+  /** Show the moment behind the last decision up to a time; before the first there is none. */
+  async function goToTime(ms) {
+    await refresh();
+    const found = moments.findLastIndex(([, at]) => at <= ms);
+    show(Math.max(found, 0));
+  }
+
+  return { goBehind, goToTime };
+}

@@ -1,0 +1,73 @@
+// What views share: a part that is loaded, and loaded anew when what it shows has changed.
+
+import { get } from "./api.js";
+import { el, fill } from "./dom.js";
+import { store } from "./store.js";
+
+const PAUSE_MS = 300;
+
+/** Return a part of a view: `load()` asks for data, `draw(data)` returns nodes; of several loads
+ * that are asked for in a moment the last is done. */
+export function part(name, parametersOf, draw) {
+  const node = el("div", { class: "part" });
+  let timer = null;
+  let asked = 0;
+  let aborter = null;
+
+  async function load() {
+    timer = null;
+    const turn = (asked += 1);
+    aborter?.abort();
+    aborter = new AbortController();
+    const parameters = parametersOf();
+    if (parameters === null) return;
+    try {
+      const data = await get(name, { at: store.at, ...parameters }, aborter.signal);
+      if (turn === asked) show(draw(data));
+    } catch (error) {
+      if (turn === asked && error.name !== "AbortError") show(el("p", { class: "trouble", role: "alert" }, error.message));
+    }
+  }
+
+  function show(drawn) {
+    const focused = node.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const opened = new Set([...node.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
+    fill(node, drawn);
+    for (const each of node.querySelectorAll("details[data-key]")) each.open = each.open || opened.has(each.dataset.key);
+    if (focused) [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
+  }
+
+  return {
+    node,
+    load,
+    soon() {
+      timer ??= setTimeout(load, PAUSE_MS);
+    },
+    close() {
+      clearTimeout(timer);
+      asked += 1;
+      aborter?.abort();
+    },
+  };
+}
+
+/** Return what a view with parts does with changes: those of `concerns` load them anew. */
+export function follows(title, parts, concerns, more = () => {}) {
+  for (const each of parts) each.load();
+  return {
+    title,
+    on(kind, detail) {
+      if (kind === "moment") for (const each of parts) each.load();
+      if (kind === "concerns" && store.at === null && detail.some((each) => concerns.includes(each))) for (const each of parts) each.soon();
+      more(kind, detail);
+    },
+    close() {
+      for (const each of parts) each.close();
+    },
+  };
+}
+
+/** Return words that only the present can answer. */
+export function onlyNow(what) {
+  return el("p", { class: "quiet" }, `${what} can be asked of the present only: choose Live above.`);
+}

@@ -1,0 +1,145 @@
+// What the page knows: the newest grid, kept by events, or the grid of a past moment.
+
+import * as api from "./api.js";
+
+const listeners = new Set();
+
+export const store = {
+  live: null, // the newest grid
+  past: null, // the grid of the moment that is shown; null: the newest is
+  at: null, // that moment, a metadata offset
+  rates: {},
+  trouble: null,
+  away: null,
+  allowsChanges: false,
+};
+
+/** Return the grid that is shown. */
+export function grid() {
+  return store.at === null ? store.live : store.past;
+}
+
+/** Call `listener(kind, detail)` with each change, until the function that is returned is called. */
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell(kind, detail = null) {
+  for (const each of [...listeners]) each(kind, detail);
+}
+
+function gridOf(view) {
+  const rows = view.rows.map((row) => rowOf(view.fields, row));
+  return { ...view, rows, byName: new Map(rows.map((row) => [row.name, row])) };
+}
+
+function rowOf(fields, values) {
+  const row = {};
+  fields.forEach((field, at) => { row[field] = values[at]; });
+  row.name = `${row.topic}-${row.partition}`;
+  return row;
+}
+
+let loading = null;
+let isStale = false;
+let newest = 0; // the newest metadata offset that was told
+
+/** Load the newest grid; who asks while that is under way waits for one that begins afterwards. */
+export async function load() {
+  isStale = true;
+  loading ??= (async () => {
+    try {
+      while (isStale || store.live.offset < newest) {
+        isStale = false;
+        store.live = gridOf(await api.get("grid"));
+      }
+    } finally {
+      loading = null;
+    }
+    tell("live");
+    if (store.at === null) tell("grid");
+  })();
+  return loading;
+}
+
+/** Show the cluster as of a metadata offset; null: as it is. */
+export async function go(at) {
+  if (at === store.at) return;
+  const past = at === null ? null : gridOf(await api.get("grid", { at }));
+  store.past = past;
+  store.at = at;
+  tell("moment");
+  tell("grid");
+}
+
+/** Begin to follow. */
+export function begin() {
+  load().catch(failed);
+  api.follow((kind, data) => {
+    if (store.away !== null) {
+      store.away = null;
+      tell("trouble");
+    }
+    handlers[kind]?.(data);
+  }, (sentence) => {
+    if (store.away !== sentence) {
+      store.away = sentence;
+      tell("trouble");
+    }
+  });
+}
+
+const handlers = {
+  hello(data) {
+    store.rates = data.rates;
+    store.trouble = data.trouble;
+    if (store.allowsChanges !== data.changes) {
+      store.allowsChanges = data.changes;
+      tell("concerns", ["brokers", "groups", "partitions", "configs"]);
+    }
+    tell("trouble");
+    tell("rates");
+    newest = data.offset;
+    if (loading === null && store.live?.offset !== newest) load().catch(failed);
+  },
+  reload() {
+    load().catch(failed);
+  },
+  commit(data) {
+    const live = store.live;
+    newest = data.offset;
+    if (loading !== null) {
+      tell("concerns", data.concerns);
+      return; // what is loaded is at least as new, or is loaded again
+    }
+    if (live !== null && data.offset <= live.offset) return;
+    if (data.whole || data.before !== live?.offset) {
+      load().catch(failed);
+      tell("concerns", data.concerns);
+      return;
+    }
+    const changed = data.rows.map((values) => rowOf(live.fields, values));
+    for (const row of changed) Object.assign(live.byName.get(row.name), row);
+    Object.assign(live, { offset: data.offset, timeMs: data.timeMs, counts: data.counts, brokers: data.brokers });
+    tell("live");
+    if (store.at === null) tell("rows", changed.map((row) => row.name));
+    tell("concerns", data.concerns);
+  },
+  rates(data) {
+    store.rates = data;
+    tell("rates");
+  },
+  progress(data) {
+    tell("progress", data);
+  },
+  trouble(data) {
+    store.trouble = data.sentence;
+    tell("trouble");
+  },
+};
+
+function failed(error) {
+  store.away = error.message;
+  tell("trouble");
+}

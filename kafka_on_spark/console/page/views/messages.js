@@ -1,0 +1,207 @@
+// Records: by offset, by time, by key, or as they come.
+
+import { get } from "../api.js";
+import { bytes, el, fill, lines, name, number, table, time } from "../dom.js";
+import { grid, store } from "../store.js";
+
+const TAIL_MAX = 500;
+const PEEK = 120;
+
+/** Return bytes of base 64. */
+function decoded(found) {
+  return Uint8Array.from(atob(found.base64), (each) => each.charCodeAt(0));
+}
+
+function textOf(content) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(content);
+  } catch {
+    return null;
+  }
+}
+
+function hexOf(content) {
+  const rows = [];
+  for (let at = 0; at < content.length; at += 16) {
+    const part = [...content.slice(at, at + 16)];
+    const digits = part.map((each) => each.toString(16).padStart(2, "0")).join(" ");
+    const letters = part.map((each) => (each >= 0x20 && each < 0x7f ? String.fromCharCode(each) : ".")).join("");
+    rows.push(`${at.toString(16).padStart(8, "0")}  ${digits.padEnd(47)}  ${letters}`);
+  }
+  return rows.join("\n");
+}
+
+/** Return bytes in a form; "auto": JSON if they are, else text if they are, else hexadecimal. */
+function formed(found, form) {
+  const content = decoded(found);
+  const text = form === "hex" ? null : textOf(content);
+  if (text === null) return hexOf(content);
+  if (form !== "text") {
+    try {
+      return JSON.stringify(JSON.parse(text), null, 2);
+    } catch {
+      // It is text.
+    }
+  }
+  return text;
+}
+
+export function messagesView(page, asked) {
+  const topics = el("select", { "aria-label": "Topic", onchange: () => { partitions(); load({}); } });
+  const partition = el("select", { "aria-label": "Partition", onchange: () => load({}) });
+  const by = el("select", { "aria-label": "Begin at", onchange: () => offerValue() },
+    [["end", "the newest"], ["offset", "an offset"], ["time", "a time (UTC)"], ["key", "a key"]].map(([value, title]) => el("option", { value }, title)));
+  const value = el("input", { "aria-label": "Where to begin", onkeydown: (event) => { if (event.key === "Enter") find(); } });
+  const form = el("select", { "aria-label": "Shown as", onchange: () => redraw() },
+    [["auto", "as they are"], ["json", "JSON"], ["text", "text"], ["hex", "hexadecimal"]].map(([key, title]) => el("option", { value: key }, title)));
+  const tail = el("input", { type: "checkbox", onchange: () => follow() });
+  const status = el("p", { class: "quiet", role: "status" });
+  const found = el("div", { class: "part" });
+  const before = el("button", { type: "button", onclick: () => load({ offset: Math.max(shown.start - 50, shown.logStart) }) }, "◂ older");
+  const after = el("button", { type: "button", onclick: () => load({ offset: nextOffset() }) }, "newer ▸");
+  let shown = null;
+  let last = {};
+  let isLoading = false;
+  let isAgain = false;
+  let turn = 0;
+
+  function offer() {
+    const view = grid();
+    if (!view) return;
+    const kept = topics.value || asked.topic;
+    fill(topics, view.topics.map((each) => el("option", { value: each, selected: each === kept }, each)));
+    partitions();
+  }
+
+  function partitions() {
+    const kept = partition.value || asked.partition;
+    const numbers = grid().rows.filter((row) => row.topic === topics.value).map((row) => row.partition);
+    fill(partition, numbers.map((each) => el("option", { value: each, selected: String(each) === kept }, each)));
+  }
+
+  function offerValue() {
+    value.hidden = by.value === "end";
+    value.type = by.value === "offset" ? "number" : "text";
+    value.placeholder = by.value === "time" ? "2026-01-31 12:00:00" : by.value === "key" ? "the key, as text" : "0";
+    partition.disabled = by.value === "key";
+  }
+
+  function nextOffset() {
+    return shown.records.length ? shown.records.at(-1).offset + 1 : shown.start;
+  }
+
+  function find() {
+    if (by.value === "offset") load({ offset: value.value.trim() || 0 });
+    else if (by.value === "key") load({ key: value.value });
+    else if (by.value === "time") {
+      const ms = Date.parse(`${value.value.trim().replace(" ", "T").replace(/Z?$/, "Z")}`);
+      if (Number.isNaN(ms)) fill(status, el("span", { class: "trouble" }, "Give a time such as 2026-01-31 12:00:00, in UTC."));
+      else load({ time: ms });
+    } else load({});
+  }
+
+  async function load(parameters) {
+    if (!topics.value) return;
+    const mine = (turn += 1);
+    last = parameters;
+    fill(status, "Reads …");
+    try {
+      const data = await get("messages", { topic: topics.value, partition: partition.value, at: store.at, ...parameters });
+      if (mine !== turn) return;
+      shown = data;
+      redraw();
+    } catch (error) {
+      if (mine === turn) fill(status, el("span", { class: "trouble" }, error.message));
+    }
+  }
+
+  function redraw() {
+    if (!shown) return;
+    fill(found, shown.records.toReversed().map(message));
+    before.disabled = shown.start <= shown.logStart || shown.partition !== undefined;
+    after.disabled = nextOffset() >= shown.end || shown.partition !== undefined;
+    const where = `offsets ${number(shown.logStart)} to ${number(shown.end)}`;
+    if (shown.partition !== undefined) {
+      fill(status, `${number(shown.records.length)} records of the key in partition ${shown.partition}; `,
+        shown.isLookedThrough ? "all of it was looked through." : ["looked back to offset ", number(shown.start), " ",
+          el("button", { type: "button", onclick: () => load({ ...last, before: shown.start }) }, "look further back")]);
+    } else fill(status, shown.records.length ? `${number(shown.records.length)} records, the newest first; the partition has ${where}.`
+      : `There is no record from offset ${number(shown.start)} on; the partition has ${where}.`);
+  }
+
+  function message(record) {
+    const value = record.value === null ? "no value (a tombstone)" : formed(record.value, form.value);
+    const key = record.key === null ? "no key" : formed(record.key, form.value === "json" ? "text" : form.value);
+    const peek = value.length > PEEK ? `${value.slice(0, PEEK)} …` : value;
+    return el("details", { class: "message" },
+      el("summary", {}, el("strong", {}, number(record.offset)), " ", el("span", { class: "quiet" }, time(record.timeMs)), " ",
+        name(key.length > PEEK ? `${key.slice(0, PEEK)} …` : key), " ", el("span", { class: "mono quiet" }, name(peek.replaceAll("\n", " ")))),
+      el("dl", {},
+        el("dt", { class: "quiet" }, record.isAppendTime ? "appended" : "created"), el("dd", {}, `${time(record.timeMs)} UTC`),
+        el("dt", { class: "quiet" }, "key"), el("dd", {}, record.key === null ? "none" : lines(key)),
+        el("dt", { class: "quiet" }, "value"), el("dd", {}, record.value === null ? "none: a tombstone" : [lines(value), rest(record)]),
+        record.headers.length ? [el("dt", { class: "quiet" }, "headers"), el("dd", {}, table("Headers", [["name"], ["value"]],
+          record.headers.map(([title, content]) => [name(title), content === null ? "none" : el("code", {}, formed(content, "text"))])))] : null));
+  }
+
+  function rest(record) {
+    const shownBytes = Math.floor((record.value.base64.length * 3) / 4);
+    if (record.value.size <= shownBytes) return el("span", { class: "quiet" }, bytes(record.value.size));
+    return el("span", {}, `${bytes(record.value.size)}, of which the beginning is shown `, el("button", { type: "button",
+      onclick: () => load({ offset: record.offset, count: 1 }) }, "show all of it"));
+  }
+
+  /** Take what was committed since, if the page is to follow the end. */
+  async function follow() {
+    if (!tail.checked || store.at !== null || !shown || shown.partition !== undefined) return;
+    if (isLoading) {
+      isAgain = true;
+      return;
+    }
+    isLoading = true;
+    const mine = turn;
+    try {
+      do {
+        isAgain = false;
+        const data = await get("messages", { topic: topics.value, partition: partition.value, offset: Math.max(nextOffset(), shown.logStart) });
+        if (mine !== turn) break;
+        shown = { ...data, start: shown.start, records: [...shown.records, ...data.records].slice(-TAIL_MAX) };
+        if (data.records.length) redraw();
+        if (nextOffset() < data.end && data.records.length) isAgain = true;
+      } while (isAgain);
+    } catch (error) {
+      fill(status, el("span", { class: "trouble" }, error.message));
+    } finally {
+      isLoading = false;
+    }
+  }
+
+  fill(page, el("h1", {}, "Messages"),
+    el("div", { class: "tools" }, topics, partition, by, value, el("button", { type: "button", class: "deed", onclick: find }, "Show"), form,
+      el("label", {}, tail, "follow the end")),
+    el("div", { class: "tools" }, before, after), status, found);
+  if (asked.offset !== undefined) {
+    by.value = "offset";
+    value.value = asked.offset;
+  }
+  offerValue();
+  offer();
+  if (grid()) find();
+  return {
+    title: "Messages",
+    on(kind, detail) {
+      if (kind === "grid") {
+        const isFirst = !topics.value;
+        offer();
+        if (isFirst) find();
+        else follow();
+      }
+      if (kind === "moment") load(last);
+      if (kind === "rows" && detail.includes(`${topics.value}-${partition.value}`)) follow();
+    },
+    close() {
+      turn += 1;
+      tail.checked = false;
+    },
+  };
+}

@@ -1,0 +1,151 @@
+// Brokers and disks, groups and their lag, voters, reassignments.
+
+import { changeButton, changeForm, mayChange } from "../changes.js";
+import { bytes, el, fill, name, number, table, time } from "../dom.js";
+import { follows, onlyNow, part } from "../panel.js";
+import { store } from "../store.js";
+
+function bar(done, total, words) {
+  const share = total ? Math.min(done / total, 1) : 0;
+  return el("span", {}, el("span", { class: "bar", "aria-hidden": "true" }, el("i", { place: { width: `${share * 100}%` } })), words);
+}
+
+function kinded(kind, cells) {
+  cells.kind = kind;
+  return cells;
+}
+
+export function brokersView(page) {
+  const brokers = part("brokers", () => ({}), (data) => [
+    el("p", {}, data.controller ? ["The controller is ", el("code", {}, data.controller), `, in epoch ${data.controllerEpoch}.`] : "Nobody is the controller."),
+    table("Brokers", [["id", "n"], ["state"], ["rack"], ["leads", "n"], ["prefers", "n"], ["replicas", "n"], ["in sync", "n"], ["lost", "n"],
+      ["disk"], ["root"], ["what if"], ...(mayChange() ? [["change"]] : [])],
+    data.brokers.map((each) => kinded(each.state === "active" ? null : "bad", [
+      each.id,
+      each.state === "fenced" ? `fenced since ${time(each.fencedSinceMs)}` : each.state,
+      each.rack === null ? "" : name(each.rack),
+      number(each.leaders), number(each.preferred), number(each.replicas), number(each.inSync), number(each.lost),
+      disk(each.disk),
+      el("code", {}, each.root),
+      el("a", { href: `#/what-if?brokers=${each.id}`, "data-key": `broker ${each.id}` }, `broker ${each.id} dies`),
+      ...(mayChange() ? [each.state === "draining"
+        ? changeButton("resume", "resume-broker", () => ({ broker: each.id }), { label: `resume broker ${each.id}` })
+        : changeButton("drain", "drain-broker", () => ({ broker: each.id }), { label: `drain broker ${each.id}` })] : []),
+    ]))),
+    changeButton("Elect preferred leaders", "elect-leaders", () => ({})),
+  ]);
+  fill(page, el("h1", {}, "Brokers and disks"), brokers.node);
+  return follows("Brokers", [brokers], ["brokers", "partitions", "controller"]);
+}
+
+function disk(found) {
+  if (!found) return "";
+  if (found.problem) return el("span", { class: "bad" }, found.problem);
+  const used = found.total - found.free;
+  return bar(used, found.total, `${bytes(found.free)} free of ${bytes(found.total)}`);
+}
+
+export function groupsView(page, asked) {
+  if (asked.name !== undefined) return groupView(page, asked.name);
+  const groups = part("groups", () => ({}), (data) => table("Groups",
+    [["group"], ["members", "n"], ["topic"], ["partitions", "n"], ["lag", "n"], ["most in one partition", "n"]],
+    data.groups.flatMap((group) => (group.topics.length ? group.topics : [null]).map((topic, at) => [
+      at ? "" : el("a", { href: `#/groups?name=${encodeURIComponent(group.name)}`, "data-key": group.name }, name(group.name)),
+      at ? "" : number(group.members),
+      topic ? name(topic.topic) : "",
+      topic ? number(topic.partitions) : "",
+      topic ? number(topic.lag) : "",
+      topic ? number(topic.most) : "",
+    ])), "There is no group."));
+  fill(page, el("h1", {}, "Groups"), groups.node);
+  return follows("Groups", [groups], ["groups", "partitions"]);
+}
+
+function groupView(page, group) {
+  const detail = part("group", () => ({ name: group }), (data) => [
+    el("h2", {}, "Where it stands"),
+    table("Offsets", [["topic"], ["partition", "n"], ["offset", "n"], ["log start", "n"], ["high watermark", "n"], ["lag", "n"], ["next records"]],
+      data.places.map(([topic, partition, offset, start, end, lag]) => [name(topic), partition, number(offset), number(start), number(end), number(lag),
+        el("a", { href: `#/messages?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${offset}`,
+          "data-key": `${topic}-${partition}`, "aria-label": `the next records of ${topic}-${partition}` }, "show")]), "It has committed no offset."),
+    el("h2", {}, "Members"),
+    table("Members", [["member"], ["instance"], ["epoch", "n"], ["topics"], ["owns"], ["shall own"]],
+      data.members.map((each) => [name(each.id), each.instance === null ? "" : name(each.instance), each.isAway ? "away" : each.epoch,
+        each.topics.join(", "), each.owned.join(", "), each.target.join(", ")]), "It has no members."),
+    changes(data),
+  ]);
+  function changes(data) {
+    if (!mayChange()) return null;
+    const place = el("select", { "aria-label": "Partition" }, data.places.map(([topic, partition]) =>
+      el("option", { value: JSON.stringify([topic, partition]) }, `${topic}-${partition}`)));
+    const offset = el("input", { type: "number", min: "0", required: true, "aria-label": "Offset" });
+    return [el("h2", {}, "Change"),
+      data.places.length ? changeForm("Set the offset", "set-group-offset", [place, offset], () => {
+        const [topic, partition] = JSON.parse(place.value);
+        return { group, topic, partition, offset: Number(offset.value) };
+      }) : null,
+      changeButton("Delete all its offsets", "delete-group", () => ({ group }), { typed: group })];
+  }
+
+  fill(page, el("h1", {}, "Group ", name(group)), detail.node);
+  return follows(`Group ${group}`, [detail], ["groups", "partitions"]);
+}
+
+export function votersView(page) {
+  const voters = part("voters", () => (store.at === null ? {} : null), (data) => [
+    el("p", {}, `${data.sentence[0].toUpperCase()}${data.sentence.slice(1)}; the log is committed to ${number(data.highWatermark)}.`),
+    table("Voters", [["id", "n"], ["role"], ["epoch", "n"], ["log end", "n"], ["behind", "n"], ["root"], ["problem"]],
+      data.voters.map((each) => kinded(["leads", "follows"].includes(each.role) ? null : "bad", [
+        each.id, each.role, each.epoch ?? "?", each.logEnd === null ? "?" : number(each.logEnd), each.behind === null ? "?" : number(each.behind),
+        el("code", {}, each.root), each.problem ?? ""]))),
+  ]);
+  const note = el("div");
+  fill(page, el("h1", {}, "Metadata voters"),
+    el("div", { class: "tools" }, el("button", { type: "button", onclick: () => voters.load() }, "Ask them again")), note, voters.node);
+  const told = () => {
+    fill(note, store.at === null ? null : onlyNow("The voters"));
+    voters.node.hidden = store.at !== null;
+  };
+  told();
+  return follows("Voters", [voters], ["partitions", "groups", "brokers", "controller"], (kind) => {
+    if (kind === "moment") told();
+  });
+}
+
+export function movesView(page) {
+  let progress = {};
+  let view = null;
+  const body = el("div");
+  const moves = part("moves", () => ({}), (data) => {
+    view = data;
+    progress = data.progress;
+    draw();
+    return body;
+  });
+
+  function draw() {
+    if (view === null) return;
+    fill(body, table("Reassignments", [["partition"], ["to"], ["comes"], ["goes"], ["waits for"], ["rate limit"], ["progress"], ...(mayChange() ? [["change"]] : [])],
+      view.moves.map((each) => [
+        el("a", { href: `#/topic?name=${encodeURIComponent(each.topic)}`, "data-key": each.name }, name(each.name)),
+        each.target.join(" "), each.adding.join(" "), each.removing.join(" "), each.waitsFor.join(" ") || "nobody",
+        each.throttle === null ? "" : `${bytes(each.throttle)}/s`,
+        copied(progress[each.name]),
+        ...(mayChange() ? [changeButton("cancel", "cancel-reassignment", () => ({ topic: each.topic, partition: each.partition }),
+          { label: `cancel the move of ${each.name}` })] : []),
+      ]), "Nothing is being reassigned."));
+  }
+
+  function copied(found) {
+    if (!found) return "";
+    const [done, total] = found;
+    return bar(done, total, total ? `${Math.floor((done / total) * 100)} %: ${bytes(done)} of ${bytes(total)}` : "nothing to copy");
+  }
+
+  fill(page, el("h1", {}, "Reassignments"), moves.node);
+  return follows("Reassignments", [moves], ["partitions"], (kind, detail) => {
+    if (kind !== "progress" || store.at !== null) return;
+    progress = detail;
+    draw();
+  });
+}

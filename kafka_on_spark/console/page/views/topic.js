@@ -1,0 +1,127 @@
+// One topic: what it is, and its partitions with leaders, ISRs, offsets, sizes and rates.
+
+import { get } from "../api.js";
+import { changeButton, changeForm, mayChange } from "../changes.js";
+import { bytes, el, fill, name, number, table } from "../dom.js";
+import { follows, part } from "../panel.js";
+import { grid, store } from "../store.js";
+import { VirtualList } from "../virtual.js";
+
+const ROW = 28;
+const MEASURE_MS = 400;
+const COLUMNS = ["partition", "leader", "epoch", "replicas", "in sync", "log start", "committed", "log end", "size", "a second", "records", "problem"];
+
+export function topicView(page, asked) {
+  const topic = asked.name ?? "";
+  const sizes = new Map();
+  let rates = new Map();
+  let timer = null;
+  let isClosed = false;
+
+  const facts = part("topic", () => ({ name: topic }), (data) => [
+    el("dl", { class: "facts" },
+      fact("Id", el("code", {}, data.id)), fact("Partitions", number(data.partitions)), fact("Replicas", data.replicas),
+      fact("In sync for acks=all", data.minIsr), fact("Offsets kept", number(data.records)), fact("Not committed yet", number(data.uncommitted)),
+      fact("Read by", data.groups.length ? data.groups.map((each, at) => [at ? ", " : null,
+        el("a", { href: `#/groups?name=${encodeURIComponent(each)}`, "data-key": each }, name(each))]) : "no group")),
+    data.configs.length ? table("Settings of its own", [["setting"], ["value"]], data.configs.map(([key, value]) => [el("code", {}, key), name(value)])) : null,
+    changes(),
+  ]);
+  const list = new VirtualList({ label: `Partitions of ${topic}`, height: ROW, render, columns: COLUMNS.length,
+    head: row("row head partition-row", COLUMNS.map((title, at) => el("span", { role: "columnheader", class: numeric(at) }, title))) });
+  list.node.addEventListener("scroll", measureSoon);
+
+  function changes() {
+    if (!mayChange()) return null;
+    const input = (label, properties = {}) => el("input", { "aria-label": label, placeholder: label, required: true, ...properties });
+    const [setting, value] = [input("setting"), input("value (nothing: unset)", { required: false })];
+    const [number, replicas] = [input("partition", { type: "number", min: "0" }), input("brokers, such as 2 1 3", { pattern: "[0-9]+([ ,]+[0-9]+)*" })];
+    return el("details", { "data-key": "changes" }, el("summary", {}, "Change"),
+      changeForm("Set it", "configure-topic", [setting, value], () => ({ topic, name: setting.value, value: value.value || null })),
+      changeForm("Move it there", "reassign", [number, replicas],
+        () => ({ topic, partition: Number(number.value), replicas: replicas.value.split(/[ ,]+/).map(Number) })),
+      changeButton("Delete the topic", "delete-topic", () => ({ topic }), { typed: topic }));
+  }
+
+  function fact(title, value) {
+    return [el("dt", { class: "quiet" }, title), el("dd", {}, value)];
+  }
+
+  function numeric(at) {
+    return [5, 6, 7, 8, 9].includes(at) ? "n" : at === 0 ? "number" : null;
+  }
+
+  function row(kind, cells) {
+    return el("div", { class: kind, role: "row" }, cells);
+  }
+
+  function render(item) {
+    const link = `topic=${encodeURIComponent(topic)}&partition=${item.partition}`;
+    const cells = [
+      el("a", { href: `#/timeline?${link}`, "aria-label": `${item.name}: its history` }, item.partition),
+      item.leader === null ? el("strong", {}, "none") : item.leader,
+      item.leaderEpoch,
+      item.cells.map(([broker]) => broker).join(" "),
+      item.isr.join(" ") || "none",
+      number(item.logStart), number(item.highWatermark), number(item.logEnd),
+      store.at === null && sizes.has(item.partition) ? bytes(sizes.get(item.partition)) : "",
+      store.at === null && rates.has(item.partition) ? number(rates.get(item.partition)) : "",
+      el("a", { href: `#/messages?${link}`, "aria-label": `${item.name}: its records` }, "show"),
+      item.problems.length ? el("strong", {}, item.problems.join(", ")) : null,
+    ];
+    return row(`row partition-row${item.problems.length ? " trouble" : ""}`, cells.map((cell, at) =>
+      el("span", { role: at ? "cell" : "rowheader", class: numeric(at) }, cell)));
+  }
+
+  function whole() {
+    const view = grid();
+    if (!view) return;
+    list.set(view.rows.filter((each) => each.topic === topic));
+    measureSoon();
+  }
+
+  function takeRates() {
+    const before = rates;
+    rates = new Map(store.rates[topic] ?? []);
+    list.refresh((item) => before.get(item.partition) !== rates.get(item.partition));
+  }
+
+  function measureSoon() {
+    if (store.at === null) timer ??= setTimeout(measure, MEASURE_MS);
+  }
+
+  /** Have the logs of the partitions in view measured: each is a table that is read for it. */
+  async function measure() {
+    timer = null;
+    const inView = [...list.nodes.keys()].map((at) => list.items[at].partition).filter((each) => !sizes.has(each));
+    if (!inView.length || isClosed) return;
+    try {
+      for (const [partition, size] of await get("sizes", { topic, partitions: inView.join(",") })) sizes.set(partition, size);
+    } catch {
+      return; // A table that can't be read has no size; the column stays empty.
+    }
+    list.refresh((item) => inView.includes(item.partition));
+  }
+
+  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, el("h2", {}, "Partitions"), list.node);
+  takeRates();
+  whole();
+  const view = follows(`Topic ${topic}`, [facts], ["configs", "groups"], (kind, detail) => {
+    if (kind === "grid" || kind === "moment") whole();
+    if (kind === "rates") takeRates();
+    if (kind !== "rows") return;
+    const changed = new Set(detail);
+    for (const item of list.items) if (changed.has(item.name)) sizes.delete(item.partition);
+    list.refresh((item) => changed.has(item.name));
+    if (list.items.some((item) => changed.has(item.name))) {
+      facts.soon();
+      measureSoon();
+    }
+  });
+  return { ...view, close() {
+    isClosed = true;
+    clearTimeout(timer);
+    view.close();
+    list.close();
+  } };
+}

@@ -1,0 +1,109 @@
+// A list of any length, of which only the rows in view are nodes.
+
+import { el } from "./dom.js";
+
+const OVERSCAN = 12;
+const PRINTED_MAX = 20000;
+
+/** A list in a region that scrolls. `render(item, index)` returns a row, `height` pixels high. */
+export class VirtualList {
+  constructor({ label, height, render, head = null, columns = null }) {
+    this.height = height;
+    this.render = render;
+    this.items = [];
+    this.nodes = new Map();
+    this.head = head;
+    this.canvas = el("div", { role: "table", class: "canvas", "aria-label": label, "aria-colcount": columns });
+    this.node = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label,
+      onscroll: () => this.soon() }, this.canvas);
+    this.observer = new ResizeObserver(() => this.soon());
+    this.observer.observe(this.node);
+    this.isPrinted = false;
+    this.print = () => this.draw(true);
+    this.printed = () => this.draw(false);
+    addEventListener("beforeprint", this.print);
+    addEventListener("afterprint", this.printed);
+  }
+
+  /** Forget the page: nothing is drawn any more. */
+  close() {
+    this.observer.disconnect();
+    removeEventListener("beforeprint", this.print);
+    removeEventListener("afterprint", this.printed);
+  }
+
+  /** Show other items. `head` is a row that stays in view. */
+  set(items, head = this.head) {
+    this.items = items;
+    this.head = head;
+    this.nodes.clear();
+    this.canvas.replaceChildren();
+    if (head) this.canvas.append(head);
+    this.canvas.setAttribute("aria-rowcount", items.length + (head ? 1 : 0));
+    this.top = head ? this.height : 0;
+    this.canvas.style.height = `${items.length * this.height + this.top}px`;
+    this.update();
+  }
+
+  /** Draw rows anew whose items changed; `isChanged(item)` says which. */
+  refresh(isChanged) {
+    for (const [index, node] of this.nodes) {
+      if (!isChanged(this.items[index])) continue;
+      const had = node.contains(document.activeElement);
+      const fresh = this.row(index);
+      node.replaceWith(fresh);
+      this.nodes.set(index, fresh);
+      if (had) fresh.querySelector("a,button")?.focus();
+    }
+  }
+
+  /** Scroll to an item. */
+  reveal(index) {
+    this.node.scrollTop = Math.max(index * this.height - this.node.clientHeight / 3, 0);
+    this.update();
+  }
+
+  soon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.update();
+    });
+  }
+
+  draw(isPrinted) {
+    this.isPrinted = isPrinted;
+    this.node.classList.toggle("printed", isPrinted);
+    this.update();
+  }
+
+  update() {
+    let first = Math.max(Math.floor(this.node.scrollTop / this.height) - OVERSCAN, 0);
+    let last = Math.ceil((this.node.scrollTop + this.node.clientHeight) / this.height) + OVERSCAN;
+    if (this.isPrinted) [first, last] = [0, PRINTED_MAX];
+    last = Math.min(last, this.items.length);
+    for (const [index, node] of this.nodes) {
+      if (index >= first && index < last) continue;
+      if (node.contains(document.activeElement)) continue;
+      node.remove();
+      this.nodes.delete(index);
+    }
+    let after = this.head;
+    for (let index = first; index < last; index += 1) {
+      let node = this.nodes.get(index);
+      if (!node) {
+        node = this.row(index);
+        this.nodes.set(index, node);
+        if (after) after.after(node);
+        else this.canvas.prepend(node);
+      }
+      after = node;
+    }
+  }
+
+  row(index) {
+    const node = this.render(this.items[index], index);
+    node.style.setProperty("top", `${index * this.height + this.top}px`);
+    node.setAttribute("aria-rowindex", index + (this.head ? 2 : 1));
+    return node;
+  }
+}

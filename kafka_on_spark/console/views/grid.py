@@ -1,0 +1,100 @@
+"""The grid as plain values: a row for each partition, with all that the metadata says of it."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridColumn, GridRow, Part
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+ROW_FIELDS: Final = (
+    "topic", "partition", "leader", "leaderEpoch", "partitionEpoch", "isr", "logStart",
+    "highWatermark", "logEnd", "problems", "reassigning", "cells",
+)  # fmt: skip
+"""What stands where in a row: ten thousand objects would repeat the names."""
+
+PART_LETTERS: Final = {
+    Part.LEADER: "l",
+    Part.IN_SYNC: "s",
+    Part.OUT_OF_SYNC: "o",
+    Part.REASSIGNING: "m",
+    Part.OFFLINE: "f",
+}
+
+Row = list[Any]
+View = dict[str, Any]
+
+
+def grid_view(grid: Grid, rows: Iterable[Row]) -> View:
+    """Return the whole grid; `rows` are those of its rows, in order."""
+    return {
+        "cluster": grid.cluster_id,
+        "fields": ROW_FIELDS,
+        "legend": [[letter, part.value] for part, letter in PART_LETTERS.items()],
+        "topics": sorted({row.name.topic for row in grid.rows}),
+        "rows": list(rows),
+        **figures_view(grid),
+    }
+
+
+def figures_view(grid: Grid) -> View:
+    """Return what changes with every decision: brokers and counts."""
+    return {
+        "offset": grid.offset,
+        "timeMs": int(grid.time.timestamp() * 1000),
+        "counts": list(grid.counts.items()),
+        "brokers": list(map(_column, grid.columns)),
+    }
+
+
+def _column(column: GridColumn) -> View:
+    return {
+        "id": column.broker_id,
+        "rack": column.rack,
+        "state": "unregistered" if column.state is None else column.state.value,
+        "leaders": column.leaders,
+        "replicas": column.replicas,
+    }
+
+
+def row_view(row: GridRow, partition: PartitionRegistration) -> Row:
+    """Return a row under ROW_FIELDS; its cells are in the replicas' order of preference, each a
+    broker and the part that the replica has there."""
+    return [
+        row.name.topic,
+        row.name.partition,
+        row.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        sorted(partition.isr),
+        partition.log_start_offset,
+        row.high_watermark,
+        partition.known_log_end,
+        list(row.problems),
+        row.is_reassigning,
+        [[broker_id, part_code(cell)] for broker_id, cell in row.cells.items()],
+    ]
+
+
+def part_code(cell: Cell) -> str:
+    """Return a cell as a letter, "+" if it comes, "-" if it leaves, a colon and its words."""
+    moves = "+" * cell.is_coming + "-" * cell.is_leaving
+    return f"{PART_LETTERS[cell.part]}{moves}:{cell.words}"
+
+
+def concerns(before: MetadataImage, after: MetadataImage) -> list[str]:
+    """Return what differs between two images, in the words of the page's views."""
+    found = {
+        "partitions": before.topics is not after.topics,
+        "groups": before.groups is not after.groups
+        or before.consumer_groups is not after.consumer_groups,
+        "brokers": before.brokers is not after.brokers,
+        "controller": _holder(before) != _holder(after),
+        "configs": before.configs is not after.configs,
+    }
+    return [name for name, is_other in found.items() if is_other]
+
+
+def _holder(image: MetadataImage) -> object:
+    lease = image.controller
+    return None if lease is None else (lease.controller_id, lease.controller_epoch)

@@ -1,0 +1,100 @@
+"""A console in a thread of the test's process, and the system's Chromium that looks at it."""
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from kafka_on_spark.console.console import Console, ConsoleThread
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE_MS = 60_000
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 800}
+
+
+def needed():
+    """Return the browser and what drives it, or skip the test and say what is missing."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: no browser is driven"
+    )
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("there is no Chromium: `apt-get install chromium` brings one")
+    return playwright, path
+
+
+@contextmanager
+def browser():
+    """Give a browser that is closed at the end."""
+    playwright, path = needed()
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield launched
+        finally:
+            launched.close()
+
+
+@contextmanager
+def console_of(cluster, **arguments):
+    """Give the address of a console."""
+    thread = ConsoleThread(Console(cluster, **arguments))
+    try:
+        yield thread.console.address
+    finally:
+        thread.close()
+
+
+class Page:
+    """A page of a console, and whatever its browser complained of."""
+
+    def __init__(self, browser, address, **options):
+        self.context = browser.new_context(viewport=options.pop("viewport", DESK), **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.complaints = []
+        self.page.on("console", self._note)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append("a dialog"))
+        self.page.goto(address)
+
+    def _note(self, message):
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def go(self, view):
+        """Show a view, by what stands behind "#/"."""
+        self.page.evaluate("view => { location.hash = `#/${view}`; }", view)
+
+    def see(self, text):
+        """Wait until a text is on the page, and return its first place."""
+        place = self.page.get_by_text(text).first
+        place.wait_for(state="visible")
+        return place
+
+    def violations(self):
+        """Return what axe-core finds, by rule and node."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        return [(each["id"], node["html"][:120]) for each in found for node in each["nodes"]]
+
+    @property
+    def is_too_wide(self):
+        """Whether the page itself scrolls sideways."""
+        return self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+    def close(self):
+        self.context.close()
+
+
+@contextmanager
+def page_of(browser, address, **options):
+    """Give a page that complained of nothing when it is closed."""
+    page = Page(browser, address, **options)
+    try:
+        yield page
+        assert page.complaints == []
+    finally:
+        page.close()

@@ -1,0 +1,144 @@
+"""What the follower is made of: rates, moments of the past, and the stream of events."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.console.asked import bounded, text, whole, wholes
+from kafka_on_spark.console.moments import KEPT_MAX, Moments
+from kafka_on_spark.console.streaming import (
+    LAGGING,
+    QUEUE_MAX,
+    Subscribers,
+    encode_event,
+)
+from kafka_on_spark.console.views.rates import SAMPLE_MS, WINDOW_MS, RateWindow, rates_between
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import Offset
+from tests.builders import image_of, partition
+
+
+def at(*marks):
+    return image_of(*(partition("1 2 3", hw=mark) for mark in marks))
+
+
+def test_rates_are_of_what_was_committed_between_two_images():
+    assert rates_between(at(10, 0, 5), at(30, 0, 6), 10) == {"orders": [(0, 2.0), (2, 0.1)]}
+    assert rates_between(at(10), at(10), 10) == {}
+    assert rates_between(at(10), at(3), 10) == {}  # an unclean election
+    assert rates_between(at(), at(3), 10) == {}  # a new partition: since when is not known
+
+
+def test_a_rate_is_of_the_last_seconds_and_ends_after_them():
+    window = RateWindow()
+    for second, mark in enumerate([0, 100, 200, 200, 200]):
+        window.take(second * SAMPLE_MS, at(mark))
+
+    assert window.rates(4000, at(200)) == {"orders": [(0, 50.0)]}
+
+    for second in range(5, 30):
+        window.take(second * SAMPLE_MS, at(200))
+    assert window.rates(29_000, at(200)) == {}
+    assert len(window._samples) <= WINDOW_MS // SAMPLE_MS + 1
+
+
+def test_there_is_no_rate_before_a_second_is_over():
+    window = RateWindow()
+    assert window.rates(0, at(5)) == {}
+    window.take(0, at(5))
+    assert window.rates(999, at(9)) == {}
+
+
+class Log:
+    """Images by offset, and what was asked for. The cluster is made at offset 4."""
+
+    def __init__(self, end):
+        self.image = _image(end)
+        self.asked = []
+
+    def image_at(self, offset, after=None):
+        self.asked.append((offset, None if after is None else after.offset))
+        return _image(offset)
+
+
+def _image(offset):
+    image = image_of(partition("1"), cluster_id="c" if offset >= 4 else None)
+    return replace(image, offset=Offset(offset))
+
+
+def test_a_moment_is_replayed_from_the_nearest_older_one_and_kept():
+    log = Log(100)
+    moments = Moments(log)
+
+    offsets = [moments.image(each).offset for each in (50, 10, 60, 50)]
+
+    assert offsets == [50, 10, 60, 50]
+    assert log.asked == [(50, None), (10, None), (60, 50)]
+    assert moments.image(None) is log.image is moments.image(100)
+
+
+def test_moments_are_few():
+    log = Log(100)
+    moments = Moments(log)
+    for offset in range(4, 4 + KEPT_MAX + 1):
+        moments.image(offset)
+
+    moments.image(4)
+
+    assert len(log.asked) == KEPT_MAX + 2
+
+
+def test_there_is_no_moment_in_the_future_or_before_the_cluster():
+    moments = Moments(Log(100))
+    with pytest.raises(InvalidRequestError, match="the log has offsets 0 to 100"):
+        moments.image(101)
+    with pytest.raises(InvalidRequestError, match="not made yet"):
+        moments.image(2)
+
+
+def test_an_event_is_one_line_of_json_whatever_it_says():
+    event = encode_event("commit", {"cause": "a\nb\u2028\r\n\ndata: x"}).decode()
+
+    assert event.startswith("event: commit\ndata: ")
+    assert event.endswith("\n\n")
+    assert len(event.splitlines()) == 3
+    assert json.loads(event.splitlines()[1].removeprefix("data: ")) == {
+        "cause": "a\nb\u2028\r\n\ndata: x"
+    }
+
+
+def test_every_page_gets_every_event_and_a_slow_one_is_told_to_load_anew():
+    async def run():
+        subscribers = Subscribers()
+        quick, slow = subscribers.listen(b"hello"), subscribers.listen(b"hello")
+        assert [await anext(quick), await anext(slow)] == [b"hello", b"hello"]
+        got = []
+        for count in range(QUEUE_MAX + 1):
+            subscribers.publish(b"%d" % count)
+            got.append(await anext(quick))
+        late = [await anext(slow), await anext(slow)]
+        subscribers.end()
+        ends = [[each async for each in stream] for stream in (quick, slow)]
+        return got, late, ends, subscribers.count
+
+    got, late, ends, count = asyncio.run(run())
+
+    assert got == [b"%d" % each for each in range(QUEUE_MAX + 1)]
+    assert late == [LAGGING, b"%d" % QUEUE_MAX]
+    assert ends == [[], []]
+    assert count == 0
+
+
+def test_parameters_are_read_as_strictly_as_options():
+    assert whole({"at": "12"}, "at") == 12
+    assert whole({}, "at") is None
+    assert wholes({"brokers": "1,2"}, "brokers") == [1, 2]
+    assert bounded({"count": "999"}, "count", 20, 100) == 100
+    assert bounded({}, "count", 20, 100) == 20
+    for bad in ("-1", "1.5", "1_0", "\u0661", "x", "9" * 30):
+        with pytest.raises(InvalidRequestError):
+            whole({"at": bad}, "at")
+    with pytest.raises(InvalidRequestError, match="topic is missing"):
+        text({}, "topic")

@@ -1,0 +1,218 @@
+"""The page in a real browser: every view, what changes while it is open, and what users wrote."""
+
+import re
+
+import pytest
+
+from kafka_on_spark.cli.serve.console import decided
+from kafka_on_spark.console.application import page_files
+from tests.cluster.disks import new_disks, records
+from tests.console.browsers import PHONE, browser, console_of, needed, page_of
+
+VIEWS = [
+    "grid",
+    "topic?name=orders",
+    "timeline",
+    "brokers",
+    "groups",
+    "groups?name=billing",
+    "messages?topic=orders&partition=0",
+    "moves",
+    "voters",
+    "what-if?brokers=1",
+    "audit",
+]
+MANY = 10_000
+EVIL = '<img src=x onerror="alert(1)"><script>alert(2)</script>\u202e&amp;'
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def disks():
+    needed()
+    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
+        disks.cluster.append("orders", [(b"k%d" % n, b'{"n": %d}' % n) for n in range(9)])
+        disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
+        yield disks
+
+
+def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disks):
+    with console_of(disks.cluster) as address:
+        for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):
+            with page_of(chromium, address, **options) as page:
+                page.see("orders")
+                for view in VIEWS:
+                    page.go(view)
+                    page.page.wait_for_function(
+                        "() => document.querySelector('main').innerText.length > 40"
+                    )
+                    assert page.violations() == [], view
+                    assert not page.is_too_wide, view
+
+
+def test_what_is_committed_and_a_disk_that_is_lost_are_seen_without_a_reload(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+
+        disks.cluster.append("orders", records(b"one more"))
+        page.see("committed to 10")
+        disks.take_away(3)
+        disks.cluster.run_controller()
+
+        page.see("under-replicated (2 of 3)")
+        row = page.page.locator("[data-name=orders-0]")
+        assert row.get_by_label("broker 3: broker does not answer, out of sync").count() == 1
+        page.go("brokers")
+        page.see("fenced since")
+        disks.give_back(3)
+
+
+def test_the_whole_page_goes_back_to_a_decision_and_returns_to_now(chromium, disks):
+    disks.take_away(1)
+    disks.cluster.run_controller()
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("under-replicated (2 of 3)")
+        page.go("timeline")
+        page.see("created by request")
+
+        decisions = page.page.get_by_role("button", name=re.compile("as of .*: orders-0"))
+        decisions.last.click()
+        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
+        page.go("grid")
+        page.see("committed to 0")
+        assert page.page.get_by_text("under-replicated (").count() == 0
+        page.go("voters")
+        page.see("can be asked of the present only")
+        page.page.get_by_role("button", name="Live").click()
+
+        page.go("grid")
+        page.see("under-replicated (2 of 3)")
+    disks.give_back(1)
+
+
+def test_records_are_read_and_followed(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("messages?topic=orders&partition=0&offset=3")
+        page.see("k3")
+        assert page.page.locator("details.message").count() == 6
+        page.page.get_by_label("follow the end").check()
+
+        disks.cluster.append("orders", [(b"late", b"\xff\xfe")])
+
+        page.see("late").click()
+        page.see("00000000  ff fe")
+
+
+def test_ten_thousand_partitions_are_few_nodes_wherever_they_are_scrolled(chromium, disks):
+    disks.cluster.create_topic("many", partitions=MANY, replication_factor=3)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.page.get_by_role("button", name="partitions of many").click()
+        page.page.locator("[data-name=many-0]").wait_for()
+        scroll = page.page.locator(".scroll")
+
+        scroll.evaluate("node => { node.scrollTop = node.scrollHeight; }")
+        page.page.locator(f"[data-name=many-{MANY - 1}]").wait_for()
+
+        assert page.page.locator("[data-name]").count() < 100
+        found = page.page.get_by_role("searchbox", name="Find partitions")
+        found.fill("many-777")
+        page.page.locator("[data-name=many-7779]").wait_for()
+        page.page.emulate_media(media="print")
+        page.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.page.locator("[data-name]").count() == 11
+
+
+def test_nothing_that_users_wrote_is_markup(chromium):
+    with new_disks(racks={1: EVIL, 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
+        disks.cluster.append("orders", [(EVIL.encode(), EVIL.encode())])
+        disks.cluster.alter_group_offsets(EVIL, {("orders", 0): 0})
+        with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+            for view in ["groups", "brokers", "what-if?brokers=1", "messages", "topic?name=orders"]:
+                page.go(view)
+                page.see("onerror")
+                assert page.page.locator("main img, main script").count() == 0
+                text = page.page.locator("main").inner_text()
+                assert "\\u202e" in text
+                assert "\u202e" not in text
+
+
+def test_a_change_is_shown_first_and_committed_as_it_was_shown(chromium, disks):
+    with (
+        console_of(disks.cluster, decide=decided) as address,
+        page_of(chromium, address) as page,
+    ):
+        page.go("brokers")
+        page.page.get_by_role("button", name="drain broker 2").click()
+        page.see("A dry run")
+        page.see("BrokerChangeRecord")
+        assert page.violations() == []
+        assert disks.cluster.image.brokers[2].is_eligible
+
+        page.page.get_by_role("button", name="Commit").click()
+
+        page.see("Committed.")
+        page.page.get_by_role("button", name="Close").click()
+        page.page.get_by_role("button", name="resume broker 2").wait_for()
+        assert not disks.cluster.image.brokers[2].is_eligible
+        page.go("topic?name=orders")
+        page.page.get_by_text("Change", exact=True).click()
+        page.page.get_by_role("button", name="Delete the topic").click()
+        commit = page.page.get_by_role("button", name="Commit")
+        page.see("can't be undone")
+        assert commit.is_disabled()
+        page.page.get_by_label("Type orders").fill("orders")
+        commit.click()
+        page.see("Committed.")
+        assert disks.cluster.image.topics == {}
+
+
+def test_a_console_that_allows_no_changes_offers_none(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("brokers")
+        page.see("broker 1 dies")
+        assert page.page.get_by_role("button", name="drain").count() == 0
+
+
+def test_without_the_token_the_page_says_where_it_is(chromium, disks):
+    with console_of(disks.cluster) as address, browser_page(chromium, address) as page:
+        page.see("open the address that the console printed")
+        assert page.complaints  # the browser's own, of the refusals
+
+
+def browser_page(chromium, address):
+    from contextlib import closing
+
+    from tests.console.browsers import Page
+
+    return closing(Page(chromium, address.split("#")[0]))
+
+
+def test_only_one_file_of_the_page_writes_text_and_none_writes_markup():
+    sources = {name: each.decode() for name, each in page_files().items() if name.endswith(".js")}
+
+    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|eval\(|Function\("
+    assert [name for name, text in sources.items() if re.search(markup, text)] == []
+    texts = r"createTextNode|textContent|innerText"
+    assert [name for name, text in sources.items() if re.search(texts, text)] == ["dom.js"]
+    assert len(sources) > 10
+
+
+def test_all_modules_are_fetched_at_once():
+    page, names = page_files()["index.html"].decode(), set(page_files())
+
+    preloaded = set(re.findall(r'modulepreload" href="([^"]+)"', page))
+
+    assert preloaded == {each for each in names if each.endswith(".js")} - {"main.js"}
+
+
+def test_the_page_loads_nothing_from_elsewhere():
+    for name, content in page_files().items():
+        addresses = re.findall(r"https?://[^\s\"']+", content.decode())
+        assert set(addresses) <= {"http://www.w3.org/2000/svg"}, name

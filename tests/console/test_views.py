@@ -1,0 +1,223 @@
+"""The tables of the page are what the image, the history and the answers say, and are JSON."""
+
+import json
+from array import array
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.console.views.cluster import (
+    brokers_view,
+    group_view,
+    groups_view,
+    moves_view,
+    progress_view,
+    topic_view,
+    voters_view,
+)
+from kafka_on_spark.console.views.foresight import comparison_view, forecast_view
+from kafka_on_spark.console.views.timeline import (
+    LANES_MAX,
+    History,
+    moments_view,
+    timeline_view,
+)
+from kafka_on_spark.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.inspect.replicas import PartitionComparison
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.partition import GroupOffset
+from kafka_on_spark.service.describe.partition_history import BrokerEvent
+from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.what_if.what_if import forecast
+from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
+from tests.unit.inspect.quorums import quorum_of
+
+NOW_MS = round(at(30).timestamp() * 1000)
+ADDED = PartitionKey(TOPIC_ID, 1)
+
+
+def plain(view):
+    """Return a view as the page gets it."""
+    return json.loads(json.dumps(view))
+
+
+def test_a_topic_has_its_size_its_settings_and_its_groups():
+    image = image_of(
+        partition("1 2 3", hw=10, start=4, leo=12),
+        partition("2 3", hw=5),
+        configs={"min.insync.replicas": "2"},
+        groups={("billing", KEY): GroupOffset(offset=Offset(7), leader_epoch=None)},
+    )
+
+    view = plain(topic_view(image, "orders"))
+
+    assert (view["partitions"], view["replicas"], view["minIsr"]) == (2, 3, 2)
+    assert (view["records"], view["uncommitted"], view["groups"]) == (11, 2, ["billing"])
+    assert view["configs"] == [["min.insync.replicas", "2"]]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        topic_view(image, "payments")
+
+
+def test_brokers_have_what_they_hold_and_what_their_disks_said():
+    lease = ControllerLease(controller_id="me", controller_epoch=3, offset=Offset(9))
+    image = image_of(
+        partition("1 2 3", "1 2", lost="3"), fenced="3", racks="a b c", controller=lease
+    )
+
+    view = plain(brokers_view(image, {BrokerId(1): {"total": 10, "free": 4}}))
+
+    assert (view["controller"], view["controllerEpoch"]) == ("me", 3)
+    rows = [(each["id"], each["state"], each["leaders"], each["lost"]) for each in view["brokers"]]
+    assert rows == [(1, "active", 1, 0), (2, "active", 0, 0), (3, "fenced", 0, 1)]
+    assert [each["disk"] for each in view["brokers"]] == [{"total": 10, "free": 4}, None, None]
+
+
+def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
+    member = GroupMember(
+        member_id="m1",
+        instance_id=None,
+        subscribed_topics=("orders",),
+        assignor=None,
+        owned=frozenset({KEY}),
+        target=frozenset({KEY, ADDED}),
+    )
+    image = image_of(
+        partition("1", hw=10),
+        partition("1", hw=5),
+        ids="1",
+        groups={
+            ("billing", KEY): GroupOffset(offset=Offset(7), leader_epoch=None),
+            ("billing", ADDED): GroupOffset(offset=Offset(0), leader_epoch=None),
+        },
+        consumer_groups={"reading": ConsumerGroup(group_epoch=1, members={"m1": member})},
+    )
+
+    view = plain(groups_view(image))
+
+    lag = {"topic": "orders", "partitions": 2, "lag": 8, "most": 5}
+    assert view["groups"] == [
+        {"name": "billing", "members": 0, "topics": [lag]},
+        {"name": "reading", "members": 1, "topics": []},
+    ]
+    assert group_view(image, "billing")["places"] == [
+        ["orders", 0, 7, 0, 10, 3],
+        ["orders", 1, 0, 0, 5, 5],
+    ]
+    [seen] = group_view(image, "reading")["members"]
+    assert (seen["owned"], seen["target"]) == (["orders-0"], ["orders-0", "orders-1"])
+    with pytest.raises(GroupIdNotFoundError):
+        group_view(image, "nobody")
+
+
+def test_moves_have_their_targets_and_progress_by_partition():
+    image = image_of(partition("1 2 3", "1 2", adding="3", removing="1"), partition("1 2"))
+
+    [move] = plain(moves_view(image))["moves"]
+
+    assert (move["name"], move["target"], move["waitsFor"]) == ("orders-0", [2, 3], [3])
+    measured = MoveProgress(
+        name=TopicPartition("orders", 0), waits_for=(BrokerId(3),), copied_bytes=3, total_bytes=9
+    )
+    assert plain(progress_view([measured])) == {"orders-0": [3, 9]}
+
+
+def test_voters_stand_with_their_roles_and_problems():
+    view = plain(voters_view(quorum_of(0, 3, None)))
+
+    assert [each["role"] for each in view["voters"]] == ["leads", "follows", "lost"]
+    assert [each["behind"] for each in view["voters"]] == [0, 3, None]
+    assert view["voters"][2]["problem"] == "it is away"
+
+
+def test_a_forecast_lists_the_worst_first_and_counts_all():
+    image = image_of(
+        partition("1 2 3", hw=9), partition("1", hw=4), configs={"min.insync.replicas": "1"}
+    )
+
+    view = plain(forecast_view(forecast(image, frozenset({BrokerId(1)}))))
+
+    assert [each["name"] for each in view["partitions"]] == ["orders-1", "orders-0"]
+    assert view["partitions"][0]["words"] == ["no leader"]
+    assert view["partitions"][1]["leader"] == [1, 2]
+    counts = dict(view["counts"])
+    assert counts["partitions without a leader"] == 1
+    assert counts["leaderships that would move"] == 1
+    assert counts["records at risk"] == 4
+
+
+def test_a_comparison_says_where_replicas_differ():
+    found = PartitionComparison(
+        partition=3, replica_count=2, batch_count=5, read_bytes=0, differences=("it differs",)
+    )
+
+    assert plain(comparison_view("orders", found)) == {
+        "name": "orders-3",
+        "replicas": 2,
+        "batches": 5,
+        "bytes": 0,
+        "differences": ["it differs"],
+    }
+
+
+def history(entries, events=(), ends=None):
+    numbered = [replace(each, metadata_offset=Offset(n)) for n, each in enumerate(entries, 4)]
+    ends = array("q", ends or (each.metadata_offset + 1 for each in numbered))
+    return History(entries=numbered, events=list(events), ends=ends, image=MetadataImage())
+
+
+def test_the_timeline_has_lanes_and_decisions_of_the_partitions_that_are_asked_for():
+    other = [entry(5, 1, 0, "1", "created", partition=1, replicas="1")]
+    known = history([*LOSS_AND_RETURN, *other])
+
+    view = plain(timeline_view(known, topic="orders", partition=0, now_ms=NOW_MS))
+
+    [lane] = view["lanes"]
+    assert lane["name"] == "orders-0"
+    first = dict(map(tuple, [(broker, spans) for broker, spans in lane["replicas"]]))[1]
+    assert [(epoch, is_in_sync) for _, _, epoch, is_in_sync in first] == [
+        (0, True),
+        (None, False),
+        (None, True),
+        (2, True),
+    ]
+    assert first[-1][1] == NOW_MS
+    assert [each[5] for each in view["decisions"]] == [
+        "preferred leader",
+        "broker 1: caught up",
+        "broker 1: probe failed",
+        "created",
+    ]
+    assert len(timeline_view(known, topic=None, partition=None, now_ms=NOW_MS)["lanes"]) == 2
+
+
+def test_of_many_partitions_those_that_changed_last_have_lanes():
+    many = [entry(n, 1, 0, "1", "created", partition=n, replicas="1") for n in range(100)]
+
+    view = timeline_view(history(many), topic=None, partition=None, now_ms=NOW_MS)
+
+    assert view["laneCount"] == 100
+    assert len(view["lanes"]) == LANES_MAX
+    assert view["lanes"][-1]["name"] == "orders-99"
+
+
+def test_a_moment_is_behind_a_whole_decision():
+    fenced = BrokerEvent(
+        time=at(10),
+        broker_id=BrokerId(1),
+        state=BrokerState.FENCED,
+        cause="probe failed",
+        metadata_offset=Offset(5),
+    )
+    known = history(LOSS_AND_RETURN, [fenced], ends=[4, 5, 9])
+
+    moments = plain(moments_view(known))["moments"]
+
+    # The records at 5 (twice), 6 and 7 are of one decision, which ends at 9.
+    assert [(end, cause) for end, _, cause in moments] == [
+        (5, "created"),
+        (9, "broker 1: probe failed"),
+    ]
