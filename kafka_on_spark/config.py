@@ -197,7 +197,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Bytes a second, of all tasks of a job together; the default is no limit.
     "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
     "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
-    # Kafka counts a group's from when its last member left; a group here has no members.
+    # Groups with members, which decide for each other: there is no coordinator.
+    "group.consumer.assignors": Setting("uniform,range", _list_of("uniform", "range")),
+    "group.consumer.heartbeat.interval.ms": Setting("5000", _integer(1, _INT_MAX)),
+    "group.consumer.max.size": Setting("200", _integer(1, _INT_MAX)),
+    "group.consumer.session.timeout.ms": Setting("45000", _integer(1, _INT_MAX)),
+    # Kafka counts from when a group's last member left; here offsets of a group without members
+    # have a time each, which saving them again renews.
     "offsets.retention.minutes": Setting("10080", _integer(1, _INT_MAX)),
     # Kafka's 7 days of transactional.id.expiration.ms: ids that users choose come back, too, and a
     # query that runs once a day must find its own.
@@ -276,8 +282,16 @@ def check_together(settings: "Settings", whose: str) -> None:
     Source: LogConfig.validateValues.
 
     Raises:
-        InvalidConfigError: Records would have to be compacted before they may be.
+        InvalidConfigError: Records would have to be compacted before they may be; or members would
+            be fenced between two heartbeats.
     """
+    names = ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms")
+    interval_ms, session_ms = map(settings.integer, names)
+    if interval_ms >= session_ms:
+        raise InvalidConfigError(
+            f"setting {names[0]!r} of {whose} can't be {interval_ms} while its {names[1]!r} is"
+            f" {session_ms}: give less, such as a third of it"
+        )
     lag_min, lag_max = map(settings.integer, ("min.compaction.lag.ms", "max.compaction.lag.ms"))
     if lag_min > lag_max:
         raise InvalidConfigError(

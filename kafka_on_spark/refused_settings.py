@@ -120,8 +120,20 @@ WHY: Final[Mapping[str, tuple[str, ...]]] = {
         "controller.quorum.voters",
     ),
     "there is no ZooKeeper": ("zookeeper.*",),
-    "a group has no members here: its offsets stand in the metadata log": (
-        "group.*",
+    "there is no coordinator: members decide themselves (group.consumer.*), and a group's offsets"
+    " stand in the metadata log": (
+        "group.consumer.assignment.*",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.migration.policy",
+        "group.consumer.min.*",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.coordinator.*",
+        "group.initial.rebalance.delay.ms",
+        "group.max.*",
+        "group.min.*",
+        "group.share.*",
+        "group.streams.*",
         "offset.metadata.max.bytes",
         "offsets.commit.*",
         "offsets.load.buffer.size",

@@ -14,6 +14,7 @@ from kafka_on_spark.controller.moves.reassignment import (
 )
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition, check_mapping
+from kafka_on_spark.query.offsets.group_members import GroupMembers, describe_members
 from kafka_on_spark.query.offsets.group_offsets import GroupLag, describe_group, groups_of
 from kafka_on_spark.query.partition_names import pair_of, partition_key
 from kafka_on_spark.service.describe.descriptions import (
@@ -48,6 +49,9 @@ class Answers:
 
     def list_groups(self) -> list[str]:
         return groups_of(self._metadata.catch_up())
+
+    def describe_group_members(self, group: str) -> GroupMembers:
+        return describe_members(self._metadata.catch_up(), group)
 
     def describe_group(self, group: str) -> list[GroupLag]:
         image = self._metadata.catch_up()

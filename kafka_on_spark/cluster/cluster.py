@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
@@ -29,8 +30,10 @@ from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
     LATEST,
+    MAX_POLL_INTERVAL_MS,
     MAX_POLL_RECORDS,
 )
+from kafka_on_spark.query.offsets.group_members import GroupMembers
 from kafka_on_spark.query.offsets.group_offsets import GroupLag
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter
@@ -433,6 +436,12 @@ class Cluster:
         auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS,
         client_rack: str | None = None,
         consumer_timeout_ms: float | None = None,
+        group_instance_id: str | None = None,
+        group_remote_assignor: str | None = None,
+        max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> Consumer:
         """Return a consumer of topics, of all topics whose name matches a pattern, or of some
         partitions. It reads what is committed, and goes on with what comes.
@@ -442,7 +451,13 @@ class Cluster:
         that are added while it reads are read from their beginning. With `enable_auto_commit` it
         commits what was processed, at most each `auto_commit_interval_ms`, and when it is closed.
 
-        It reads all partitions that it is made for: give the consumers of a group different ones.
+        A consumer of topics or a pattern with a `group` is a member of it from its first poll on:
+        the members share out the partitions. It is told of those that come and go by `on_assigned`,
+        `on_revoked`, in which it can commit, and `on_lost`, when others have them already (without
+        it, `on_revoked` is called); and leaves if it is not asked for records for
+        `max_poll_interval_ms`. With `group_instance_id` it is a static member, which keeps its
+        partitions while it restarts. A consumer of `partitions` reads these, whoever else does.
+
         A loop over the consumer ends if `consumer_timeout_ms` pass without a record (None: it goes
         on). While nobody commits, it looks for a commit 20 times a second on a disk, and twice a
         second on a store.
@@ -459,12 +474,18 @@ class Cluster:
             pattern,
             partitions,
             consumer_timeout_ms,
+            on_assigned,
+            on_revoked,
+            on_lost,
             group=group,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=max_poll_records,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
             client_rack=client_rack,
+            group_instance_id=group_instance_id,
+            group_remote_assignor=group_remote_assignor,
+            max_poll_interval_ms=max_poll_interval_ms,
         )
 
     def read(
@@ -715,7 +736,8 @@ class Cluster:
     # Consumer groups
 
     def list_groups(self) -> list[str]:
-        """Return the names of the consumer groups: all that have committed an offset."""
+        """Return the names of the consumer groups: all that have committed an offset, or have
+        members."""
         return self._answers.list_groups()
 
     def describe_group(self, group: str) -> list[GroupLag]:
@@ -725,6 +747,23 @@ class Cluster:
             GroupIdNotFoundError: No group of that name has committed an offset.
         """
         return self._answers.describe_group(group)
+
+    def describe_group_members(self, group: str) -> GroupMembers:
+        """Return a group's state and its members, with the partitions that each has.
+
+        Raises:
+            GroupIdNotFoundError: There is no such group.
+        """
+        return self._answers.describe_group_members(group)
+
+    def remove_group_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
+        """Take members out of a group, some by their ids or all; return whom. One that lives joins
+        again; of one that was killed, and that no other member is there to fence, nothing is left.
+
+        Raises:
+            GroupIdNotFoundError: The group has no members.
+        """
+        return self._requests.remove_group_members(group, members)
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int]
@@ -737,6 +776,7 @@ class Cluster:
             InvalidGroupIdError, UnknownTopicOrPartitionError: The group's name is not allowed, or a
                 partition does not exist.
             OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
+            NonEmptyGroupError: The group has members.
         """
         return self._requests.alter_group_offsets(group, offsets)
 
@@ -748,6 +788,7 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: No group of that name has committed an offset.
             UnknownTopicOrPartitionError: A partition does not exist.
+            NonEmptyGroupError: The group has members.
         """
         return self._requests.delete_group(group, partitions)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.errors import OffsetOutOfRangeError
@@ -93,6 +94,9 @@ class Consumers:
         pattern: object,
         partitions: object,
         consumer_timeout_ms: float | None,
+        on_assigned: OnPartitions | None,
+        on_revoked: OnPartitions | None,
+        on_lost: OnPartitions | None,
         **given: Any,
     ) -> Consumer:
         image = self._services.metadata.catch_up()
@@ -100,7 +104,15 @@ class Consumers:
             check_number(consumer_timeout_ms, "consumer_timeout_ms")
         settings = consumer_settings(**given)
         subscription = subscription_of(image, topics, pattern, partitions)
-        return Consumer(self._services, settings, subscription, consumer_timeout_ms)
+        return Consumer(
+            self._services,
+            settings,
+            subscription,
+            consumer_timeout_ms,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+        )
 
 
 class Changes:

@@ -211,3 +211,8 @@ class Requests:
         keys = None if partitions is None else keys_of(image, partitions)
         left = self._run(commands.DELETE_GROUP, group=group, keys=keys)
         return self._names(left)
+
+    def remove_group_members(self, group: str, members: Iterable[str] | None) -> list[str]:
+        wanted = None if members is None else list(listed(members, "members", "members' ids"))
+        removed = self._run(commands.REMOVE_GROUP_MEMBERS, group=group, member_ids=wanted)
+        return [str(each) for each in removed]

@@ -7,6 +7,7 @@ into Arrow.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -150,9 +151,15 @@ _PLAIN: Final[tuple[Any, ...]] = (
     OffsetCommitRecord,
     GroupMemberRecord,
     RemoveGroupMemberRecord,
-    GroupTargetEpochRecord,
     AdminRequestRecord,
     AdminResultRecord,
+)
+
+_Sharing = GroupTargetRecord | GroupTargetEpochRecord | GroupAssignmentRecord
+_SHARING: Final[tuple[type[_Sharing], ...]] = (
+    GroupTargetRecord,
+    GroupTargetEpochRecord,
+    GroupAssignmentRecord,
 )
 
 
@@ -267,7 +274,7 @@ def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
     return [*_plain_fields(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
 
 
-def _sharing_fields(cls: type[GroupTargetRecord | GroupAssignmentRecord]) -> list[Field]:
+def _sharing_fields(cls: type[_Sharing]) -> list[Field]:
     plain = [name for name in cls.__slots__ if name != "partitions"]
     return [*_plain_fields(*plain), ("partitions", attrgetter("partitions"), _keys_to_wire)]
 
@@ -288,8 +295,7 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     ],
     BrokerRecord: _broker_fields(BrokerRecord),
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
-    GroupTargetRecord: _sharing_fields(GroupTargetRecord),
-    GroupAssignmentRecord: _sharing_fields(GroupAssignmentRecord),
+    **{cls: _sharing_fields(cls) for cls in _SHARING},
     PartitionRecord: [
         *_plain_fields("topic", "topic_id", "partition", "cause"),
         *(
@@ -353,14 +359,9 @@ def _decode_broker_change(row: Row) -> BrokerChangeRecord:
     return BrokerChangeRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
 
 
-def _decode_target(row: Row) -> GroupTargetRecord:
-    fields = {name: row[name] for name in GroupTargetRecord.__slots__}
-    return GroupTargetRecord(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
-
-
-def _decode_assignment(row: Row) -> GroupAssignmentRecord:
-    fields = {name: row[name] for name in GroupAssignmentRecord.__slots__}
-    return GroupAssignmentRecord(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
+def _decode_sharing(cls: type[_Sharing], row: Row) -> _Sharing:
+    fields = {name: row[name] for name in cls.__slots__}
+    return cls(**(fields | {"partitions": _keys_from_wire(row["partitions"])}))
 
 
 def _keys_from_wire(wires: Sequence[str]) -> frozenset[PartitionKey]:
@@ -413,8 +414,7 @@ _DECODERS: Final[Mapping[str, Callable[[Row], Record]]] = {
     "ControllerRecord": _decode_controller,
     "BrokerRecord": _decode_broker,
     "BrokerChangeRecord": _decode_broker_change,
-    "GroupTargetRecord": _decode_target,
-    "GroupAssignmentRecord": _decode_assignment,
+    **{cls.__name__: partial(_decode_sharing, cls) for cls in _SHARING},
     "PartitionRecord": _decode_partition,
     "PartitionChangeRecord": _decode_change,
 }

@@ -62,11 +62,13 @@ class ConsumerGroup:
     Attributes:
         group_epoch: Changes of its members and of the partitions that they share (count, from 1).
         target_epoch: The group epoch that the targets were decided for; 0: none were.
+        last_partitions: The last partition of each topic that was shared out then.
         members: By id; at least one.
     """
 
     group_epoch: GroupEpoch
     target_epoch: GroupEpoch = NO_EPOCH
+    last_partitions: frozenset[PartitionKey] = frozenset()
     members: Mapping[MemberId, GroupMember] = field(default_factory=dict)
 
     def owner_of(self, key: PartitionKey) -> MemberId | None:
@@ -123,7 +125,12 @@ def _target(group: ConsumerGroup, record: GroupTargetRecord) -> ConsumerGroup:
 
 def _target_epoch(group: ConsumerGroup, record: GroupTargetEpochRecord) -> ConsumerGroup:
     epoch = _later(group.group_epoch, record.target_epoch)
-    return replace(group, group_epoch=epoch, target_epoch=record.target_epoch)
+    return replace(
+        group,
+        group_epoch=epoch,
+        target_epoch=record.target_epoch,
+        last_partitions=record.partitions,
+    )
 
 
 def _assignment(group: ConsumerGroup, record: GroupAssignmentRecord) -> ConsumerGroup:
@@ -171,4 +178,6 @@ def rebuilding_records(name: str, group: ConsumerGroup) -> Iterator[GroupRecord]
                 partitions=member.owned,
             )
     if group.target_epoch:
-        yield GroupTargetEpochRecord(group=name, target_epoch=group.target_epoch)
+        yield GroupTargetEpochRecord(
+            group=name, target_epoch=group.target_epoch, partitions=group.last_partitions
+        )

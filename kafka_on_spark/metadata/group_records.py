@@ -50,11 +50,13 @@ class GroupTargetEpochRecord:
     """The targets of all members are those of this epoch of the group.
 
     Kafka's ConsumerGroupTargetAssignmentMetadata. It raises the group's epoch if that is lower: the
-    partitions have changed, and no member.
+    partitions have changed, and no member. `partitions`: the last of each topic that was shared out
+    then, so that a later one is known as added.
     """
 
     group: str
     target_epoch: GroupEpoch
+    partitions: frozenset[PartitionKey]
     cause: str | None = None
 
 

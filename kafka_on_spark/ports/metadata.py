@@ -161,6 +161,11 @@ class Heartbeats(Protocol):
         """Remove a member's heartbeat, where it can be: the member has left."""
         ...
 
+    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
+        """Remove what stands of all but these, where it can be. Of one that is about to join it is
+        removed as well, which its next heartbeat mends."""
+        ...
+
 
 class RootHints(Protocol):
     """Keeps when roots were cleaned last, for processes that each would do it. Never trusted."""

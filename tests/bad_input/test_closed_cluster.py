@@ -20,6 +20,8 @@ CALLS = {
     "cancel_reassignment":   lambda cluster, folder: cluster.cancel_reassignment(),
     "consumer":              lambda cluster, folder: cluster.consumer("orders"),
     "create_topic":          lambda cluster, folder: cluster.create_topic("more"),
+    "remove_group_members":  lambda cluster, folder: cluster.remove_group_members("g"),
+    "describe_group_members": lambda cluster, folder: cluster.describe_group_members("g"),
     "delete_group":          lambda cluster, folder: cluster.delete_group("g"),
     "delete_records":        lambda cluster, folder: cluster.delete_records({("orders", 0): 1}),
     "delete_topic":          lambda cluster, folder: cluster.delete_topic("orders"),

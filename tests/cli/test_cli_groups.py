@@ -245,3 +245,35 @@ def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
     assert "--export does not go with --list" in call.refused(
         "consumer-groups", "--list", "--export"
     )
+
+
+def test_members_are_described_and_removed(call, group, topic, cluster):
+    named = ("--group", group)
+    with cluster.consumer(topic, group=group, group_instance_id="one") as consumer:
+        consumer.poll(0)
+
+        [member] = call.json("consumer-groups", "--describe", *named, "--members")
+        assert member["assignment"] == f"{topic}:0,1"
+        assert (member["instance_id"], member["partition_count"]) == ("one", 2)
+        [state] = call.json("consumer-groups", "--describe", *named, "--state")
+        assert (state["state"], state["member_count"]) == ("Stable", 1)
+        stable = call.json("consumer-groups", "--list", "--state", "stable")
+        assert {"group": group, "state": "Stable"} in stable
+        refused = call.refused("consumer-groups", "--delete", *named, "--yes")
+        assert "has 1 member:" in refused
+        assert "--remove-members" in refused
+
+        removal = ("consumer-groups", "--remove-members", *named, "--member")
+        assert "0 members" in call(*removal, "nobody", "--yes")
+        call(*removal, member["consumer_id"], "--yes")
+        assert call.json("consumer-groups", "--describe", *named, "--members") == []
+        assert "takes one --group" in call.refused(
+            "consumer-groups", "--remove-members", *named, "--group", "b", "--yes"
+        )
+
+
+def test_a_consumer_that_prints_leaves_its_group(call, group, topic, cluster):
+    call("consume", "--topic", topic, *("--group", group), "--exit")
+
+    assert cluster.describe_group_members(group).members == ()
+    assert positions(cluster, group)[0] == 5

@@ -103,7 +103,7 @@ def test_groups_have_kafkas_state_and_no_members(call, new_topic, cluster):
 
     assert state == [{"group": "nightly", "state": "Empty", "member_count": 0}]
     assert (members.code, members.out) == (0, "[]\n")
-    assert "Group nightly has no members" in members.complaint
+    assert "Group nightly has no members." in members.complaint
     assert [each["current_offset"] for each in offsets] == [1]
     assert offsets == call.json(*described)
     assert {"group": "nightly", "state": "Empty"} in call.json(

@@ -161,7 +161,7 @@ connections.max.reauth.ms controlled.shutdown.enable controller.listener.names
 controller.performance.sample.period.ms controller.quorum.bootstrap.servers controller.quorum.voters controller.quota.window.num
 controller.socket.timeout.ms create.topic.policy.class.name delegation.token.expiry.time.ms
 delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners
-fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.heartbeat.interval.ms
+fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.migration.policy
 group.initial.rebalance.delay.ms group.share.enable initial.broker.registration.timeout.ms
 inter.broker.listener.name kafka.metrics.reporters leader.imbalance.check.interval.seconds
 listener.security.protocol.map listeners local.retention.bytes local.retention.ms

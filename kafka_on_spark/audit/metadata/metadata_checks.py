@@ -1,11 +1,11 @@
-"""I6, I7, I8, I9, I10, I11, I15, I16, I17, I23, I27: the metadata log, replayed by commit.
+"""I6 to I11, I15 to I17, I23, I27, I30: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
 watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
 recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
 other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
 the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
-watermark moves with its chain digest. I27: the offsets of compaction rise.
+watermark moves with its chain digest. I27: the offsets of compaction rise. I30: groups' members.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList, Place
+from kafka_on_spark.audit.metadata.group_checks import GroupReplay
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import (
     Register,
@@ -75,6 +76,7 @@ class MetadataReplay:
         self.end_offset = 0
         self.requests = RequestReplay()
         self.runs = RunReplay()
+        self._groups = GroupReplay()
         self._seen = _RisingEpochs()
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
@@ -98,6 +100,7 @@ class MetadataReplay:
                 self.findings.add("I10", sentence, metadata_offset=batch.base_offset)
             self._gap_count += batch.base_offset > self.end_offset
         self._check_requests(batch)
+        self._check_groups(batch)
         touched: dict[PartitionKey, int] = {}
         records: list[Record] = []
         for place, row in enumerate(batch.rows):
@@ -121,6 +124,11 @@ class MetadataReplay:
         self.end_offset = batch.base_offset + len(batch.rows)
         for key, offset in touched.items():
             self._check_members(key, offset)
+
+    def _check_groups(self, batch: MetadataRows) -> None:
+        # A part that can't be read may say who owns what.
+        for sentence, place, key in () if self._gap_count else self._groups.take(batch.rows):
+            self._add("I30", sentence, batch.base_offset + place, key)
 
     def _check_requests(self, batch: MetadataRows) -> None:
         for invariant, sentence, place in self.requests.take(batch.rows):
@@ -150,11 +158,9 @@ class MetadataReplay:
         if isinstance(record, BrokerRecord):
             self._check_broker(record, offset)
         elif isinstance(record, ControllerRecord):
-            if record.controller_epoch < self._seen.controller_epoch:
-                sentence = (
-                    f"controller epoch {record.controller_epoch} comes after"
-                    f" {self._seen.controller_epoch}"
-                )
+            known = self._seen.controller_epoch
+            if record.controller_epoch < known:
+                sentence = f"controller epoch {record.controller_epoch} comes after {known}"
                 self._add("I7", sentence, offset)
             self._seen.controller_epoch = record.controller_epoch
         elif isinstance(record, ProducerRecord):

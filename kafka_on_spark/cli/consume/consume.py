@@ -15,6 +15,7 @@ from kafka_on_spark.cli.lines.printed import FLAGS, SEPARATORS
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.query.subscription import Subscribe, SubscribePattern, partitions_of
 
 
 def consume(
@@ -77,7 +78,8 @@ def consume(
             "--group",
             "-G",
             metavar="NAME",
-            help="Go on from the group's offsets, and commit what was printed.",
+            help="Be a member of the group: print a share of the partitions, go on from the group's"
+            " offsets, and commit what was printed.",
         ),
     ] = None,
     json: Annotated[
@@ -158,7 +160,17 @@ def consume(
     """
     asked = asked_for(context.params)
     with opened(cluster, storage_option, Output.TABLE) as session, Interrupts() as interrupts:
-        consumer = _consumer(session.cluster, asked)
+        consumer = session.cluster.consumer(
+            None if asked.partitions else asked.topic,
+            pattern=asked.pattern,
+            partitions=[(str(asked.topic), number) for number in asked.partitions] or None,
+            group=asked.group,
+            auto_offset_reset=asked.default_start,
+            enable_auto_commit=False,
+            client_rack=asked.client_rack,
+            on_revoked=lambda names: printing.give_up(names),
+            on_lost=lambda names: printing.lose(names),
+        )
         printing = Printing(
             consumer,
             asked.form,
@@ -168,40 +180,30 @@ def consume(
             commits=asked.commits,
         )
         try:
-            _print(printing, consumer, asked)
+            _print(printing, consumer, asked, session.cluster)
         except KeyboardInterrupt:
             _conclude(printing)
             raise typer.Exit(interrupts.code or INTERRUPTED) from None
         _conclude(printing)
 
 
-def _print(printing: Printing, consumer: Consumer, asked: Asked) -> None:
+def _print(printing: Printing, consumer: Consumer, asked: Asked, cluster: Cluster) -> None:
     try:
-        printing.run(_begin(consumer, asked))
+        printing.run(_begin(consumer, asked, cluster))
     finally:
-        printing.commit()
+        try:
+            printing.commit()
+        finally:
+            consumer.close()  # a member leaves its group
 
 
 def _conclude(printing: Printing) -> None:
     note(f"Processed a total of {plural(printing.record_count, 'record')}.")
 
 
-def _consumer(cluster: Cluster, asked: Asked) -> Consumer:
-    partitions = [(str(asked.topic), number) for number in asked.partitions]
-    return cluster.consumer(
-        None if partitions else asked.topic,
-        pattern=asked.pattern,
-        partitions=partitions or None,
-        group=asked.group,
-        auto_offset_reset=asked.default_start,
-        enable_auto_commit=False,
-        client_rack=asked.client_rack,
-    )
-
-
-def _begin(consumer: Consumer, asked: Asked) -> dict[TopicPartition, int] | None:
+def _begin(consumer: Consumer, asked: Asked, cluster: Cluster) -> dict[TopicPartition, int] | None:
     """Go to where the call begins; return where it ends in each partition, None: nowhere."""
-    names = consumer.assignment()
+    names = consumer.assignment() if asked.group is None else _all_names(cluster, asked)
     ends = {name: int(each) for name, each in consumer.end_offsets(names).items()}
     if asked.group is None:
         firsts = consumer.beginning_offsets(names)
@@ -215,6 +217,13 @@ def _begin(consumer: Consumer, asked: Asked) -> dict[TopicPartition, int] | None
         found = _at(consumer, names, asked.span.end_ms)
         return {name: _less(found.get(name), ends[name]) for name in names}
     return ends if asked.exits_at_end else None
+
+
+def _all_names(cluster: Cluster, asked: Asked) -> list[TopicPartition]:
+    """Return all partitions of the topics: a member of a group may come to read any of them."""
+    by_pattern = None if asked.pattern is None else SubscribePattern(asked.pattern)
+    found = partitions_of(cluster.image, by_pattern or Subscribe((str(asked.topic),)))
+    return [TopicPartition(topic, number) for topic in found for number in found[topic]]
 
 
 def _at(

@@ -5,6 +5,7 @@ It waits only in the consumer's `poll`.
 
 import select
 import sys
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -51,6 +52,7 @@ class Printing:
         self._clock = SystemClock()
         self._printed_to: dict[TopicPartition, int] = {}
         self._committed_at_ms = self._clock.monotonic_ms()
+        self._reached: set[TopicPartition] = set()
         self.record_count = 0
 
     def run(self, stops: dict[TopicPartition, int] | None) -> None:
@@ -77,7 +79,16 @@ class Printing:
         """Commit what was printed."""
         if self._commits and self._printed_to:
             self._consumer.commit({name: each for name, each in self._printed_to.items()})
-            self._printed_to.clear()
+        self._printed_to.clear()
+
+    def give_up(self, names: Iterable[TopicPartition]) -> None:
+        """Commit what was printed before partitions go to another member of the group."""
+        self.commit()
+
+    def lose(self, names: Iterable[TopicPartition]) -> None:
+        """Forget what was printed of partitions that others have already: they print it again."""
+        for name in names:
+            self._printed_to.pop(name, None)
 
     def _commit_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -89,13 +100,15 @@ class Printing:
         return self._records_max is not None and self.record_count >= self._records_max
 
     def _is_at_end(self, stops: dict[TopicPartition, int] | None) -> bool:
-        if stops is None:
-            return False
-        for name, stop in list(stops.items()):
-            if self._consumer.position(name) >= stop:
-                del stops[name]
+        if not stops:
+            return stops is not None
+        mine = set(self._consumer.assignment())
+        for name in sorted(mine & stops.keys() - self._reached):
+            if self._consumer.position(name) >= stops[name]:
+                self._reached.add(name)
                 self._consumer.pause([name])
-        return not stops
+        # A member that has no partition yet waits for one: the others are at work on theirs.
+        return bool(mine) and not (mine & stops.keys()) - self._reached
 
     def _left_ms(self, idle_since_ms: int) -> float:
         if self._timeout_ms is None:

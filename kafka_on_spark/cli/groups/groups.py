@@ -1,7 +1,7 @@
 """`consumer-groups`: lists, describes, resets and deletes consumer groups.
 
-A group is its offsets and has no members. So Kafka's columns about members are left out, and each
-group is in Kafka's state for groups without members.
+A member has no host and no client id here, and so no columns of these; its epochs and partitions
+are shown in their place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,17 +27,24 @@ from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
 from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.query.offsets.group_members import (
+    ASSIGNING,
+    EMPTY,
+    RECONCILING,
+    STABLE,
+    GroupMembers,
+    MemberDescription,
+    describe_members,
+    state_of,
+)
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of
 
 VIEWS: Final = ("offsets", "state", "members")
 """The views of --describe; the first by default."""
 
-EMPTY: Final = "Empty"
-"""The state of a group with offsets and without members, as all are here."""
-
 STATES: Final = (
-    *("Unknown", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", EMPTY),
-    *("Assigning", "Reconciling", "NotReady"),
+    *("Unknown", "PreparingRebalance", "CompletingRebalance", STABLE, "Dead", EMPTY),
+    *(ASSIGNING, RECONCILING, "NotReady"),
 )
 """Source: GroupState."""
 
@@ -46,6 +53,7 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "describe": ("group", "all_groups", *VIEWS, "verbose"),
     "delete": ("group", "all_groups", *CHANGING),
     "delete_offsets": ("group", "topic", *CHANGING),
+    "remove_members": ("group", "member", *CHANGING),
     "reset_offsets": (
         *("group", "all_groups", "topic", "all_topics", "execute", "export", "dry_run"),
         *TARGETS,
@@ -57,9 +65,10 @@ DESCRIBED_STATE_COLUMNS: Final = {**STATE_COLUMNS, "member_count": "#members"}
 MEMBER_COLUMNS: Final = {
     "group": "group",
     "consumer_id": "consumer-id",
-    "host": "host",
-    "client_id": "client-id",
+    "instance_id": "group-instance-id",
+    "current_epoch": "current-epoch",
     "partition_count": "#partitions",
+    "assignment": "assignment",
 }
 COLUMNS: Final = {
     "group": "group",
@@ -94,7 +103,7 @@ def consumer_groups(
         ),
     ] = None,
     members: Annotated[
-        bool, typer.Option("--members", help="With --describe: members; there are none.")
+        bool, typer.Option("--members", help="With --describe: members, and what each has.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With --describe: no effect, all is always shown.")
@@ -103,6 +112,18 @@ def consumer_groups(
     delete_offsets: Annotated[
         bool, typer.Option("--delete-offsets", help="Delete a group's offsets in topics.")
     ] = False,
+    remove_members: Annotated[
+        bool,
+        typer.Option(
+            "--remove-members",
+            help="Take members out of a group, such as killed ones: all, or each --member. One that"
+            " lives joins again.",
+        ),
+    ] = False,
+    member: Annotated[
+        list[str] | None,
+        typer.Option("--member", metavar="ID", help="A member; may be given more than once."),
+    ] = None,
     reset_offsets: Annotated[
         bool,
         typer.Option(
@@ -178,7 +199,7 @@ def consumer_groups(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """List, describe, reset and delete groups: the offsets of queries with kafka.group.id."""
+    """List, describe, reset and delete groups: offsets of queries and consumers, and members."""
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
         _DO[action](session, context.params)
@@ -186,11 +207,13 @@ def consumer_groups(
 
 def _list(session: Session, given: Mapping[str, Any]) -> None:
     wanted = _states(given["state"])
-    names = groups_of(session.cluster.image)
+    image = session.cluster.image
+    names = groups_of(image)
     if wanted is None:
         write_rows(session.output, LIST_COLUMNS, ({"group": name} for name in names))
     else:
-        rows = ({"group": name, "state": EMPTY} for name in names if EMPTY in wanted)
+        states = {name: state_of(image.consumer_groups.get(name)) for name in names}
+        rows = ({"group": name, "state": each} for name, each in states.items() if each in wanted)
         write_rows(session.output, STATE_COLUMNS, rows)
 
 
@@ -224,23 +247,50 @@ def _describe(session: Session, given: Mapping[str, Any]) -> None:
     _DESCRIBE[views[0] if views else VIEWS[0]](session, given)
 
 
-def _existing_groups(session: Session, given: Mapping[str, Any]) -> list[str]:
+def _described(session: Session, given: Mapping[str, Any]) -> dict[str, GroupMembers]:
+    """Return the groups that are asked for, and their members.
+
+    Raises:
+        GroupIdNotFoundError: There is no such group.
+    """
     image = session.cluster.image
-    return [group for group in chosen_groups(image, given) if saved_partitions(image, group)]
+    return {group: describe_members(image, group) for group in chosen_groups(image, given)}
 
 
 def _describe_state(session: Session, given: Mapping[str, Any]) -> None:
     rows = [
-        {"group": group, "state": EMPTY, "member_count": 0}
-        for group in _existing_groups(session, given)
+        {"group": group, "state": each.state, "member_count": len(each.members)}
+        for group, each in _described(session, given).items()
     ]
     write_rows(session.output, DESCRIBED_STATE_COLUMNS, rows)
 
 
 def _describe_members(session: Session, given: Mapping[str, Any]) -> None:
-    for group in _existing_groups(session, given):
-        note(f"Group {group} has no members: a group is the offsets that queries commit.")
-    write_rows(session.output, MEMBER_COLUMNS, [])
+    described = _described(session, given)
+    for group, each in described.items():
+        if not each.members:
+            note(f"Group {group} has no members.")
+    rows = [
+        {
+            "group": group,
+            "consumer_id": member.member_id,
+            "instance_id": member.instance_id,
+            "current_epoch": member.member_epoch,
+            "partition_count": len(member.partitions),
+            "assignment": _assignment(member),
+        }
+        for group, each in described.items()
+        for member in each.members
+    ]
+    write_rows(session.output, MEMBER_COLUMNS, rows)
+
+
+def _assignment(member: MemberDescription) -> str:
+    """Return a member's partitions, as in orders:0,1;returns:0."""
+    topics: dict[str, list[str]] = {}
+    for topic, number in member.partitions:
+        topics.setdefault(topic, []).append(str(number))
+    return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items())
 
 
 def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
@@ -253,7 +303,7 @@ def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
             "log_end_offset": lag.high_watermark,
             "lag": lag.lag,
         }
-        for group in _existing_groups(session, given)
+        for group in _described(session, given)
         for lag in describe_group(image, group)
     ]
     write_rows(session.output, COLUMNS, rows)
@@ -295,6 +345,25 @@ def _delete_offsets(session: Session, given: Mapping[str, Any]) -> None:
     )
 
 
+def _remove_members(session: Session, given: Mapping[str, Any]) -> None:
+    groups = needed(given["group"], "--group", "name the group whose members to remove")
+    if len(groups) != 1:
+        raise InvalidRequestError("--remove-members takes one --group: call it once for each")
+    [group] = groups
+    wanted = given["member"] or None
+    known = describe_members(session.cluster.image, group).members
+    count = len([each for each in known if wanted is None or each.member_id in wanted])
+    session.confirm(
+        f"removing {plural(count, 'member')} of group {group}",
+        lambda cluster: cluster.remove_group_members(group, wanted),
+    )
+    removed = session.do(lambda: session.cluster.remove_group_members(group, wanted)) or []
+    session.conclude(
+        f"{plural(len(removed), 'member')} of group {group} removed.",
+        {"group": group, "removed": removed},
+    )
+
+
 _DESCRIBE: Final = {
     "offsets": _describe_offsets,
     "state": _describe_state,
@@ -305,5 +374,6 @@ _DO: Final = {
     "describe": _describe,
     "delete": _delete,
     "delete_offsets": _delete_offsets,
+    "remove_members": _remove_members,
     "reset_offsets": reset_offsets_of,
 }

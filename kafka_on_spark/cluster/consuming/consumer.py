@@ -1,7 +1,7 @@
 """The object that reads a topic as it grows: Kafka's consumer, in plain Python."""
 
 import math
-import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,7 +12,9 @@ from typing import Final, Self
 import pyarrow as pa
 
 from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord, records_of
-from kafka_on_spark.errors import ClusterClosedError, ConsumerClosedError, InvalidRequestError
+from kafka_on_spark.cluster.consuming.member_threads import MemberThreads
+from kafka_on_spark.cluster.consuming.one_caller import OneCaller, OnPartitions
+from kafka_on_spark.errors import ConsumerClosedError
 from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
@@ -27,16 +29,16 @@ from kafka_on_spark.query.consuming.standing import at, partition_of
 from kafka_on_spark.query.moments import given_micros
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.partition_names import key_of, keys_of
-from kafka_on_spark.query.subscription import Subscription
+from kafka_on_spark.query.subscription import Assign, Subscription
 from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.service.consume.members.membership import Listeners
 from kafka_on_spark.spark.wiring.accounts import CONSUME
-from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times
+from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times, witness_of
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.calls.forks import FORKED, is_forked
+from kafka_on_spark.storage.calls.forks import is_forked
 from kafka_on_spark.storage.replicas.reader import row_schema
 
 Partition = tuple[str, int]
-
 CHUNK_ROWS: Final = 500
 """Rows that become records at once. Source: max.poll.records."""
 
@@ -61,19 +63,40 @@ class Consumer:
         settings: ConsumerSettings,
         subscription: Subscription | None,
         timeout_ms: float | None,
+        *,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
     ) -> None:
         self._services = services
         self._metadata = services.metadata
-        self._consuming = consuming_of(services, settings)
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._callers = OneCaller()
+        metadata = services.metadata  # a consumer that nobody has any more is not kept by itself
+
+        def names_of(keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+            image = metadata.image
+            return sorted(image.name_of(each) for each in keys if image.partition(each) is not None)
+
+        listeners = Listeners(
+            assigned=self._callers.telling(on_assigned, names_of),
+            revoked=self._callers.telling(on_revoked, names_of),
+            lost=self._callers.telling(on_revoked if on_lost is None else on_lost, names_of),
+        )
+        witness = witness_of(services, settings)
+        self._consuming = consuming_of(services, settings, witness, listeners)
+        self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
         self._chunk: Iterator[ConsumerRecord] = iter(())
         self._rows: pa.RecordBatch | None = None
         self._next_row = 0
         self._turn: object = None
+        self._threads: MemberThreads | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
+            if witness is not None and not isinstance(subscription, Assign):
+                self._threads = MemberThreads(witness, services.ledger)
+                # A consumer that nobody has any more is no reason to beat.
+                weakref.finalize(self, self._threads.end).atexit = False
 
     # Records
 
@@ -90,11 +113,13 @@ class Consumer:
                 auto_offset_reset is 'none'.
             KafkaStorageError: The metadata root, or all replicas of a partition, have not answered
                 for long.
+            UnreleasedInstanceIdError, GroupMaxSizeReachedError, UnsupportedAssignorError: The group
+                does not take the consumer.
             WakeupError: Another thread has called `wakeup`.
         """
         if timeout_ms is not None:
             check_number(timeout_ms, "timeout_ms")
-        with self._alone() as consuming:
+        with self._alone(in_callbacks=False) as consuming:
             self._turn = None
             rows_max = consuming.settings.max_poll_records
             rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
@@ -117,7 +142,7 @@ class Consumer:
 
         Raises: as `poll`.
         """
-        with self._exclusive() as consuming:
+        with self._exclusive(in_callbacks=False) as consuming:
             record = self._next(consuming)
         if record is None:
             raise StopIteration
@@ -125,9 +150,10 @@ class Consumer:
 
     def _next(self, consuming: Consuming[pa.RecordBatch]) -> ConsumerRecord | None:
         record = None
-        if self._turn is not None and consuming.turn is self._turn:
+        if self._turn is not None:
             consuming.go_on()
-            record = next(self._chunk, None)
+            if consuming.turn is self._turn:
+                record = next(self._chunk, None)
         if record is None:
             self._turn = None
             with self._services.ledger.operating(CONSUME):
@@ -300,6 +326,9 @@ class Consumer:
             OffsetOutOfRangeError: A given offset is below the log start or above the high
                 watermark.
             UnknownTopicOrPartitionError: A partition does not exist.
+            UnknownMemberIdError: The consumer was fenced: others go on from what was committed; or
+                the group has members, and it is none.
+            StaleMemberEpochError: A partition is not the consumer's any more.
             RequestTimedOutError: Other commits were always faster: nothing is committed.
             CommitOutcomeUnknownError: Whether it is committed is unknown; commit again.
         """
@@ -310,7 +339,8 @@ class Consumer:
             check_mapping(offsets, "offsets", "partitions and offsets")
             for offset in offsets.values():
                 check_whole_number(offset, "the offset")
-            consuming.commit_offsets({self._key(name): each for name, each in offsets.items()})
+            wanted = {self._key(name): each for name, each in offsets.items()}
+            consuming.saving.save_offsets(wanted)
 
     def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
         """Return the group's offsets; None where it has none.
@@ -321,26 +351,31 @@ class Consumer:
         """
         with self._alone() as consuming:
             keys = self._keys(partitions)
-            found = consuming.committed(keys)
+            found = consuming.saving.committed(keys)
             return {self._metadata.image.name_of(key): found[key] for key in keys}
 
     # The end
 
     def close(self) -> None:
-        """End; with enable_auto_commit, commit the positions first.
+        """End; with enable_auto_commit, commit the positions first. A member leaves its group.
 
         Raises:
-            RequestTimedOutError, CommitOutcomeUnknownError: As `commit`. It is closed.
+            RequestTimedOutError, CommitOutcomeUnknownError: As `commit`. It is closed; others fence
+                a member that could not leave.
         """
         self._close(is_failed=False)
 
     def _close(self, *, is_failed: bool) -> None:
         if self._is_closed or is_forked():
             return
-        with self._alone() as consuming:
-            self._is_closed = True
-            if consuming.settings.is_auto_commit:
-                consuming.commit_processed() if is_failed else consuming.commit()
+        with self._alone(in_callbacks=False) as consuming:
+            self._is_closed = self._is_ending = True  # a callback may still commit
+            try:
+                consuming.end(is_failed=is_failed)
+            finally:
+                self._is_ending = False
+                if self._threads is not None:
+                    self._threads.end()
 
     def __enter__(self) -> Self:
         return self
@@ -355,40 +390,35 @@ class Consumer:
         self._close(is_failed=error is not None)
 
     @contextmanager
-    def _alone(self) -> Iterator[Consuming[pa.RecordBatch]]:
+    def _alone(self, *, in_callbacks: bool = True) -> Iterator[Consuming[pa.RecordBatch]]:
         """Do as `_exclusive`, and have the block be an operation of the ledger."""
-        with self._exclusive() as consuming, self._services.ledger.operating(CONSUME):
+        with (
+            self._exclusive(in_callbacks=in_callbacks) as consuming,
+            self._services.ledger.operating(CONSUME),
+        ):
             yield consuming
 
     @contextmanager
-    def _exclusive(self) -> Iterator[Consuming[pa.RecordBatch]]:
-        """Keep other threads out, as Kafka's consumer does.
+    def _exclusive(self, *, in_callbacks: bool) -> Iterator[Consuming[pa.RecordBatch]]:
+        """Keep other threads out.
 
         Raises:
             ConsumerClosedError, ClusterClosedError: The consumer or the cluster is closed.
-            InvalidRequestError: Another thread is in a call.
+            InvalidRequestError: As `OneCaller.alone`.
         """
-        if is_forked():
-            raise ClusterClosedError(FORKED)
-        if not self._lock.acquire(blocking=False):
-            raise InvalidRequestError(
-                "another thread is in a call of this consumer, which is for one thread at a time:"
-                " make a consumer for each thread, or end the call by wakeup()"
-            )
-        try:
-            if self._is_closed:
+        with self._callers.alone(in_callbacks=in_callbacks):
+            if self._is_closed and not self._is_ending:
                 raise ConsumerClosedError(
                     "the consumer is closed: make another with Cluster.consumer"
                 )
             self._metadata.check_open()
-            yield self._consuming
-        except Exception:
-            raise
-        except BaseException:  # ^C, in the middle of anything
-            self._consuming.void()
-            raise
-        finally:
-            self._lock.release()
+            try:
+                yield self._consuming
+            except Exception:
+                raise
+            except BaseException:  # ^C, in the middle of anything
+                self._consuming.void()
+                raise
 
     def _key(self, name: object) -> PartitionKey:
         return key_of(self._metadata.catch_up(), name)

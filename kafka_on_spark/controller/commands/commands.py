@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
+from kafka_on_spark.controller.groups.membership import remove_members
 from kafka_on_spark.controller.moves import preferred_leaders, reassignment
 from kafka_on_spark.controller.partitions import recovery
 from kafka_on_spark.controller.partitions.log_start import delete_records_of_all
@@ -19,7 +20,15 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
-from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Offset, PartitionKey, TopicId
+from kafka_on_spark.ids import (
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    MemberId,
+    Offset,
+    PartitionKey,
+    TopicId,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 
 T = TypeVar("T")
@@ -258,6 +267,13 @@ def _delete_group(
     return groups.delete_group(image, group, keys)
 
 
+def _remove_group_members(
+    image: MetadataImage, id_source: IdSource, *, group: str, member_ids: Iterable[str] | None
+) -> ControllerResult[list[MemberId]]:
+    wanted = None if member_ids is None else [MemberId(each) for each in member_ids]
+    return remove_members(image, group, wanted)
+
+
 CREATE_TOPIC: Final = Command("create_topic", _create_topic)
 ADD_PARTITIONS: Final = Command("add_partitions", _add_partitions)
 REMOVE_PARTITIONS: Final = Command("remove_partitions", _remove_partitions)
@@ -277,6 +293,7 @@ CANCEL_REASSIGNMENTS: Final = Command("cancel_reassignments", _cancel_reassignme
 DELETE_RECORDS: Final = Command("delete_records", _delete_records)
 ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", _alter_group_offsets)
 DELETE_GROUP: Final = Command("delete_group", _delete_group)
+REMOVE_GROUP_MEMBERS: Final = Command("remove_group_members", _remove_group_members)
 
 COMMANDS: Final[Mapping[str, Command[Any]]] = {
     command.name: command
@@ -300,6 +317,7 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
         DELETE_RECORDS,
         ALTER_GROUP_OFFSETS,
         DELETE_GROUP,
+        REMOVE_GROUP_MEMBERS,
     )
 }
 """By the name that a request gives."""

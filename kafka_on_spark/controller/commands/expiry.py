@@ -52,6 +52,7 @@ def _producers(image: MetadataImage, since_ms: int) -> list[Record]:
 
 
 def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
+    """Return the records that remove what has expired; nothing of a group that has members."""
     return [
         OffsetCommitRecord(
             group=group,
@@ -63,7 +64,7 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
             f" minutes{_UNSAVED}",
         )
         for (group, key), position in image.groups.items()
-        if position.saved_at_ms < since_ms
+        if position.saved_at_ms < since_ms and group not in image.consumer_groups
     ]
 
 

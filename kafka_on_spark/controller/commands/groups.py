@@ -1,12 +1,18 @@
-"""Consumer groups by request: their offsets set or removed.
+"""Consumer groups' offsets: set or removed by request, and saved by who reads.
 
-A group that has members is left alone. A running query of the group, which is no member, commits
-over the offsets that are decided here; a new one starts from them.
+What is asked for by request leaves a group that has members alone. A running query of the group,
+which is no member, commits over the offsets that are decided here; a new one starts from them.
 """
 
 from collections.abc import Iterable, Mapping
 
-from kafka_on_spark.controller.groups.checks import check_group, check_no_members
+from kafka_on_spark.controller.groups.checks import (
+    Membership,
+    check_group,
+    check_may_commit,
+    check_no_members,
+)
+from kafka_on_spark.controller.groups.offsets import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -15,33 +21,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
-
-
-def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
-    """Return whether a group stands at `offset` of a partition as it is now."""
-    return (
-        known is not None
-        and known.offset == offset
-        and known.unclean_generation == partition.unclean_generation
-    )
-
-
-def saved_offset(
-    group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
-) -> OffsetCommitRecord:
-    """Return the record that brings a group to `offset` of a partition."""
-    is_at_end = offset == partition.high_watermark
-    return OffsetCommitRecord(
-        group=group,
-        topic_id=key.topic_id,
-        partition=key.partition,
-        offset=Offset(offset),
-        leader_epoch=partition.high_watermark_epoch if is_at_end else None,
-        unclean_generation=partition.unclean_generation or None,
-        cause=cause,
-    )
 
 
 def alter_group_offsets(
@@ -59,6 +39,25 @@ def alter_group_offsets(
     """
     check_group(group)
     check_no_members(image, group)
+    return _set_offsets(image, group, offsets, "by request")
+
+
+def save_offsets(
+    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int], member: Membership | None
+) -> ControllerResult[dict[PartitionKey, Offset]]:
+    """Decide that a group stands where a consumer says: all or none. None: it is no member.
+
+    Raises:
+        UnknownTopicOrPartitionError, OffsetOutOfRangeError: As `alter_group_offsets`.
+        UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
+    """
+    check_may_commit(image, group, member, offsets.keys())
+    return _set_offsets(image, group, offsets, "by its consumer")
+
+
+def _set_offsets(
+    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int], by_whom: str
+) -> ControllerResult[dict[PartitionKey, Offset]]:
     records = []
     for key, offset in offsets.items():
         partition = image.partition(key)
@@ -72,7 +71,7 @@ def alter_group_offsets(
             )
         known = image.groups.get((group, key))
         if not is_saved(known, partition, offset):
-            cause = f"group {group!r} set to {offset} of {image.name_of(key)} by request"
+            cause = f"group {group!r} set to {offset} of {image.name_of(key)} {by_whom}"
             records.append(saved_offset(group, key, partition, offset, cause))
     return ControllerResult(records, {key: Offset(each) for key, each in offsets.items()})
 

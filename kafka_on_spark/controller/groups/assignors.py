@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.ids import MemberId, PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
 
 Assigned = dict[MemberId, frozenset[PartitionKey]]
 
@@ -166,4 +167,10 @@ ASSIGNORS: Final[Mapping[str, Callable[[Sharing], Assigned]]] = {
     UNIFORM: uniform_assignor,
     RANGE: range_assignor,
 }
-"""By name, the default first. Source: group.consumer.assignors."""
+"""By name."""
+
+
+def assignors_of(image: MetadataImage) -> list[str]:
+    """Return the names of the assignors that members may ask for, the default first. Source:
+    group.consumer.assignors."""
+    return image.settings().text("group.consumer.assignors").split(",")

@@ -1,6 +1,7 @@
 """What holds of a group before something is decided for it: its name, and who may speak for it."""
 
 from collections.abc import Set
+from dataclasses import dataclass
 
 from kafka_on_spark.errors import (
     FencedInstanceIdError,
@@ -12,6 +13,14 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey, check_text
 from kafka_on_spark.metadata.group import GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who saves offsets as a member of a group: its id, and the epoch that it knows to be at."""
+
+    member_id: MemberId
+    member_epoch: GroupEpoch
 
 
 def check_group(group: object) -> None:
@@ -35,7 +44,8 @@ def check_no_members(image: MetadataImage, group: str) -> None:
     if known is not None:
         count = len(known.members)
         raise NonEmptyGroupError(
-            f"group {group!r} has {count} member{'s' if count > 1 else ''}: end its consumers first"
+            f"group {group!r} has {count} member{'s' if count > 1 else ''}: end its consumers"
+            " first, or remove members that were killed (consumer-groups --remove-members)"
         )
 
 
@@ -62,29 +72,33 @@ def member_of(
 
 
 def check_may_commit(
-    image: MetadataImage,
-    group: str,
-    member_id: MemberId,
-    member_epoch: GroupEpoch,
-    keys: Set[PartitionKey],
+    image: MetadataImage, group: str, speaker: Membership | None, keys: Set[PartitionKey]
 ) -> None:
-    """Check that a member may save offsets of some partitions: it owns them.
+    """Check that somebody may save offsets of some partitions: a member that owns them; or who is
+    no member (None), while the group has none.
 
     Kafka compares the epochs only. Here the owner is in the same log as the offsets, so that of two
     members that have handed out the same records one alone can say how far they are processed.
 
     Raises:
-        UnknownMemberIdError: It has left, or was fenced.
+        UnknownMemberIdError: It has left, or was fenced; or the group has members, and it is none.
         StaleMemberEpochError: Its epoch is another, or it does not own one of the partitions.
     """
-    member = member_of(image, group, member_id)
-    if member.member_epoch != member_epoch:
+    if speaker is None:
+        if group in image.consumer_groups:
+            raise UnknownMemberIdError(
+                f"group {group!r} has members, which alone save its offsets: give the consumer"
+                " topics, so that it becomes one, or another group"
+            )
+        return
+    member = member_of(image, group, speaker.member_id)
+    if member.member_epoch != speaker.member_epoch:
         raise StaleMemberEpochError(
-            f"member {member_id} of group {group!r} is at epoch {member.member_epoch}, not at"
-            f" {member_epoch}"
+            f"member {member.member_id} of group {group!r} is at epoch {member.member_epoch}, not"
+            f" at {speaker.member_epoch}"
         )
     if not_owned := keys - member.owned:
         raise StaleMemberEpochError(
-            f"member {member_id} of group {group!r} does not own partition"
+            f"member {member.member_id} of group {group!r} does not own partition"
             f" {min(not_owned).partition} of topic {min(not_owned).topic_id}"
         )

@@ -18,6 +18,10 @@ nothing meanwhile: it begins again."""
 BEATS_MISSED_MAX: Final = 3
 """A member that is silent for longer than so many intervals is no witness of those behind it."""
 
+ASKED_MS: Final = 1_000
+"""So long a member hands out what it has found in the metadata log to be its own. It is
+about as long as a reader waits between two looks at a store."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -91,7 +95,42 @@ def to_listen_to(
     return listened
 
 
-def may_go_on(beat_began_ms: int, now_ms: int, session_ms: int) -> bool:
-    """Return whether a member may hand out more without a look into the metadata log: nobody can
-    have fenced it yet, since its last heartbeat that was written began at `beat_began_ms`."""
-    return now_ms - beat_began_ms < session_ms
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """A member's own heartbeats: those that were written with less than a session between any two.
+    Nobody has a reason to fence it that came up since the first of them.
+
+    Attributes:
+        since_ms: When the first of them began.
+        last_ms: When the last of them began.
+    """
+
+    since_ms: int
+    last_ms: int
+
+
+def after_beat(before: Beats | None, began_ms: int, ended_ms: int, session_ms: int) -> Beats:
+    """Return what a member knows after one more heartbeat that was written.
+
+    Others may have seen the one before until this one was written whole.
+    """
+    if before is None or ended_ms - before.last_ms >= session_ms:
+        return Beats(began_ms, began_ms)
+    return replace(before, last_ms=began_ms)
+
+
+def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) -> bool:
+    """Return whether a member may hand out more without another look into the metadata log, in
+    which it has last found itself by a look that began at `asked_ms`.
+
+    It may if nobody can have fenced it since; or for moments, whatever its heartbeats do.
+    """
+    if now_ms - asked_ms < ASKED_MS:
+        return True
+    is_unbroken = beats is not None and beats.since_ms <= asked_ms
+    return is_unbroken and beats is not None and now_ms - beats.last_ms < session_ms
+
+
+def turn_ms(interval_ms: int, session_ms: int) -> int:
+    """Return how often a member beats and listens: often enough for the session at any interval."""
+    return max(min(interval_ms, session_ms // (GAPS_A_SESSION + 1)), 1)

@@ -4,13 +4,13 @@ None of this shares out partitions: `sharing` does, for all changes that came be
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
 
-from kafka_on_spark.controller.groups.assignors import ASSIGNORS
+from kafka_on_spark.controller.groups.assignors import assignors_of
 from kafka_on_spark.controller.groups.checks import check_group, member_of
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    GroupIdNotFoundError,
     GroupMaxSizeReachedError,
     InvalidRequestError,
     UnreleasedInstanceIdError,
@@ -34,9 +34,6 @@ from kafka_on_spark.metadata.group_records import (
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Record
 
-MEMBERS_MAX: Final = 200
-"""Members of a group at most."""
-
 
 def join(
     image: MetadataImage,
@@ -46,7 +43,6 @@ def join(
     topics: Sequence[str],
     instance_id: str | None = None,
     assignor: str | None = None,
-    members_max: int = MEMBERS_MAX,
 ) -> ControllerResult[None]:
     """Decide that a member joins a group, which may be new; one that is in it stays so.
 
@@ -55,12 +51,12 @@ def join(
 
     Raises:
         InvalidGroupIdError, InvalidTopicError, InvalidRequestError: A name is not allowed.
-        UnsupportedAssignorError: There is no such assignor.
+        UnsupportedAssignorError: There is no such assignor (group.consumer.assignors).
         UnreleasedInstanceIdError: The static member's place is taken by one that is at work.
-        GroupMaxSizeReachedError: The group is full.
+        GroupMaxSizeReachedError: The group is full (group.consumer.max.size).
     """
     check_group(group)
-    _check_subscription(topics, assignor)
+    _check_subscription(image, topics, assignor)
     if instance_id is not None:
         check_text(instance_id, "a group's instance id", InvalidRequestError)
     member = GroupMember(
@@ -77,19 +73,22 @@ def join(
     before = known.with_instance(instance_id)
     if before is not None:
         return ControllerResult(_returned(group, known, before, member), None)
+    members_max = image.settings().integer("group.consumer.max.size")
     if len(known.members) >= members_max:
         raise GroupMaxSizeReachedError(
-            f"group {group!r} has {len(known.members)} members, and may have no more"
+            f"group {group!r} has {len(known.members)} members, and may have no more than"
+            f" {members_max} (group.consumer.max.size)"
         )
     return ControllerResult([_joined(group, _next_epoch(known), member)], None)
 
 
-def _check_subscription(topics: Sequence[str], assignor: str | None) -> None:
+def _check_subscription(image: MetadataImage, topics: Sequence[str], assignor: str | None) -> None:
     for name in topics:
         check_topic_name(name)
-    if assignor is not None and assignor not in ASSIGNORS:
+    allowed = assignors_of(image)
+    if assignor is not None and assignor not in allowed:
         raise UnsupportedAssignorError(
-            f"there is no assignor {assignor!r}: give one of {', '.join(ASSIGNORS)}"
+            f"there is no assignor {assignor!r}: give one of {', '.join(allowed)}"
         )
 
 
@@ -156,7 +155,7 @@ def subscribe(
         UnsupportedAssignorError: There is no such assignor.
         UnknownMemberIdError: It has left, or was fenced.
     """
-    _check_subscription(topics, assignor)
+    _check_subscription(image, topics, assignor)
     member = member_of(image, group, member_id)
     after = GroupMember(
         member_id=member_id,
@@ -212,6 +211,25 @@ def fence(
         return ControllerResult([], None)
     cause = f"was fenced: no heartbeat for {silent_ms / 1000:.1f} s"
     return ControllerResult([_removed(group, known, member_id, cause)], None)
+
+
+def remove_members(
+    image: MetadataImage, group: str, member_ids: Collection[MemberId] | None
+) -> ControllerResult[list[MemberId]]:
+    """Decide that members are out by request, of all that there are (None) or some; one that lives
+    joins again. Answer: who was there.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        GroupIdNotFoundError: The group has no members.
+    """
+    check_group(group)
+    known = image.consumer_groups.get(group)
+    if known is None:
+        raise GroupIdNotFoundError(f"group {group!r} has no members")
+    removed = [each for each in sorted(known.members) if member_ids is None or each in member_ids]
+    records = [_removed(group, known, each, "was removed by request") for each in removed]
+    return ControllerResult([*records], removed)
 
 
 def _removed(

@@ -6,10 +6,11 @@ CurrentAssignmentBuilder.
 """
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-from kafka_on_spark.controller.groups.assignors import ASSIGNORS, Sharing
+from kafka_on_spark.controller.groups.assignors import ASSIGNORS, Sharing, assignors_of
 from kafka_on_spark.controller.groups.checks import member_of
+from kafka_on_spark.controller.groups.offsets import added_since, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import FencedMemberEpochError
 from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey, TopicId
@@ -20,53 +21,92 @@ from kafka_on_spark.metadata.group_records import (
     GroupTargetRecord,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.records import OffsetCommitRecord, Record
 
 
 def share_out(image: MetadataImage, group: str) -> ControllerResult[None]:
-    """Decide who shall own what, if members or partitions have changed since that was decided."""
+    """Decide who shall own what, if members or partitions have changed since that was decided.
+
+    In partitions that were added to a topic meanwhile the group stands at the beginning, whoever
+    reads them first: nothing is skipped.
+    """
     known = image.consumer_groups.get(group)
-    if known is None:
+    if known is None or not is_to_share(image, known):
         return ControllerResult([], None)
     partitions = _partitions(image, known)
-    is_changed = _targets(known) != {key for keys in partitions.values() for key in keys}
-    if known.target_epoch == known.group_epoch and not is_changed:
-        return ControllerResult([], None)
     epoch = known.group_epoch
     if known.target_epoch == epoch:
         epoch = GroupEpoch(epoch + 1)  # the partitions have changed, and no member
-    name = chosen_assignor(known)
+    name = chosen_assignor(known, assignors_of(image))
     cause = f"epoch {epoch} of {group!r}: {len(known.members)} members, {name}"
-    records: list[Record] = [
+    records: list[Record] = [*_begun_partitions(image, group, known, partitions)]
+    records += [
         GroupTargetRecord(group=group, member_id=member_id, partitions=target, cause=cause)
         for member_id, target in ASSIGNORS[name](_sharing(image, known, partitions)).items()
         if target != known.members[member_id].target
     ]
-    records.append(GroupTargetEpochRecord(group=group, target_epoch=epoch, cause=cause))
+    last = _last_partitions(image, known)
+    records.append(
+        GroupTargetEpochRecord(group=group, target_epoch=epoch, partitions=last, cause=cause)
+    )
     return ControllerResult(records, None)
 
 
-def chosen_assignor(group: ConsumerGroup) -> str:
+def is_to_share(image: MetadataImage, group: ConsumerGroup) -> bool:
+    """Return whether members or partitions have changed since the targets were decided."""
+    is_behind = group.target_epoch != group.group_epoch
+    return is_behind or group.last_partitions != _last_partitions(image, group)
+
+
+def chosen_assignor(group: ConsumerGroup, allowed: Sequence[str]) -> str:
     """Return the assignor that most members ask for; of several the first, and so the default.
 
     Source: ConsumerGroup.preferredServerAssignor.
     """
     votes = Counter(each.assignor for each in group.members.values())
-    return max(ASSIGNORS, key=lambda name: votes[name])
+    return max(allowed, key=lambda name: votes[name])
+
+
+def _topic_ids(image: MetadataImage, group: ConsumerGroup) -> list[TopicId]:
+    """Return the topics that exist and that some member has subscribed to, by their names."""
+    names = {name for each in group.members.values() for name in each.subscribed_topics}
+    return [image.topic_ids[name] for name in sorted(names) if name in image.topic_ids]
 
 
 def _partitions(image: MetadataImage, group: ConsumerGroup) -> dict[TopicId, list[PartitionKey]]:
-    """Return the partitions of the topics that exist and that some member has subscribed to."""
-    names = {name for each in group.members.values() for name in each.subscribed_topics}
-    topic_ids = [image.topic_ids[name] for name in sorted(names) if name in image.topic_ids]
     return {
         topic_id: [PartitionKey(topic_id, number) for number in image.topics[topic_id].partitions]
-        for topic_id in topic_ids
+        for topic_id in _topic_ids(image, group)
     }
 
 
-def _targets(group: ConsumerGroup) -> set[PartitionKey]:
-    return {key for each in group.members.values() for key in each.target}
+def _last_partitions(image: MetadataImage, group: ConsumerGroup) -> frozenset[PartitionKey]:
+    """Return the last partition of each topic: they are numbered from 0, so it tells how many."""
+    return frozenset(
+        PartitionKey(topic_id, len(image.topics[topic_id].partitions) - 1)
+        for topic_id in _topic_ids(image, group)
+    )
+
+
+def _begun_partitions(
+    image: MetadataImage,
+    name: str,
+    group: ConsumerGroup,
+    partitions: Mapping[TopicId, Sequence[PartitionKey]],
+) -> Iterator[OffsetCommitRecord]:
+    """Yield the offsets of a group in partitions that were added since their topics were shared
+    out, or since it has saved offsets of lower ones."""
+    last = dict(group.last_partitions)
+    for topic_id, keys in partitions.items():
+        if topic_id in last:
+            added = {key for key in keys if key.partition > last[topic_id]}
+        else:
+            added = added_since(image, keys, name)
+        for key in sorted(added):
+            partition = image.partition(key)
+            if partition is not None and (name, key) not in image.groups:
+                cause = f"{image.name_of(key)} was added: group {name!r} begins at its beginning"
+                yield saved_offset(name, key, partition, partition.log_start_offset, cause)
 
 
 def _sharing(

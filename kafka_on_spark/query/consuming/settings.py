@@ -18,6 +18,7 @@ MAX_POLL_RECORDS: Final = 16_384
 """Kafka's is 500, which it takes from what it has fetched; here so many rows are decoded at once,
 and a table of them costs no more than one of 500."""
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
+MAX_POLL_INTERVAL_MS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,12 @@ class ConsumerSettings:
         is_auto_commit: Whether it commits what was processed. Source: enable.auto.commit.
         auto_commit_interval_ms: How often, at most. Source: auto.commit.interval.ms.
         client_rack: Replicas of this rack are read first; None: the leader is. Source: client.rack.
+        group_instance_id: Name of a static member, which keeps its partitions while it restarts;
+            None: it is none. Source: group.instance.id.
+        group_remote_assignor: The assignor that it asks for; None: the cluster's first. Source:
+            group.remote.assignor.
+        max_poll_interval_ms: A member that asks for nothing for so long leaves its group. Source:
+            max.poll.interval.ms.
     """
 
     group: str | None
@@ -40,6 +47,9 @@ class ConsumerSettings:
     is_auto_commit: bool
     auto_commit_interval_ms: int
     client_rack: str | None
+    group_instance_id: str | None = None
+    group_remote_assignor: str | None = None
+    max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS
 
 
 def consumer_settings(
@@ -50,6 +60,9 @@ def consumer_settings(
     enable_auto_commit: bool,
     auto_commit_interval_ms: int,
     client_rack: str | None,
+    group_instance_id: str | None = None,
+    group_remote_assignor: str | None = None,
+    max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
 ) -> ConsumerSettings:
     """Return the settings of a consumer, checked.
 
@@ -68,9 +81,17 @@ def consumer_settings(
         raise InvalidRequestError(
             f"enable_auto_commit can't be {enable_auto_commit!r}: give True or False"
         )
-    if client_rack is not None:
-        check_text(client_rack, "client_rack", InvalidRequestError)
+    _check_texts(
+        client_rack=client_rack,
+        group_instance_id=group_instance_id,
+        group_remote_assignor=group_remote_assignor,
+    )
+    if group_instance_id is not None and (group is None or not group_instance_id):
+        raise InvalidRequestError(
+            "group_instance_id names a member of a group: give both, and neither is empty"
+        )
     numbers = {
+        "max_poll_interval_ms": (max_poll_interval_ms, 1),
         "max_poll_records": (max_poll_records, 1),
         "auto_commit_interval_ms": (auto_commit_interval_ms, 0),
     }
@@ -85,4 +106,13 @@ def consumer_settings(
         is_auto_commit=enable_auto_commit and group is not None,
         auto_commit_interval_ms=auto_commit_interval_ms,
         client_rack=client_rack,
+        group_instance_id=group_instance_id,
+        group_remote_assignor=group_remote_assignor,
+        max_poll_interval_ms=max_poll_interval_ms,
     )
+
+
+def _check_texts(**texts: str | None) -> None:
+    for name, text in texts.items():
+        if text is not None:
+            check_text(text, name, InvalidRequestError)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
-from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
+from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
@@ -61,18 +61,6 @@ def begin(
             " set the group's offset, or give 'earliest' or 'latest'"
         )
     return at(partition, reset)
-
-
-def added_since(
-    image: MetadataImage, keys: Iterable[PartitionKey], group: str | None
-) -> set[PartitionKey]:
-    """Return the partitions that were added to their topics after a group had committed lower ones:
-    it has an offset of none that is as high."""
-    highest: dict[TopicId, int] = {}
-    for name, saved in image.groups:
-        if name == group:
-            highest[saved.topic_id] = max(saved.partition, highest.get(saved.topic_id, 0))
-    return {key for key in keys if key.partition > highest.get(key.topic_id, key.partition)}
 
 
 def at(partition: PartitionRegistration, place: str) -> Standing:

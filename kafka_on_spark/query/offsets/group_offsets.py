@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.commands.expiry import needs_saving_again
-from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
+from kafka_on_spark.controller.groups.checks import Membership, check_may_commit
+from kafka_on_spark.controller.groups.offsets import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -67,7 +68,11 @@ def save_group(
     Partitions that are gone, or belong to another topic of that name now, get no record. One in
     which the group stands there already gets one before its offset expires, by `now_ms`, the clock
     of the process that saves.
+
+    Raises:
+        UnknownMemberIdError: The group has members, and a query is none.
     """
+    check_may_commit(image, group, None, frozenset())
     records: list[OffsetCommitRecord] = []
     for name, partitions in sorted(position.positions.items()):
         if name not in image.topic_ids or is_another_topic(image, position, name):
@@ -80,14 +85,22 @@ def save_group(
 
 
 def save_standings(
-    image: MetadataImage, group: str, standings: Mapping[PartitionKey, Standing], now_ms: int
+    image: MetadataImage,
+    group: str,
+    standings: Mapping[PartitionKey, Standing],
+    now_ms: int,
+    member: Membership | None = None,
 ) -> ControllerResult[int]:
     """Return the records that bring a group to where a consumer stands, and how many partitions
-    they move; otherwise as `save_group`.
+    they move; otherwise as `save_group`. None: the consumer is no member.
 
     A partition that had an unclean election since the consumer read gets no record: below the
     position there may be records that nobody has read.
+
+    Raises:
+        UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
     """
+    check_may_commit(image, group, member, standings.keys())
     records = [
         record
         for key, standing in standings.items()
@@ -156,5 +169,5 @@ def lag_of(partition: PartitionRegistration, place: GroupOffset) -> int:
 
 
 def groups_of(image: MetadataImage) -> list[str]:
-    """Return the names of all groups that have committed something."""
-    return sorted({name for name, _ in image.groups})
+    """Return the names of all groups: they have committed something, or have members."""
+    return sorted({name for name, _ in image.groups} | image.consumer_groups.keys())

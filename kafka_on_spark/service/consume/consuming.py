@@ -1,17 +1,16 @@
 """A consumer's loop: hands out what is committed, partition by partition, and commits positions.
 
-One thread at a time calls it, and it has none of its own. It asks the metadata root only when all
-that it has read is handed out, as seldom as CommitWait allows.
+One thread at a time calls it. It asks the metadata root only when all that it has read is handed
+out, as seldom as CommitWait allows; a member of a group asks also between two calls.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Final, Generic
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Generic
 
-from kafka_on_spark.controller.commands.groups import alter_group_offsets
+from kafka_on_spark.controller.groups.checks import Membership
 from kafka_on_spark.errors import (
     InvalidRequestError,
-    KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     WakeupError,
@@ -21,30 +20,31 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.consuming.assigned import assigned_keys, due_in_turn
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.consuming.standing import (
-    Standing,
-    added_since,
-    begin,
-    cut_after,
-    partition_of,
-    revised,
-)
-from kafka_on_spark.query.offsets.group_offsets import save_standings
+from kafka_on_spark.query.consuming.standing import Standing, partition_of
 from kafka_on_spark.query.reads.read_order import plan_read
-from kafka_on_spark.query.subscription import Subscription
-from kafka_on_spark.service.consume.failing import RETRY_MS_MIN, FailingPartitions
+from kafka_on_spark.query.subscription import Assign, Subscription
+from kafka_on_spark.service.consume.failing import FailingPartitions
+from kafka_on_spark.service.consume.members.membership import Hands, Member
+from kafka_on_spark.service.consume.positions import Positions
+from kafka_on_spark.service.consume.saving import Saving
 from kafka_on_spark.service.consume.turns import TURN_OFFSETS_MAX, EndOf, ReadRows, Rows, Turn
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
-RENEWAL_MS: Final = 60_000
-"""How often an idle consumer looks whether its group's offsets must be saved again, to live on."""
+MakeMember = Callable[[Hands, Subscription], Member]
+"""Makes a member of the consumer's group, which has not joined."""
 
 
 class Consuming(Generic[Rows]):
-    """Where one consumer stands, and its reads and commits."""
+    """Where one consumer stands, and its reads and commits.
+
+    Attributes:
+        settings: The consumer's.
+        paused: Partitions of which it hands out nothing.
+        saving: Commits its offsets.
+    """
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Consuming(Generic[Rows]):
         read: ReadRows[Rows],
         end_of: EndOf[Rows],
         timeout_ms: int,
+        make_member: MakeMember | None = None,
     ) -> None:
         self.settings = settings
         self.paused: Set[PartitionKey] = frozenset()
@@ -64,44 +65,55 @@ class Consuming(Generic[Rows]):
         self._wait = wait
         self._read = read
         self._end_of = end_of
-        self._timeout_ms = timeout_ms
+        self._make_member = make_member
+        self._member: Member | None = None
         self._subscription: Subscription | None = None
         self._resolved: MetadataImage | None = None
+        self._resolved_owned: Set[PartitionKey] | None = None
         self._is_begun = False
-        self._standings: dict[PartitionKey, Standing] = {}
-        self._handed_out: dict[PartitionKey, Standing] = {}
+        self._positions = Positions(settings, metadata.history)
+        self.saving = Saving(
+            metadata, clock, settings, self._positions, self._speaker, timeout_ms=timeout_ms
+        )
         self._failing = FailingPartitions(timeout_ms)
         self._turn: Turn[Rows] | None = None
         self._last: PartitionKey | None = None
         self._seen = metadata.image
         self._is_woken = False
-        self._is_moved = False
-        self._commit_at_ms = clock.monotonic_ms() + settings.auto_commit_interval_ms
 
     # What is read
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Read these partitions from now on; positions in others are forgotten.
+        """Read these partitions from now on; positions in others are forgotten. With a group, who
+        names topics becomes a member of it by the next call; a member leaves that does not.
 
-        Raises: as `assigned_keys`.
+        Raises: as `assigned_keys` and `leave_group`.
         """
         image = self._wait.newest()
         assigned_keys(image, subscription)
+        self.leave_group(is_failed=False)
         self._subscription, self._is_begun, self._resolved = subscription, False, None
         self.paused = frozenset()
+        if self._make_member is not None and not isinstance(subscription, Assign):
+            self._member = self._make_member(self, subscription)
 
     def assignment(self) -> list[PartitionKey]:
-        """Return the partitions that are read.
+        """Return the partitions that are read. A member that has not joined its group does.
 
         Raises: as `assigned_keys`; and InvalidRequestError: nothing was subscribed to.
         """
-        return self._assigned(self._wait.newest())
+        image = self._wait.newest()
+        if self._member is not None and not self._member.is_begun:
+            self._member.follow()
+        return self._assigned(image)
 
     def _assigned(self, image: MetadataImage) -> list[PartitionKey]:
         if self._subscription is None:
             raise InvalidRequestError(
                 "the consumer has no partitions: give it topics, or assign partitions to it"
             )
+        if self._member is not None:
+            return sorted(each for each in self._member.owned if image.partition(each) is not None)
         return assigned_keys(image, self._subscription)
 
     def standing(self, key: PartitionKey) -> Standing:
@@ -113,10 +125,10 @@ class Consuming(Generic[Rows]):
         """
         self._check_assigned(key)
         image = self._metadata.image
-        if key not in self._standings:
+        if key not in self._positions.standings:
             self._begin(image, [key])
-        self._revise(image, key)
-        return self._standings[key]
+        self._positions.revise(image, key)
+        return self._positions.standings[key]
 
     def seek(self, key: PartitionKey, offset: int) -> None:
         """Go on at `offset` in a partition.
@@ -131,8 +143,7 @@ class Consuming(Generic[Rows]):
                 " the end"
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
-        self._standings[key] = Standing(Offset(offset), generation)
-        self._handed_out.pop(key, None)
+        self._positions.seek(key, Standing(Offset(offset), generation))
         self.forget_turn({key})
 
     def pause(self, keys: Set[PartitionKey]) -> None:
@@ -194,7 +205,7 @@ class Consuming(Generic[Rows]):
             left_ms = end_ms - self._clock.monotonic_ms()
             if left_ms > 0:
                 self._wait.wait(self._seen.offset, self._until_due(left_ms), lambda: self._is_woken)
-                self._commit_if_due()
+                self.go_on()
             if self._is_woken:
                 self._is_woken = False
                 raise WakeupError()
@@ -203,9 +214,16 @@ class Consuming(Generic[Rows]):
         return rows
 
     def go_on(self) -> None:
-        """Take what was handed out as processed; commit it, if it is time to."""
-        self._handed_out.clear()
-        self._commit_if_due()
+        """Take what was handed out as processed; commit it, if it is time to. A member does what is
+        due in its group: it may lose partitions by that, and get others.
+
+        Raises: as `Member.follow`.
+        """
+        self._positions.take_as_processed()
+        self.saving.save_if_due()
+        if self._member is not None:
+            self._wait.newest()
+            self._member.follow()
 
     def more_rows(self, rows_max: int) -> Rows | None:
         """Return the next rows without a wait; what was handed out is not processed yet.
@@ -218,24 +236,31 @@ class Consuming(Generic[Rows]):
             self._seen = image
             if not self._begin_turn(image):
                 return None
-        return rows
+        return rows if self._may_hand_out() else None
+
+    def _may_hand_out(self) -> bool:
+        """Return whether the turn's partition is still this consumer's, as far as can be known."""
+        member, turn = self._member, self._turn
+        if member is None:
+            return True
+        if not member.may_hand_out() and not self._positions.has_in_hand:
+            member.follow()
+        return member.may_hand_out() and self._turn is turn
 
     def hand_out(self, rows: Rows) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
         assert self._turn is not None, "there are rows of it"
         key = self._turn.key
-        self._handed_out.setdefault(key, self._standings[key])
+        self._positions.note_handed_out(key)
         self._turn.advance(rows.num_rows)
-        self._move(key, self._end_of(rows))
+        self._positions.move(key, self._end_of(rows))
 
     @property
     def turn(self) -> object:
-        """Whose rows `next_rows` has returned; what it has returned is void once this changes."""
-        return self._turn
-
-    def _move(self, key: PartitionKey, offset: Offset) -> None:
-        self._is_moved = True
-        self._standings[key] = Standing(offset, self._standings[key].unclean_generation)
+        """Whose rows `next_rows` has returned; what it has returned is void once this is another,
+        or None."""
+        is_sure = self._member is None or self._member.is_sure
+        return self._turn if is_sure else None
 
     def _peek(self, rows_max: int) -> Rows | None:
         """Return the next rows of the turn under way; None if there is none, or it is over."""
@@ -256,65 +281,47 @@ class Consuming(Generic[Rows]):
             return None  # the newest image says where the log starts
         if rows is None:
             self._turn = None
-            self._move(turn.key, turn.order.end_offset)  # behind gaps that compaction has left
+            self._positions.move(
+                turn.key, turn.order.end_offset
+            )  # behind gaps that compaction has left
         self._failing.forget(turn.key)
         return rows
 
     def _until_due(self, left_ms: float) -> float:
-        """Return how long to wait: until a partition is tried again, or a commit is due."""
+        """Return how long to wait: until a partition is tried again, or a commit or a member's turn
+        is due."""
         now_ms = self._clock.monotonic_ms()
-        due = list(self._failing.pauses_ms(now_ms))
-        if self.settings.is_auto_commit:
-            due.append(self._commit_at_ms - now_ms + (0 if self._is_moved else RENEWAL_MS))
-        return max(min([left_ms, *due]), 1)
+        due = [left_ms, *self._failing.pauses_ms(now_ms)]
+        if (commit_ms := self.saving.pause_ms(now_ms)) is not None:
+            due.append(commit_ms)
+        if self._member is not None:
+            due.append(self._member.pause_ms())
+        return max(min(due), 1)
 
     def _resolve(self, image: MetadataImage) -> None:
         """Take up partitions that are new in `image`, and leave those that are gone."""
-        if self._resolved is image:
+        standings = self._positions.standings
+        owned = None if self._member is None else self._member.owned
+        if self._resolved is image and self._resolved_owned is owned:
             return
         keys = self._assigned(image)
-        self._leave(self._standings.keys() - set(keys))
-        self._begin(image, [key for key in keys if key not in self._standings])
-        self._resolved, self._is_begun = image, True
-
-    def _leave(self, keys: Set[PartitionKey]) -> None:
-        self.forget_turn(keys)
-        self.paused -= keys
-        for key in keys:
-            self._standings.pop(key, None)
-            self._handed_out.pop(key, None)
-            self._failing.forget(key)
+        self.leave(standings.keys() - set(keys))
+        self._begin(image, [key for key in keys if key not in standings])
+        self._resolved, self._resolved_owned, self._is_begun = image, owned, True
 
     def _begin(self, image: MetadataImage, keys: Sequence[PartitionKey]) -> None:
-        group, reset = self.settings.group, self.settings.auto_offset_reset
-        added = set(keys) if self._is_begun else added_since(image, keys, group)
-        for key in keys:
-            self._standings[key] = begin(
-                image, key, group=group, reset=reset, is_added=key in added
-            )
-
-    def _revise(self, image: MetadataImage, key: PartitionKey) -> None:
-        before = self._standings[key]
-        after = revised(
-            image,
-            key,
-            before,
-            reset=self.settings.auto_offset_reset,
-            find_cut=lambda key, generation: cut_after(self._metadata.history(), key, generation),
-        )
-        if after.offset != before.offset:
-            name = image.name_of(key)
-            log.warning("%s goes on at offset %d, not %d", name, after.offset, before.offset)
-        self._standings[key] = after
+        is_member = self._member is not None
+        self._positions.begin(image, keys, is_begun=self._is_begun, is_member=is_member)
 
     def _begin_turn(self, image: MetadataImage) -> bool:
         """Begin to read the next partition that has records; return whether there is one."""
         now_ms = self._clock.monotonic_ms()
-        for key in due_in_turn(image, self._standings, self._last):
+        standings = self._positions.standings
+        for key in due_in_turn(image, standings, self._last):
             if key in self.paused or self._failing.is_waiting(key, now_ms):
                 continue
-            self._revise(image, key)
-            start, end = self._standings[key].offset, partition_of(image, key).high_watermark
+            self._positions.revise(image, key)
+            start, end = standings[key].offset, partition_of(image, key).high_watermark
             if start < end:
                 order = plan_read(
                     image,
@@ -327,74 +334,56 @@ class Consuming(Generic[Rows]):
                 return True
         return False
 
-    # Commits
+    # Commits, and the group
 
     def commit(self) -> None:
         """Commit the positions: all that was handed out counts as processed.
 
-        Raises:
-            InvalidRequestError: The consumer has no group.
-            RequestTimedOutError, CommitOutcomeUnknownError: As `MetadataService.submit`.
+        Raises: as `Saving.save`.
         """
-        self._save(self._standings)
+        self.saving.save(self._positions.standings)
 
-    def commit_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
-        """Commit these offsets; positions stay.
+    def _speaker(self) -> Membership | None:
+        return None if self._member is None else self._member.speaker()
 
-        Raises:
-            OffsetOutOfRangeError: One is below the log start or above the high watermark.
-            And as `commit`.
+    def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Standing]:
+        """Return up to where all is processed in some partitions."""
+        known = self._positions.processed()
+        return {key: known[key] for key in keys if key in known}
+
+    def leave(self, keys: Set[PartitionKey]) -> None:
+        """Forget partitions: nothing of them is handed out any more."""
+        self.forget_turn(keys)
+        self.paused -= keys
+        self._positions.forget(keys)
+        for key in keys:
+            self._failing.forget(key)
+
+    def end(self, *, is_failed: bool) -> None:
+        """Commit the positions, if commits are automatic, and leave the group. `is_failed`: what
+        was handed out last is not processed.
+
+        Raises: as `Saving.save`; a member has left then, or will be fenced.
         """
-        group = self.group()
-        self._metadata.submit(
-            lambda image: alter_group_offsets(image, group, offsets), timeout_ms=self._timeout_ms
-        )
+        if self._member is not None:
+            self.leave_group(is_failed=is_failed)
+        elif self.settings.is_auto_commit:
+            known = self._positions
+            self.saving.save(known.processed() if is_failed else known.standings)
 
-    def commit_processed(self) -> None:
-        """Commit what was processed: not what the last call has handed out.
+    def leave_group(self, *, is_failed: bool) -> None:
+        """Leave the group, if the consumer is a member, with its positions committed if commits are
+        automatic.
 
-        Raises: as `commit`.
+        Raises: as `Member.leave`.
         """
-        self._save({**self._standings, **self._handed_out})
-
-    def _commit_if_due(self) -> None:
-        """Commit what was processed, if it is time to; a failure is logged, and tried again."""
-        now_ms = self._clock.monotonic_ms()
-        if not self.settings.is_auto_commit or now_ms < self._commit_at_ms:
+        member = self._member
+        if member is None:
             return
-        interval_ms = max(self.settings.auto_commit_interval_ms, RETRY_MS_MIN)
-        self._commit_at_ms = now_ms + interval_ms
+        if not is_failed:
+            self._positions.take_as_processed()
         try:
-            self.commit_processed()
-            self._is_moved = False
-        except KafkaOnSparkError as error:
-            log.warning("the offsets of group %r were not committed: %s", self.group(), error)
-
-    def group(self) -> str:
-        """Return the group.
-
-        Raises:
-            InvalidRequestError: The consumer has none.
-        """
-        if self.settings.group is None:
-            raise InvalidRequestError("the consumer has no group to commit for: give it one")
-        return self.settings.group
-
-    def _save(self, standings: Mapping[PartitionKey, Standing]) -> None:
-        group, now_ms = self.group(), self._clock.now_ms()
-        positions = dict(standings)
-        if save_standings(self._metadata.image, group, positions, now_ms).records:
-            self._metadata.submit(
-                lambda image: save_standings(image, group, positions, now_ms),
-                timeout_ms=self._timeout_ms,
-            )
-
-    def committed(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset | None]:
-        """Return the group's offsets; None where it has none.
-
-        Raises:
-            InvalidRequestError: The consumer has no group.
-        """
-        group, groups = self.group(), self._metadata.catch_up().groups
-        found = {key: groups.get((group, key)) for key in keys}
-        return {key: None if each is None else each.offset for key, each in found.items()}
+            member.leave()
+        finally:
+            self.leave(member.owned)
+            self._member = None

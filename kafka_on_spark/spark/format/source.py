@@ -346,8 +346,10 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             if moved:
                 metadata.maintain()
         except KafkaOnSparkError as error:
-            # The query has its own offsets; a later call commits the group's again.
-            log.warning("the offsets of group %r were not committed: %s", group, error)
+            # The query has its own offsets; a later call commits the group's again, and fails each
+            # time while the group has members.
+            level = logging.WARNING if retry_at_ms is None else logging.INFO
+            log.log(level, "the offsets of group %r were not committed: %s", group, error)
             self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
         else:
             self._group_retry_at_ms = None

@@ -1,5 +1,6 @@
-"""Wires a consumer: its reads of replicas, its wait, and its lookup of times."""
+"""Wires a consumer: its reads of replicas, its wait, its place in a group, its lookup of times."""
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,10 +12,14 @@ from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, R
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.subscription import Subscription
 from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.service.consume.members.membership import Hands, Listeners, Member
+from kafka_on_spark.service.consume.members.share_pace import SharePace
+from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.spark.run.time_lookup import time_lookup
-from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.spark.wiring.services import Services, new_uuid
 from kafka_on_spark.storage.replicas.reader import end_of, read_rows
 from kafka_on_spark.storage.roots.roots import is_local
 
@@ -22,8 +27,41 @@ FETCH: Final = "Fetch"
 """The request of a read, in Kafka's words: from a replica's files to rows."""
 
 
-def consuming_of(services: Services, settings: ConsumerSettings) -> Consuming[pa.RecordBatch]:
+def witness_of(services: Services, settings: ConsumerSettings) -> Witness | None:
+    """Return what a consumer and the other members of its group do for each other; None: it has
+    no group."""
+    if settings.group is None:
+        return None
+    return Witness(
+        services.metadata,
+        services.heartbeats,
+        services.clock,
+        group=settings.group,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        timeout_ms=services.timeout_ms,
+        random=random.random,
+    )
+
+
+def consuming_of(
+    services: Services, settings: ConsumerSettings, witness: Witness | None, listeners: Listeners
+) -> Consuming[pa.RecordBatch]:
     """Return a consumer of the cluster that has no partitions yet."""
+
+    def member(hands: Hands, subscription: Subscription) -> Member:
+        assert witness is not None, "a member is one of a group"
+        return Member(
+            services.metadata,
+            witness,
+            services.clock,
+            hands,
+            listeners,
+            settings=settings,
+            subscription=subscription,
+            new_id=new_uuid,
+            pace=SharePace(random.random),
+            timeout_ms=services.timeout_ms,
+        )
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         batches = read_rows(
@@ -48,6 +86,7 @@ def consuming_of(services: Services, settings: ConsumerSettings) -> Consuming[pa
         read=read,
         end_of=end_of,
         timeout_ms=services.timeout_ms,
+        make_member=None if witness is None else member,
     )
 
 

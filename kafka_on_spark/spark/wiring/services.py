@@ -79,6 +79,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
+from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -129,6 +130,7 @@ class Services:
         sweep: Which partitions this process's rounds have inspected.
         quiet: What this process's sweeps have read of idle partitions.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
+        heartbeats: Heartbeats of groups' members.
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
         watch: What this process has seen of upkeep: what was done, and what fails.
@@ -149,6 +151,7 @@ class Services:
     sweep: SweepProgress
     quiet: QuietPartitions
     sweep_hints: FileSweepHints
+    heartbeats: HeartbeatFiles
     tasks: TaskCalls
     cleaner: Cleaner
     upkeep: ReplicaUpkeep
@@ -259,6 +262,7 @@ class Services:
             sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
             quiet=QuietPartitions(clock, tasks.mark),
             sweep_hints=sweep_hints,
+            heartbeats=HeartbeatFiles(metadata_root, options),
             tasks=tasks,
             cleaner=Cleaner(
                 metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables

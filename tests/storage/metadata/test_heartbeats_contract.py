@@ -52,6 +52,38 @@ def test_who_stops_is_heard_no_more_and_may_stop_again(heartbeats):
         assert heartbeats.listen("g", ["a"]) == [()]
 
 
+def test_what_others_have_left_is_removed(heartbeats):
+    for group, name in [("g", "a"), ("g", "b"), ("g", "c"), ("other", "a")]:
+        heartbeats.beat(group, name, 1)
+
+    heartbeats.keep_only("g", ["b"])
+    heartbeats.keep_only("nobody", [])
+
+    assert [bool(each) for each in heartbeats.listen("g", "abc")] == [False, True, False]
+    assert heartbeats.listen("other", ["a"]) != [()]
+    heartbeats.beat("g", "a", 2)
+    assert heartbeats.listen("g", ["a"]) != [()]
+
+
+def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
+    one, two = [HeartbeatFiles(str(tmp_path), StorageOptions()) for _ in range(2)]
+    one.beat("g", "a", 1)
+    two.beat("g", "b", 1)
+    [folder] = (tmp_path / "groups").iterdir()
+    (folder / "is being written.tmp").touch()
+    two.keep_only("g", ["a", "b"])
+    assert len(list(folder.iterdir())) == 3
+    (folder / "is being written.tmp").unlink()
+
+    one.stop("g", "a")
+    assert folder.exists()
+    two.stop("g", "b")
+
+    assert not folder.exists()
+    one.beat("g", "a", 2)
+    assert two.listen("g", ["a"]) == one.listen("g", ["a"]) != [()]
+
+
 def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
     if isinstance(heartbeats, MemoryHeartbeats):
         heartbeats.is_offline = True

@@ -137,7 +137,7 @@ STRATEGIES = {
     },
     kinds.RemoveGroupMemberRecord: {**of_group, "group_epoch": small},
     kinds.GroupTargetRecord: {**of_group, "partitions": shared},
-    kinds.GroupTargetEpochRecord: {"group": few, "target_epoch": small},
+    kinds.GroupTargetEpochRecord: {"group": few, "target_epoch": small, "partitions": shared},
     kinds.GroupAssignmentRecord: {**of_group, "member_epoch": st.integers(-2, 9), "partitions": shared},
     kinds.AdminRequestRecord: {"request": texts},
     kinds.AdminResultRecord: {"request": texts, "result": texts},

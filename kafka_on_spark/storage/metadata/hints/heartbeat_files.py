@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "groups"
 _READABLE_MAX: Final = 40
 _NOT_HARMLESS: Final = re.compile("[^a-z0-9_-]+")
+_OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
 
 
 class HeartbeatFiles:
@@ -39,9 +40,16 @@ class HeartbeatFiles:
 
     def beat(self, group: str, member_id: MemberId, count: int) -> None:
         """Replace a member's heartbeat, on the first root that takes it."""
-        if group not in self._made:
-            self._make_folders(group)
-        self._file(group, member_id).write(f"{member_id} {count}\n".encode())
+        heartbeat = f"{member_id} {count}\n".encode()
+        if group in self._made:
+            try:
+                self._file(group, member_id).write(heartbeat)
+            except KafkaStorageError as error:
+                log.info("makes the folder of group %r again: %s", group, error)
+            else:
+                return
+        self._make_folders(group)
+        self._file(group, member_id).write(heartbeat)
         self._made.add(group)
 
     def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
@@ -52,13 +60,41 @@ class HeartbeatFiles:
         return [tuple(self._file(group, each).contents()) for each in member_ids]
 
     def stop(self, group: str, member_id: MemberId) -> None:
-        """Remove a member's heartbeat, where it can be."""
+        """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
         self._files.pop((group, member_id), None)
         for root in roots_in(self._url):
+            self._delete(root, group, [name_in_path(member_id)])
+            if is_local(root):
+                self._remove_if_empty(root, group)
+
+    def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
+        """Remove the heartbeats of all but these, where it can be."""
+        kept = {name_in_path(each) for each in member_ids}
+        for root in roots_in(self._url):
             try:
-                RootFiles(root, self._options).delete_file(f"{root}/{_path(group, member_id)}")
+                names = RootFiles(root, self._options).names(f"{root}/{_folder(group)}")
+            except KafkaStorageError as error:
+                log.info("old heartbeats are left on %s: %s", root, error)
+                continue
+            self._delete(
+                root, group, [each for each in names if _is_ours(each) and each not in kept]
+            )
+
+    def _delete(self, root: str, group: str, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                RootFiles(root, self._options).delete_file(f"{root}/{_folder(group)}/{name}")
             except KafkaStorageError as error:
                 log.info("a heartbeat is left on %s: %s", root, error)
+
+    def _remove_if_empty(self, root: str, group: str) -> None:
+        path = f"{root}/{_folder(group)}"
+        try:
+            within(root, partial(os.rmdir, path), short_call_seconds(root))
+        except (OSError, KafkaStorageError) as error:
+            log.debug("%s stays: %s", path, error)  # others have heartbeats there
+        else:
+            self._made.discard(group)
 
     def _file(self, group: str, member_id: MemberId) -> HintFile:
         place = group, member_id
@@ -81,8 +117,17 @@ def _make_missing(root: str, group: str) -> None:
         make_folder(f"{root}/{FOLDER}/{name_in_path(group)}")
 
 
+def _folder(group: str) -> str:
+    return f"{FOLDER}/{name_in_path(group)}"
+
+
 def _path(group: str, member_id: MemberId) -> str:
-    return f"{FOLDER}/{name_in_path(group)}/{name_in_path(member_id)}"
+    return f"{_folder(group)}/{name_in_path(member_id)}"
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a file is a heartbeat, and none that is being written under another name."""
+    return _OURS.fullmatch(name) is not None
 
 
 def name_in_path(name: str) -> str:

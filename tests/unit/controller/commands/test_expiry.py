@@ -10,6 +10,7 @@ from kafka_on_spark.controller.commands.expiry import (
     needs_saving_again,
     registered_producers,
 )
+from kafka_on_spark.controller.groups.membership import join, leave
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage
@@ -154,6 +155,16 @@ def test_a_groups_offset_expires_with_its_cause(age_ms, is_expired):
             " (offsets.retention.minutes)"
         )
         assert replayed(image, record).groups == {}
+
+
+def test_offsets_of_a_group_with_members_stay():
+    image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - WEEK_MS - 1)
+    [joined] = join(image, "g", member_id="a", topics=[TOPIC]).records
+
+    assert not expire(replayed(image, joined), NOW_MS).records
+    assert expire(
+        replayed(image, joined, leave(replayed(image, joined), "g", "a").records[0]), NOW_MS
+    ).records
 
 
 def test_an_id_that_comes_back_is_not_expired_any_more():

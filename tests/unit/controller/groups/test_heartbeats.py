@@ -5,9 +5,11 @@ import pytest
 from kafka_on_spark.controller.groups.heartbeats import (
     Heard,
     Look,
+    after_beat,
     after_look,
     may_go_on,
     to_listen_to,
+    turn_ms,
 )
 
 SESSION_MS = 45_000
@@ -83,6 +85,34 @@ def test_who_lives_hears_of_every_member_that_died():
         assert listened >= set(dead)
 
 
-def test_who_may_have_been_fenced_looks_before_it_goes_on():
-    assert may_go_on(1_000, 45_999, SESSION_MS)
-    assert not may_go_on(1_000, 46_000, SESSION_MS)
+def beaten(*moments):
+    """Return what heartbeats lead to: each when it was written, in s, or when it began and ended."""
+    beats = None
+    for moment in moments:
+        began, ended = moment if isinstance(moment, tuple) else (moment, moment)
+        beats = after_beat(beats, began * 1000, ended * 1000, SESSION_MS)
+    return beats
+
+
+@pytest.mark.parametrize(
+    "beats, asked_s, now_s, may",
+    [
+        pytest.param(beaten(0, 5, 10), 0, 54, True, id="it has beaten all the time"),
+        pytest.param(beaten(0, 5, 10), 0, 55, False, id="the last heartbeat is a session old"),
+        pytest.param(beaten(0, 60), 0, 61, False, id="it has slept, and beats again"),
+        pytest.param(beaten(0, 60), 60, 104, True, id="and has asked since"),
+        pytest.param(beaten(0, 60), 59, 61, False, id="or asked before it beat again"),
+        pytest.param(beaten(0, (10, 45)), 0, 46, False, id="a heartbeat took too long"),
+        pytest.param(beaten(0, (10, 44)), 0, 54, True, id="a heartbeat took long"),
+        pytest.param(beaten(0, (10, 44)), 0, 55, False, id="it counts from its beginning"),
+        pytest.param(None, 0, 0.9, True, id="it has just asked, and can't beat"),
+        pytest.param(None, 0, 1, False, id="it can't beat, and asks each time"),
+    ],
+)
+def test_who_may_have_been_fenced_looks_before_it_goes_on(beats, asked_s, now_s, may):
+    assert may_go_on(beats, asked_s * 1000, now_s * 1000, SESSION_MS) is may
+
+
+@pytest.mark.parametrize("given, turn", [((5_000, 45_000), 5_000), ((9, 10), 2), ((1, 2), 1)])
+def test_a_turn_is_short_enough_for_the_session(given, turn):
+    assert turn_ms(*given) == turn

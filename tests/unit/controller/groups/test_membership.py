@@ -1,9 +1,15 @@
 """Who is in a group: what a join, a return, a leave and a fence make of it, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
-from kafka_on_spark.controller.commands.groups import alter_group_offsets, delete_group
-from kafka_on_spark.controller.groups.checks import check_may_commit, member_of
+from kafka_on_spark.controller.commands.groups import (
+    alter_group_offsets,
+    delete_group,
+    save_offsets,
+)
+from kafka_on_spark.controller.groups.checks import Membership, check_may_commit, member_of
 from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
 from kafka_on_spark.controller.groups.sharing import reconcile, share_out
 from kafka_on_spark.errors import (
@@ -20,6 +26,9 @@ from kafka_on_spark.errors import (
     UnsupportedAssignorError,
 )
 from kafka_on_spark.ids import AWAY, PartitionKey
+from kafka_on_spark.query.consuming.standing import Standing
+from kafka_on_spark.query.offsets.group_offsets import save_group, save_standings
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 
@@ -70,13 +79,13 @@ def test_a_join_that_is_decided_again_is_no_record():
         ({"topics": ["a/b"]}, InvalidTopicError),
         ({"assignor": "sticky"}, UnsupportedAssignorError),
         ({"instance_id": 4}, InvalidRequestError),
-        ({"members_max": 1}, GroupMaxSizeReachedError),
+        ({"member_id": "c"}, GroupMaxSizeReachedError),
         ({"instance_id": "i"}, UnreleasedInstanceIdError),
     ],
     ids=lambda each: each.__name__ if isinstance(each, type) else next(iter(each)),
 )
 def test_a_join_is_refused(asked, error):
-    image = joined(EMPTY, "a", "i")
+    image = replace(joined(EMPTY, "a", "i"), configs={"group.consumer.max.size": "1"})
     given = {"group": "g", "member_id": "b", "topics": [TOPIC]} | asked
 
     with pytest.raises(error):
@@ -86,7 +95,8 @@ def test_a_join_is_refused(asked, error):
 def test_a_full_group_takes_a_static_member_back():
     away = replay(before := joined(EMPTY, "a", "i"), leave(before, "g", "a", returns=True))
 
-    assert group(joined(away, "b", "i", members_max=1)).members.keys() == {"b"}
+    full = replace(away, configs={"group.consumer.max.size": "1"})
+    assert group(joined(full, "b", "i")).members.keys() == {"b"}
 
 
 def test_other_topics_are_the_next_epoch_and_the_same_ones_none():
@@ -176,12 +186,38 @@ def test_a_member_saves_offsets_of_what_it_owns_alone():
     [other] = group(image).members["b"].owned
     fenced = replay(image, fence(image, "g", "a", 45_000))
 
-    check_may_commit(image, "g", "a", 2, {mine})
+    member = Membership("a", 2)
+    check_may_commit(image, "g", member, {mine})
     for epoch, keys in [(1, {mine}), (2, {mine, other}), (2, {other})]:
         with pytest.raises(StaleMemberEpochError):
-            check_may_commit(image, "g", "a", epoch, keys)
+            check_may_commit(image, "g", Membership("a", epoch), keys)
     with pytest.raises(UnknownMemberIdError):
-        check_may_commit(fenced, "g", "a", 2, {mine})
+        check_may_commit(fenced, "g", member, {mine})
+    assert save_offsets(image, "g", {mine: 8}, member).records
+    with pytest.raises(StaleMemberEpochError):
+        save_offsets(image, "g", {mine: 8, other: 8}, member)
+
+
+def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
+    standings = {KEY: Standing(3, 0)}
+    position = StreamOffset.in_image(EMPTY, {TOPIC: {0: 3}})
+    for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a"))):
+        assert save_offsets(image, "g", {KEY: 3}, None).records
+        assert save_standings(image, "g", standings, 0).records
+        assert save_group(image, "g", position, 0).records
+
+    image = settled(joined(EMPTY, "a"), "a")
+    for save in (
+        lambda: save_offsets(image, "g", {KEY: 3}, None),
+        lambda: save_standings(image, "g", standings, 0),
+        lambda: save_group(image, "g", position, 0),
+    ):
+        with pytest.raises(UnknownMemberIdError, match="has members, which alone save"):
+            save()
+    assert save_standings(image, "g", standings, 0, Membership("a", 1)).records
+    with pytest.raises(StaleMemberEpochError):
+        save_standings(image, "g", standings, 0, Membership("a", 0))
+    assert save_group(image, "other", position, 0).records
 
 
 def test_offsets_of_a_group_with_members_are_not_changed_by_request():

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 
 from kafka_on_spark.controller.groups import sharing
 from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
+from kafka_on_spark.controller.groups.offsets import saved_offset
 from kafka_on_spark.controller.groups.sharing import chosen_assignor, reconcile, share_out
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
@@ -25,7 +26,7 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     Stamp,
 )
-from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import committed, replay
 
 ONE_REPLICA = partition("1")
@@ -111,14 +112,46 @@ def test_joins_before_one_sharing_out_have_one_target_between_them():
 
 def test_new_partitions_are_shared_out_in_an_epoch_of_their_own():
     image = shared(joined(with_partitions(2), "a", "b"))
-    topic = image.topics[TOPIC_ID]
-    grown = dict(topic.partitions.items()) | {2: ONE_REPLICA}
-    image = replace(image, topics={TOPIC_ID: replace(topic, partitions=grown)})
-
-    after = shared(image).consumer_groups["g"]
+    after = shared(grown(image, ONE_REPLICA)).consumer_groups["g"]
 
     assert (after.group_epoch, after.target_epoch) == (3, 3)
     assert sorted(len(each.target) for each in after.members.values()) == [1, 2]
+
+
+def grown(image, *partitions):
+    topic = image.topics[TOPIC_ID]
+    there = dict(topic.partitions.items())
+    more = {len(there) + place: each for place, each in enumerate(partitions)}
+    return replace(image, topics={TOPIC_ID: replace(topic, partitions=there | more)})
+
+
+def saved(image):
+    """Return where the group stands, by partition."""
+    return {key.partition: each.offset for (_, key), each in image.groups.items()}
+
+
+def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():
+    some = partition("1", hw=7, start=3)
+    image = reconciled(shared(joined(with_partitions(2), "a", "b")), "a")
+    assert saved(image) == {}
+
+    # Who owned the last one is fenced in the same moment.
+    image = replay(grown(image, some), fence(image, "g", "b", 45_000))
+    image = shared(image)
+    assert saved(image) == {2: 3}
+    assert saved(shared(grown(image, some, some))) == {2: 3, 3: 3, 4: 3}
+
+
+def test_so_does_one_that_had_no_members_when_they_were_added():
+    image = with_partitions(2)
+    commits = [
+        saved_offset("g", KEY, ONE_REPLICA, 0, "t"),
+        saved_offset("h", KEY, ONE_REPLICA, 0, "t"),
+    ]
+    image = committed(image, commits)
+
+    assert saved(shared(joined(grown(image, ONE_REPLICA), "a"))) == {0: 0, 1: 0, 2: 0}
+    assert saved(shared(joined(with_partitions(2), "a"))) == {}, "all of it is new to the group"
 
 
 def test_a_topic_that_is_gone_is_given_up_and_one_that_comes_is_taken():
@@ -147,9 +180,11 @@ def test_the_assignor_is_the_one_that_most_ask_for():
         }
         return ConsumerGroup(group_epoch=1, members=members)
 
-    assert chosen_assignor(group(None, None, "range")) == "range"
-    assert chosen_assignor(group("uniform", "range")) == "uniform"
-    assert chosen_assignor(group(None)) == "uniform"
+    allowed = ["uniform", "range"]
+    assert chosen_assignor(group(None, None, "range"), allowed) == "range"
+    assert chosen_assignor(group("uniform", "range"), allowed) == "uniform"
+    assert chosen_assignor(group(None), allowed) == "uniform"
+    assert chosen_assignor(group("uniform"), ["range"]) == "range"
 
 
 def test_static_members_come_first_in_ranges_whatever_their_lives_are_called():
@@ -251,9 +286,17 @@ class Rebalances(RuleBasedStateMachine):
             assert all(each.member_epoch <= group.target_epoch for each in group.members.values())
 
     def teardown(self):
-        """In quiet, one round of giving up and one of taking is enough."""
+        """In quiet, one round of giving up and one of taking is enough; also if partitions are the
+        only change."""
         if self.group() is None:
             return
+        self.check_settled()
+        self.image = grown(self.image, ONE_REPLICA)
+        self.check_settled()
+        self.remove_partition()
+        self.check_settled()
+
+    def check_settled(self):
         self.share_out()
         for _ in range(2):
             for name in sorted(self.group().members):
@@ -288,8 +331,7 @@ def gives_up_what_it_still_hands_out(monkeypatch):
 
 def shares_out_for_members_alone(monkeypatch):
     """New and removed partitions are no reason to share out."""
-    monkeypatch.setattr(sharing, "_targets", lambda known: set())
-    monkeypatch.setattr(sharing, "_partitions", lambda image, known: {})
+    monkeypatch.setattr(sharing, "_last_partitions", lambda image, known: frozenset())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_on_spark.controller.groups.offsets import added_since
 from kafka_on_spark.errors import InvalidConfigError, LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
@@ -10,7 +11,6 @@ from kafka_on_spark.query.consuming.assigned import due_in_turn
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.consuming.standing import (
     Standing,
-    added_since,
     begin,
     cut_after,
     revised,

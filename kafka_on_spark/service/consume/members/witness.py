@@ -1,0 +1,240 @@
+"""What members of a group do for each other while they read: they beat, and listen to each other.
+
+Two threads call it beside the consumer's own: one beats, so that nothing holds that up, and one
+looks. So a consumer that is busy for minutes is alive for the others, and sees who is not. Who asks
+for nothing for max.poll.interval.ms leaves.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kafka_on_spark.controller.groups.heartbeats import (
+    Beats,
+    Heard,
+    Look,
+    after_beat,
+    after_look,
+    to_listen_to,
+    turn_ms,
+)
+from kafka_on_spark.controller.groups.membership import fence, leave
+from kafka_on_spark.controller.groups.sharing import share_out
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import MemberId
+from kafka_on_spark.metadata.group import ConsumerGroup
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.metadata import Heartbeats
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.consume.members.share_pace import SharePace
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+
+log = logging.getLogger(__name__)
+
+STALE_PART: Final = 3
+"""A look that ended longer ago than this part of a session fences nobody: who looked was frozen."""
+
+
+class Witness:
+    """One consumer's heartbeats, and its looks at those of others. `random` gives [0, 1)."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        heartbeats: Heartbeats,
+        clock: Clock,
+        *,
+        group: str,
+        max_poll_interval_ms: int,
+        timeout_ms: int,
+        random: Callable[[], float],
+    ) -> None:
+        self._metadata = metadata
+        self._heartbeats = heartbeats
+        self._clock = clock
+        self._group = group
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._timeout_ms = timeout_ms
+        self._pace = SharePace(random)
+        self._lock = threading.Lock()
+        self._member_id: MemberId | None = None
+        self._beats: Beats | None = None
+        self._count = 0
+        self._heard: dict[MemberId, Heard] = {}
+        self._asked_for_at_ms = clock.monotonic_ms()
+
+    # Settings, which a cluster may change
+
+    @property
+    def session_ms(self) -> int:
+        """For how long a member may be silent. Source: group.consumer.session.timeout.ms."""
+        return self._metadata.image.settings().integer("group.consumer.session.timeout.ms")
+
+    @property
+    def turn_ms(self) -> int:
+        """How often a member beats and looks."""
+        settings = self._metadata.image.settings()
+        interval_ms = settings.integer("group.consumer.heartbeat.interval.ms")
+        return turn_ms(interval_ms, self.session_ms)
+
+    # Lives of the consumer, by its own thread
+
+    def begin(self, member_id: MemberId) -> None:
+        """Beat as this member from now on.
+
+        Raises:
+            KafkaStorageError: The first heartbeat can't be written.
+        """
+        with self._lock:
+            if self._member_id != member_id:
+                self._member_id, self._beats = member_id, None
+        self.beat(is_first=True)
+
+    def end(self) -> None:
+        """Beat no more; remove what stands, where it can be."""
+        with self._lock:
+            member_id, self._member_id, self._beats = self._member_id, None, None
+        if member_id is not None:
+            self._forget(member_id)
+
+    def tidy(self) -> None:
+        """Remove heartbeats that killed members have left: none is of a member any more."""
+        group = self._metadata.image.consumer_groups.get(self._group)
+        if group is not None:
+            self._heartbeats.keep_only(self._group, list(group.members))
+
+    def note_asked_for(self, now_ms: int) -> None:
+        """The consumer's own thread is in a call: it is alive."""
+        self._asked_for_at_ms = now_ms
+
+    @property
+    def beats(self) -> Beats | None:
+        """The heartbeats of this life."""
+        return self._beats
+
+    # Turns, by threads of their own
+
+    def beat(self, *, is_first: bool = False) -> None:
+        """Beat once, unless the consumer has asked for nothing for too long.
+
+        Raises:
+            KafkaStorageError: It is the first, and can't be written.
+            ClusterClosedError: This process has closed the cluster.
+        """
+        member_id = self._member_id
+        if member_id is None or self._is_idle():
+            return
+        self._metadata.check_open()
+        self._count += 1
+        began_ms = self._clock.monotonic_ms()
+        try:
+            self._heartbeats.beat(self._group, member_id, self._count)
+        except KafkaOnSparkError as error:
+            if is_first:
+                raise
+            log.warning("a heartbeat of group %r was not written: %s", self._group, error)
+            return
+        ended_ms = self._clock.monotonic_ms()
+        with self._lock:
+            is_ended = self._member_id != member_id
+            if not is_ended:
+                self._beats = after_beat(self._beats, began_ms, ended_ms, self.session_ms)
+        if is_ended:
+            self._forget(member_id)
+
+    def look(self) -> None:
+        """Look at others once: fence who is silent, share out what nobody has, or leave.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+            And as `MetadataService.submit` and `Heartbeats.listen`.
+        """
+        member_id = self._member_id
+        if member_id is None:
+            return
+        image = self._metadata.catch_up()
+        group = image.consumer_groups.get(self._group)
+        if group is None or member_id not in group.members:
+            return
+        if self._is_idle():
+            self._leave(member_id)
+            return
+        for silent in self._silent(group, member_id):
+            if self.fence(silent, self._heard[silent]):
+                self._pace.claim()
+        self.share_out(self._pace, member_id)
+
+    def _is_idle(self) -> bool:
+        """Return whether the consumer has asked for nothing for too long."""
+        idle_ms = self._clock.monotonic_ms() - self._asked_for_at_ms
+        return idle_ms >= self._max_poll_interval_ms
+
+    def _leave(self, member_id: MemberId) -> None:
+        log.warning(
+            "a consumer leaves group %r: it has asked for nothing for %d ms (max_poll_interval_ms)",
+            self._group,
+            self._max_poll_interval_ms,
+        )
+        self._submit(lambda image: leave(image, self._group, member_id))
+        self._forget(member_id)
+
+    def _silent(self, group: ConsumerGroup, me: MemberId) -> list[MemberId]:
+        """Look at the members that this one listens to; return those whose session is over."""
+        known = {each: heard for each, heard in self._heard.items() if each in group.members}
+        listened = to_listen_to(group.members, me, known, self.turn_ms)
+        self._heard = known | self.looked_at(listened, known)
+        return [each for each in listened if self._heard[each].is_over(self.session_ms)]
+
+    def looked_at(
+        self, member_ids: Sequence[MemberId], known: Mapping[MemberId, Heard]
+    ) -> dict[MemberId, Heard]:
+        """Look at heartbeats; return what is known of each after it.
+
+        Raises:
+            KafkaStorageError: No metadata root answers.
+        """
+        if not member_ids:
+            return {}
+        began_ms = self._clock.monotonic_ms()
+        contents = self._heartbeats.listen(self._group, member_ids)
+        ended_ms = self._clock.monotonic_ms()
+        return {
+            each: after_look(known.get(each), Look(began_ms, ended_ms, content), self.session_ms)
+            for each, content in zip(member_ids, contents, strict=True)
+        }
+
+    def fence(self, member_id: MemberId, heard: Heard) -> bool:
+        """Fence a member whose session is over; return False if the look at it was long ago: this
+        process was frozen since, and looks again.
+
+        Raises: as `MetadataService.submit`.
+        """
+        if self._clock.monotonic_ms() - heard.ended_ms > self.session_ms / STALE_PART:
+            return False
+        silent_ms = heard.silent_ms
+        self._submit(lambda image: fence(image, self._group, member_id, silent_ms))
+        log.warning("fenced member %s of %r, silent for %d ms", member_id, self._group, silent_ms)
+        self._forget(member_id)
+        return True
+
+    def share_out(self, pace: SharePace, me: MemberId) -> bool:
+        """Share out, if it is due and this member's turn; return whether it has tried.
+
+        Raises: as `MetadataService.submit`.
+        """
+        image = self._metadata.image
+        group = image.consumer_groups.get(self._group)
+        now_ms = self._clock.monotonic_ms()
+        if group is None or not pace.is_due(image, group, me, now_ms, self.turn_ms):
+            return False
+        self._submit(lambda newest: share_out(newest, self._group))
+        return True
+
+    def _submit(self, decide: Callable[[MetadataImage], ControllerResult[None]]) -> None:
+        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _forget(self, member_id: MemberId) -> None:
+        """Remove the heartbeat of who is no member any more; one that is left misleads nobody."""
+        self._heartbeats.stop(self._group, member_id)

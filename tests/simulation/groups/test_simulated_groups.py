@@ -1,0 +1,95 @@
+"""Groups whose members are killed, frozen and added: nothing is skipped, and each rule is needed."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from kafka_on_spark.controller.groups import heartbeats, sharing
+from kafka_on_spark.query.consuming import following
+from kafka_on_spark.query.offsets import group_offsets
+from kafka_on_spark.service.consume.members import membership
+from tests.simulation.groups.world import run_seed
+
+SEEDS = 30
+SEEDS_OF_MUTANTS = 200
+
+
+def run_seeds(count):
+    """Return what so many seeds have met; the first that fails is named."""
+    met = Counter()
+    for seed in range(count):
+        try:
+            met += run_seed(seed)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+    return met
+
+
+def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
+    met = run_seeds(SEEDS)
+
+    wanted = (
+        "all slept",
+        "killed",
+        "closed",
+        "fenced",
+        "frozen",
+        "frozen beyond a session",
+        "given up",
+        "handed out again",
+        "heartbeats refused",
+        "partition added",
+        "static place taken",
+        "told of CommitOutcomeUnknownError",
+    )
+    assert [each for each in wanted if not met[each]] == []
+
+
+def saves_offsets_of_what_it_does_not_own(patch):
+    patch.setattr(group_offsets, "check_may_commit", lambda *_: None)
+
+
+def takes_what_another_owns(patch):
+    patch.setattr(sharing, "_owned_by_others", lambda group, member_id: set())
+
+
+def gives_up_before_the_offsets_are_saved(patch):
+    patch.setattr(following, "_saved", lambda *_: [])
+
+
+def goes_on_without_asking(patch):
+    patch.setattr(membership, "may_go_on", lambda *_: True)
+    patch.setattr(membership.Member, "_is_known", lambda self, image: self._is_member)
+
+
+def fences_by_looks_from_before_it_was_frozen(patch):
+    patch.setattr(heartbeats, "_gap_ms", lambda session_ms: math.inf)
+
+
+def begins_where_a_partition_ends_when_it_looks(patch):
+    patch.setattr(membership.Member, "_begins_at", lambda self: None)
+
+
+def reads_added_partitions_as_any_other(patch):
+    patch.setattr(sharing, "_begun_partitions", lambda *_: ())
+
+
+MUTANTS = {
+    saves_offsets_of_what_it_does_not_own: "I30|skipped|given up",
+    takes_what_another_owns: "I30",
+    gives_up_before_the_offsets_are_saved: "offsets stand before",
+    goes_on_without_asking: "asks before it hands out",
+    fences_by_looks_from_before_it_was_frozen: "who beats",
+    begins_where_a_partition_ends_when_it_looks: "skipped",
+    reads_added_partitions_as_any_other: "skipped",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.__name__)
+def test_a_rule_that_is_left_out_is_found(mutant, monkeypatch):
+    mutant(monkeypatch)
+
+    with pytest.raises(AssertionError, match=MUTANTS[mutant]):
+        run_seeds(SEEDS_OF_MUTANTS)
