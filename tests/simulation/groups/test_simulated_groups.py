@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark.controller.groups import heartbeats, sharing
-from kafka_on_spark.query.consuming import following
-from kafka_on_spark.query.offsets import group_offsets
+from kafka_on_spark.query.offsets import following, group_offsets
 from kafka_on_spark.service.consume.members import membership
 from tests.simulation.groups.world import run_seed
 

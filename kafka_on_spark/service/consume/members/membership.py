@@ -28,9 +28,9 @@ from kafka_on_spark.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.query.consuming.following import follow_target, leave_group, subscribed_topics
 from kafka_on_spark.query.consuming.settings import NONE, ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing
+from kafka_on_spark.query.offsets.following import follow_target, leave_group, subscribed_topics
 from kafka_on_spark.query.subscription import Subscription
 from kafka_on_spark.service.consume.failing import RETRY_MS_MAX
 from kafka_on_spark.service.consume.members.share_pace import SharePace
