@@ -157,7 +157,7 @@ def test_a_change_is_shown_first_and_committed_as_it_was_shown(chromium, disks):
 
         page.page.get_by_role("button", name="Commit").click()
 
-        page.see("Committed.")
+        page.page.get_by_role("dialog").get_by_text("Committed.").wait_for()
         page.page.get_by_role("button", name="Close").click()
         page.page.get_by_role("button", name="resume broker 2").wait_for()
         assert not disks.cluster.image.brokers[2].is_eligible
@@ -169,7 +169,7 @@ def test_a_change_is_shown_first_and_committed_as_it_was_shown(chromium, disks):
         assert commit.is_disabled()
         page.page.get_by_label("Type orders").fill("orders")
         commit.click()
-        page.see("Committed.")
+        page.page.get_by_role("dialog").get_by_text("Committed.").wait_for()
         assert disks.cluster.image.topics == {}
 
 

@@ -9,11 +9,11 @@ const PAUSE_MS = 120;
 /** Draw the bar by which people go through the past. */
 export function momentBar(node) {
   let moments = [];
-  let wanted;
+  let wanted = null;
   let isGoing = false;
   let isKnown = false;
   const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
-    oninput: () => show(Number(slider.value)), onfocus: refresh, onpointerdown: refresh });
+    oninput: input, onfocus: refresh, onpointerenter: refresh });
   const told = el("output", { "aria-live": "off" });
   const cause = el("span", { class: "quiet name" });
   const back = el("button", { type: "button", "aria-label": "the decision before", onclick: () => step(-1) }, "◂");
@@ -34,8 +34,18 @@ export function momentBar(node) {
       return;
     }
     slider.max = String(moments.length);
-    if (store.at === null) slider.value = slider.max;
+    if (wanted === null) slider.value = slider.max;
     tell();
+  }
+
+  /** Follow the slider; before the moments are known, its place counts from the end. */
+  async function input() {
+    const behind = Number(slider.max) - Number(slider.value);
+    if (!moments.length) {
+      await refresh();
+      slider.value = String(Math.max(moments.length - behind, 0));
+    }
+    show(Number(slider.value));
   }
 
   async function step(by) {
@@ -59,7 +69,10 @@ export function momentBar(node) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
       }
     } catch (error) {
+      wanted = store.at;
+      tell();
       fill(told, error.message);
+      return;
     } finally {
       isGoing = false;
     }
@@ -69,8 +82,7 @@ export function momentBar(node) {
   function tell() {
     document.body.classList.toggle("is-past", store.at !== null);
     const place = moments.findIndex(([end]) => end === store.at);
-    if (store.at === null) slider.value = slider.max;
-    else if (place >= 0) slider.value = String(place);
+    if (wanted === null) slider.value = slider.max; // else it is where people have put it
     const text = store.at === null ? "now, live" : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     fill(told, text);

@@ -1,0 +1,91 @@
+"""What people do with the page: by keyboard, after a reload, while something moves or is lost."""
+
+import shutil
+
+import pytest
+
+from tests.cluster.disks import new_disks, partition_of
+from tests.console.browsers import Page, browser, console_of, needed, page_of
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def disks():
+    needed()
+    with new_disks(4) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replica_assignment={0: [1, 2, 3]})
+        disks.cluster.append("orders", [(b"k%d" % n, b"v%d" % n) for n in range(9)])
+        yield disks
+
+
+def test_the_keyboard_alone_leads_to_views_to_the_past_and_back(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        keys = page.page.keyboard
+
+        keys.press("Tab")
+        assert page.page.evaluate("document.activeElement.innerText") == "Skip to the view"
+        page.page.get_by_role("slider").focus()
+        keys.press("ArrowLeft")
+        keys.press("ArrowLeft")
+        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
+        keys.press("End")
+        page.page.wait_for_function("() => !document.body.classList.contains('is-past')")
+        page.page.get_by_role("link", name="Groups").focus()
+        keys.press("Enter")
+
+        page.see("There is no group.")
+        assert page.page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_token_is_taken_out_of_the_address_and_outlives_a_reload(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        assert "token" not in page.page.url
+
+        page.page.reload()
+
+        page.see("committed to 9")
+
+
+def test_a_move_is_seen_with_its_progress_until_it_is_done(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("moves")
+        page.see("Nothing is being reassigned.")
+
+        disks.cluster.reassign({("orders", 0): [2, 3, 4]})
+        page.see("orders-0")
+        page.see("0 %")
+        disks.cluster.run_controller()
+        while partition_of(disks.cluster, "orders").is_reassigning:
+            disks.cluster.replicate()
+            disks.cluster.run_controller()
+
+        page.see("Nothing is being reassigned.")
+
+
+def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("audit")
+        page.page.get_by_role("button", name="Compare").click()
+        page.see("no difference.")
+
+        shutil.rmtree(disks.folder(2, "orders"))
+        page.page.get_by_role("button", name="Compare").click()
+
+        page.see("orders-0 on broker 2")
+
+
+def test_a_console_that_ends_is_told_and_what_was_seen_stays(chromium, disks):
+    with console_of(disks.cluster) as address:
+        page = Page(chromium, address)
+        page.see("committed to 9")
+
+    page.see("Not followed")
+    page.see("committed to 9")
+    page.close()
