@@ -1,6 +1,7 @@
 """What a member decides for itself: it gives up and takes partitions, and leaves. Pure.
 
-The offsets that go with it are in the same commit.
+The offsets that go with it are in the same commit. That a member has followed a target, and its
+partitions are the same, is said with its next offsets: of many members few have to move any.
 
 Offsets of what it gives up stand in the log before the partition is free, so the next owner begins
 where this one has stopped. Where the group has no offset of what it takes, the place where it
@@ -62,9 +63,28 @@ def follow_target(
     before = member_of(image, group, member.member_id).owned
     result = reconcile(image, group, member.member_id, member.member_epoch, before - held)
     saved = _saved(image, group, member, processed, before, now_ms)
+    if result.response == before:
+        return ControllerResult([*saved], before)
     taken = result.response - before
     begun = _begun(image, group, taken, begins_at) if begins_at is not None else ()
     return ControllerResult([*chain(saved, result.records, begun)], result.response)
+
+
+def save_positions(
+    image: MetadataImage, group: str, processed: Standings, member: Membership | None, now_ms: int
+) -> ControllerResult[None]:
+    """Decide that a group stands where a consumer says; a member tells the target that it has
+    followed with it. None: the consumer is no member.
+
+    Raises: as `save_standings`.
+    """
+    saved = save_standings(image, group, processed, now_ms, member).records
+    if member is None or not saved:
+        return ControllerResult(saved, None)
+    owned = member_of(image, group, member.member_id).owned
+    result = reconcile(image, group, member.member_id, member.member_epoch)
+    followed = result.records if result.response == owned else []
+    return ControllerResult([*saved, *followed], None)
 
 
 def leave_group(

@@ -11,7 +11,7 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing
-from kafka_on_spark.query.offsets.group_offsets import save_standings
+from kafka_on_spark.query.offsets.following import save_positions
 from kafka_on_spark.service.consume.failing import RETRY_MS_MIN
 from kafka_on_spark.service.consume.positions import Positions
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -68,9 +68,9 @@ class Saving:
         if not positions:
             return
         member = self._speaker()
-        if save_standings(self._metadata.image, group, positions, now_ms, member).records:
+        if save_positions(self._metadata.image, group, positions, member, now_ms).records:
             self._metadata.submit(
-                lambda image: save_standings(image, group, positions, now_ms, member),
+                lambda image: save_positions(image, group, positions, member, now_ms),
                 timeout_ms=self._timeout_ms,
             )
 

@@ -323,6 +323,7 @@ def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start
     wait_until(lambda: sum(each.lag for each in cluster.describe_group("g")) == 0)
     twice = [each for one in everybody for each in one.told("record")]
     assert len(twice) - len(set(twice)) < 200, "what was committed is handed out once"
+    assert cluster.fsck().findings == ()
 
 
 def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disks, start):

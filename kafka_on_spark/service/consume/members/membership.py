@@ -24,7 +24,7 @@ from kafka_on_spark.errors import (
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
 )
-from kafka_on_spark.ids import NO_EPOCH, GroupEpoch, MemberId, PartitionKey
+from kafka_on_spark.ids import NO_EPOCH, MemberId, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -117,7 +117,6 @@ class Member:
         self._timeout_ms = timeout_ms
         self._id: MemberId | None = None
         self._is_member = False
-        self._epoch: GroupEpoch = NO_EPOCH
         self._stopped: dict[PartitionKey, Standing] = {}
         self._asked_ms = 0
         self._quiet: object = None
@@ -146,7 +145,12 @@ class Member:
             raise UnknownMemberIdError(
                 f"the consumer is no member of group {self._group!r} now: the next poll joins"
             )
-        return Membership(self._id, self._epoch)
+        return self._known_as(self._id)
+
+    def _known_as(self, member_id: MemberId) -> Membership:
+        group = self._metadata.image.consumer_groups.get(self._group)
+        me = None if group is None else group.members.get(member_id)
+        return Membership(member_id, NO_EPOCH if me is None else me.member_epoch)
 
     def may_hand_out(self) -> bool:
         """Return whether it may hand out more of what it owns without asking the metadata log."""
@@ -225,7 +229,6 @@ class Member:
                 self._lose()
             self._join()
             return True
-        self._epoch = me.member_epoch
         topics = tuple(sorted(set(subscribed_topics(image, self._subscription))))
         if topics != me.subscribed_topics:
             self._subscribe(me, topics)
@@ -398,7 +401,7 @@ class Member:
         self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
         is_saved = self._settings.is_auto_commit
         processed = self._stopped | dict(self._hands.processed(self.owned)) if is_saved else {}
-        member, now_ms = Membership(member_id, self._epoch), self._clock.now_ms()
+        member, now_ms = self._known_as(member_id), self._clock.now_ms()
         self._metadata.submit(
             lambda image: leave_group(
                 image,
