@@ -39,7 +39,8 @@ def console(bench: Bench) -> list[Row]:
             address = served.console.address
             _first_view(browser, address)
             views = [_first_view(browser, address) for _ in range(bench.runs)]
-            page = _open(browser, address)
+            page = _page(browser)
+            _show(page, address)
             events = [_event(page, cluster) for _ in range(bench.runs)]
             longest = [_scroll(page) for _ in range(bench.runs)]
         finally:
@@ -59,16 +60,21 @@ def console(bench: Bench) -> list[Row]:
     ]
 
 
-def _open(browser: Any, address: str) -> Any:
-    """Return a page that shows its partitions."""
-    page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+def _page(browser: Any) -> Any:
+    return browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+
+
+def _show(page: Any, address: str) -> None:
+    """Open the console, until the page shows its topics."""
     page.goto(address, wait_until="commit")
     page.locator(".row.topic").first.wait_for()
-    return page
 
 
 def _first_view(browser: Any, address: str) -> float:
-    return seconds(lambda: _open(browser, address).context.close())
+    page = _page(browser)
+    took = seconds(lambda: _show(page, address))
+    page.context.close()
+    return took
 
 
 def _event(page: Any, cluster: Cluster) -> float:

@@ -32,6 +32,7 @@ MEASURE_MS: Final = 2000
 """How often the logs of partitions that move are measured."""
 
 RETRY_S: Final = 1.0
+AWAY: Final = "the metadata root does not answer, and is waited for"
 ROWS_MAX: Final = 2000
 """With more changed rows a page loads all of them."""
 
@@ -113,7 +114,7 @@ class Follower:
     def _follow(self) -> None:
         while not self._ended.is_set():
             image = self._wait.wait(self._seen.offset, TICK_MS, self._ended.is_set)
-            self._say_trouble(None)
+            self._say_trouble(AWAY if self._wait.is_away else None)
             if image.offset != self._seen.offset:
                 self._tell(image)
                 self._ended.wait(GATHER_S)

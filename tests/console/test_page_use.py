@@ -69,6 +69,20 @@ def test_a_move_is_seen_with_its_progress_until_it_is_done(chromium, disks):
         page.see("Nothing is being reassigned.")
 
 
+def test_a_broker_in_the_grid_and_a_rack_lead_to_what_their_death_would_do(chromium):
+    with new_disks(racks={1: "a", 2: "a", 3: "b"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replica_assignment={0: [1, 2, 3]})
+        with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+            page.page.get_by_role("link", name="broker 1, active: what if it died").click()
+            page.see("1 → 2")
+
+            page.page.get_by_role("button", name="rack a").click()
+
+            page.see("1 → 3")
+            assert page.page.url.endswith("#/what-if?brokers=1,2")
+            assert page.violations() == []
+
+
 def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("audit")
@@ -79,6 +93,20 @@ def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
         page.page.get_by_role("button", name="Compare").click()
 
         page.see("orders-0 on broker 2")
+
+
+def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
+    away = disks.base / "meta-away"
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+
+        disks.metadata_root.rename(away)
+        page.see("the metadata root does not answer")
+        away.rename(disks.metadata_root)
+
+        page.page.get_by_text("the metadata root does not answer").wait_for(state="hidden")
+        disks.cluster.append("orders", [(b"k", b"v")])
+        page.see("committed to 10")
 
 
 def test_a_console_that_ends_is_told_and_what_was_seen_stays(chromium, disks):

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.console.console import Console
+from kafka_on_spark.console.views.timeline import Histories
 from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import new_disks, records
 from tests.console.browsers import console_of
@@ -113,6 +115,22 @@ def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     assert len(found["records"]) == 2
 
 
+def test_a_history_that_is_extended_is_the_one_that_is_read_whole(disks):
+    cluster = disks.cluster
+    histories = Histories(cluster._services.metadata)
+    assert histories.read().entries == cluster.history()
+
+    cluster.drain_broker(3)
+    cluster.resume_broker(3)
+    cluster.run_controller()
+    end = cluster.image.offset
+    history = histories.read()
+
+    assert history.entries == cluster.history()
+    assert history.events == cluster.broker_history()
+    assert history.ends[-1] == history.image.offset == end
+
+
 def test_an_audit_comes_partition_by_partition(asking):
     with asking.open("api/audit?topic=orders&deep=1") as answer:
         first, *rest = [json.loads(line) for line in answer]
@@ -145,6 +163,8 @@ def test_nobody_gets_anything_without_the_token_or_by_another_name(asking):
 
 
 def test_a_commit_is_told_to_all_who_listen(asking, disks):
+    while asking.view("grid")["offset"] != disks.cluster.image.offset:
+        time.sleep(0.01)  # what other tests committed is told first
     with asking.open("api/events") as first, asking.open("api/events") as second:
         hellos = [_event(each) for each in (first, second)]
         disks.cluster.append("orders", records(b"more"))

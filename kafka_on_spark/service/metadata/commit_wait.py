@@ -65,6 +65,11 @@ class CommitWait:
         self._away_since_ms: int | None = None
         self._failures = 0
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the metadata root has failed at the last look, and is waited for."""
+        return self._away_since_ms is not None
+
     def newest(self) -> MetadataImage:
         """Return the newest image; look for commits, if the last look is long enough ago.
 

@@ -28,14 +28,25 @@ export function whatIfView(page, asked) {
   function choose() {
     const view = grid();
     if (!view) return;
+    const racks = Map.groupBy(view.brokers.filter((broker) => broker.rack !== null), (broker) => broker.rack);
     fill(choice, el("legend", {}, "If these brokers died now:"), view.brokers.map((broker) => el("label", {},
       el("input", { type: "checkbox", checked: chosen.has(broker.id), onchange: (event) => {
         if (event.target.checked) chosen.add(broker.id);
         else chosen.delete(broker.id);
-        history.replaceState(null, "", `#/what-if?brokers=${[...chosen].join(",")}`);
-        if (chosen.size) forecast.load();
-        else fill(forecast.node, none());
-      } }), `${broker.id}`, broker.rack === null ? null : el("span", { class: "quiet" }, " rack ", name(broker.rack)))));
+        ask();
+      } }), `${broker.id}`, broker.rack === null ? null : el("span", { class: "quiet" }, " rack ", name(broker.rack)))),
+    [...racks].map(([rack, brokers]) => el("button", { type: "button", onclick: () => {
+      chosen.clear();
+      for (const each of brokers) chosen.add(each.id);
+      choose();
+      ask();
+    } }, "rack ", name(rack))));
+  }
+
+  function ask() {
+    history.replaceState(null, "", `#/what-if?brokers=${[...chosen].join(",")}`);
+    if (chosen.size) forecast.load();
+    else fill(forecast.node, none());
   }
 
   function none() {

@@ -48,7 +48,7 @@ function formed(found, form) {
 
 export function messagesView(page, asked) {
   const topics = el("select", { "aria-label": "Topic", onchange: () => { partitions(); load({}); } });
-  const partition = el("select", { "aria-label": "Partition", onchange: () => load({}) });
+  const partition = el("input", { type: "number", min: "0", value: asked.partition ?? "0", "aria-label": "Partition", onchange: () => load({}) });
   const by = el("select", { "aria-label": "Begin at", onchange: () => offerValue() },
     [["end", "the newest"], ["offset", "an offset"], ["time", "a time (UTC)"], ["key", "a key"]].map(([value, title]) => el("option", { value }, title)));
   const value = el("input", { "aria-label": "Where to begin", onkeydown: (event) => { if (event.key === "Enter") find(); } });
@@ -74,9 +74,9 @@ export function messagesView(page, asked) {
   }
 
   function partitions() {
-    const kept = partition.value || asked.partition;
-    const numbers = grid().rows.filter((row) => row.topic === topics.value).map((row) => row.partition);
-    fill(partition, numbers.map((each) => el("option", { value: each, selected: String(each) === kept }, each)));
+    const most = grid().rows.reduce((found, row) => (row.topic === topics.value ? Math.max(found, row.partition) : found), 0);
+    partition.max = String(most);
+    if (Number(partition.value) > most) partition.value = "0";
   }
 
   function offerValue() {
