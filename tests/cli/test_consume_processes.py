@@ -6,6 +6,8 @@ import signal
 import stat
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from subprocess import PIPE
 
 from tests.cli.conftest import ROOT
@@ -41,6 +43,44 @@ def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_top
         complaint = process.stderr.read()
 
     assert (process.returncode, complaint) == (141, "")
+
+
+def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, new_topic, cluster):
+    topic = new_topic(partitions=2)
+    options = ("consume", "-t", topic, "--group", f"of-{topic}", "--from-beginning")
+    with ExitStack() as stack:
+        first, second = [call.start(*options, stdout=PIPE, stderr=PIPE) for _ in range(2)]
+        for each in (first, second):
+            stack.callback(each.communicate)
+            stack.callback(each.kill)
+        _wait_until(lambda: _shares(cluster, f"of-{topic}") == [1, 1])
+        for number in range(2):
+            cluster.append(topic, [{"key": None, "value": b"%d" % number, "partition": number}])
+
+        said = sorted([first.stdout.readline(), second.stdout.readline()])
+        first.send_signal(signal.SIGINT)
+        first.communicate()
+        _wait_until(lambda: _shares(cluster, f"of-{topic}") == [2])
+        for number in range(2):
+            cluster.append(topic, [{"key": None, "value": b"more", "partition": number}])
+
+        assert said == ["0\n", "1\n"]
+        assert [second.stdout.readline() for _ in range(2)] == ["more\n"] * 2
+
+
+def _shares(cluster, group):
+    """Return how many partitions each member has."""
+    if group not in cluster.list_groups():
+        return []
+    members = cluster.describe_group_members(group).members
+    return sorted(len(each.partitions) for each in members)
+
+
+def _wait_until(condition):
+    last = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < last, "it takes too long"
+        time.sleep(0.02)
 
 
 def test_first_trial_of_the_page_says_what_it_says(tmp_path):

@@ -4,7 +4,7 @@ None of this shares out partitions: `sharing` does, for all changes that came be
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafka_on_spark.controller.groups.assignors import assignors_of
 from kafka_on_spark.controller.groups.checks import check_group, member_of
@@ -209,8 +209,26 @@ def fence(
     known = image.consumer_groups.get(group)
     if known is None or member_id not in known.members:
         return ControllerResult([], None)
-    cause = f"was fenced: no heartbeat for {silent_ms / 1000:.1f} s"
-    return ControllerResult([_removed(group, known, member_id, cause)], None)
+    return ControllerResult([_removed(group, known, member_id, _fenced_after(silent_ms))], None)
+
+
+def fence_all(
+    image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float]
+) -> ControllerResult[None]:
+    """Decide that members are out, all in one commit; none if others have joined meanwhile, who see
+    to it themselves. Each was silent for so long."""
+    known = image.consumer_groups.get(group)
+    if known is None or known.members.keys() - silent_ms.keys():
+        return ControllerResult([], None)
+    records = [
+        _removed(group, known, each, _fenced_after(silent_ms[each]))
+        for each in sorted(known.members)
+    ]
+    return ControllerResult([*records], None)
+
+
+def _fenced_after(silent_ms: float) -> str:
+    return f"was fenced: no heartbeat for {silent_ms / 1000:.1f} s"
 
 
 def remove_members(

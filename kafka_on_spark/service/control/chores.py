@@ -13,6 +13,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import CheckControls
+from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.retain.retention import Retention
 
@@ -46,6 +47,7 @@ class Chores:
 
     retention: Retention | None = None
     expiry: Expiry | None = None
+    silent_groups: SilentGroups | None = None
     compaction: CompactionPasses | None = None
     clean: Clean | None = None
     maintain: Maintain | None = None
@@ -64,6 +66,9 @@ class Chores:
         after_part()
         if self.expiry is not None:
             self.expiry.run(image(), term.submit)
+        after_part()
+        if self.silent_groups is not None:
+            self.silent_groups.run(image(), term.submit)
         after_part()
         if self.compaction is not None:
             self.compaction.run(submit=term.submit)

@@ -30,6 +30,7 @@ from kafka_on_spark.service.control.chores import Chores, Clean, Maintain
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport, Tally
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
+from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
@@ -86,6 +87,7 @@ class ControllerLoop:
         run_commands: RunFetches = lambda orders: [],
         retention: Retention | None = None,
         expiry: Expiry | None = None,
+        silent_groups: SilentGroups | None = None,
         compaction: CompactionPasses | None = None,
         after_pass: AfterPass | None = None,
     ) -> None:
@@ -101,6 +103,7 @@ class ControllerLoop:
         self._chores = Chores(
             retention=retention,
             expiry=expiry,
+            silent_groups=silent_groups,
             compaction=compaction,
             clean=clean,
             maintain=maintain,

@@ -20,6 +20,7 @@ from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.spark.run.time_lookup import time_lookup
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.storage.calls.clock import WakingClock
 from kafka_on_spark.storage.replicas.reader import end_of, read_rows
 from kafka_on_spark.storage.roots.roots import is_local
 
@@ -35,7 +36,7 @@ def witness_of(services: Services, settings: ConsumerSettings) -> Witness | None
     return Witness(
         services.metadata,
         services.heartbeats,
-        services.clock,
+        WakingClock(),
         group=settings.group,
         max_poll_interval_ms=settings.max_poll_interval_ms,
         timeout_ms=services.timeout_ms,
@@ -53,7 +54,7 @@ def consuming_of(
         return Member(
             services.metadata,
             witness,
-            services.clock,
+            WakingClock(),
             hands,
             listeners,
             settings=settings,

@@ -33,6 +33,7 @@ from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
+from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.describe.counts import CountedMetadata, Counts
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
@@ -131,6 +132,7 @@ class Services:
         quiet: What this process's sweeps have read of idle partitions.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
         heartbeats: Heartbeats of groups' members.
+        silent_groups: Fences members of groups of which nobody is left.
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
         watch: What this process has seen of upkeep: what was done, and what fails.
@@ -152,6 +154,7 @@ class Services:
     quiet: QuietPartitions
     sweep_hints: FileSweepHints
     heartbeats: HeartbeatFiles
+    silent_groups: SilentGroups
     tasks: TaskCalls
     cleaner: Cleaner
     upkeep: ReplicaUpkeep
@@ -234,6 +237,7 @@ class Services:
             timeout_ms=timeout_ms,
         )
         sweep_hints = FileSweepHints(metadata_root, options)
+        heartbeats = HeartbeatFiles(metadata_root, options)
         appender = Appender(
             metadata,
             replicas,
@@ -262,7 +266,8 @@ class Services:
             sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
             quiet=QuietPartitions(clock, tasks.mark),
             sweep_hints=sweep_hints,
-            heartbeats=HeartbeatFiles(metadata_root, options),
+            heartbeats=heartbeats,
+            silent_groups=SilentGroups(heartbeats, clock),
             tasks=tasks,
             cleaner=Cleaner(
                 metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
@@ -369,6 +374,7 @@ class Services:
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
             expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
+            silent_groups=self.silent_groups if dry_run is None else None,
             compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
             after_pass=after_pass,
         )

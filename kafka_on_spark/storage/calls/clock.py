@@ -1,6 +1,9 @@
 """Adapts the system's clocks to the Clock port."""
 
 import time
+from typing import Final
+
+_BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class SystemClock:
@@ -21,3 +24,14 @@ class SystemClock:
     def sleep_ms(self, duration_ms: float) -> None:
         """Wait."""
         time.sleep(duration_ms / 1000)
+
+
+class WakingClock(SystemClock):
+    """A clock whose durations count the time that the machine slept, where the system can tell: a
+    process that slept with it learns that others may have gone on."""
+
+    def monotonic_ms(self) -> int:
+        """Return the time since the machine was started."""
+        if _BOOT_TIME is None:
+            return super().monotonic_ms()
+        return time.clock_gettime_ns(_BOOT_TIME) // 1_000_000

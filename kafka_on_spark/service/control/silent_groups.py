@@ -1,0 +1,88 @@
+"""Fences members of groups of which nobody is left to do it: by whoever controls, in no hurry.
+
+While one member lives, members look at each other. The controller looks at the first of each group,
+which is one request in minutes, and at all of them only if that one is silent.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kafka_on_spark.controller.groups.heartbeats import GAPS_A_SESSION, Heard, Look, after_look
+from kafka_on_spark.controller.groups.membership import fence_all
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import MemberId
+from kafka_on_spark.metadata.group import ConsumerGroup
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports.metadata import Heartbeats
+from kafka_on_spark.ports.process import Clock
+
+log = logging.getLogger(__name__)
+
+SILENCE_MS: Final = 600_000
+"""For so long at least all members are silent before the controller fences them."""
+
+Submit = Callable[[Callable[[MetadataImage], ControllerResult[None]]], None]
+
+
+class SilentGroups:
+    """What one controller has heard of groups' members."""
+
+    def __init__(self, heartbeats: Heartbeats, clock: Clock) -> None:
+        self._heartbeats = heartbeats
+        self._clock = clock
+        self._heard: dict[str, dict[MemberId, Heard]] = {}
+        self._looked_at_ms: int | None = None
+
+    def run(self, image: MetadataImage, submit: Submit) -> None:
+        """Look at each group, if it is time to, and fence those of which all are silent.
+
+        Raises: as `submit`.
+        """
+        now_ms = self._clock.monotonic_ms()
+        session_ms = image.settings().integer("group.consumer.session.timeout.ms")
+        silence_ms = max(session_ms, SILENCE_MS)
+        pause_ms = silence_ms // (GAPS_A_SESSION + 1)
+        if self._looked_at_ms is not None and now_ms - self._looked_at_ms < pause_ms:
+            return
+        self._looked_at_ms = now_ms
+        groups = image.consumer_groups
+        self._heard = {name: each for name, each in self._heard.items() if name in groups}
+        for name, group in groups.items():
+            try:
+                self._look(name, group, silence_ms, submit)
+            except KafkaStorageError as error:
+                log.info("heartbeats of group %r can't be read: %s", name, error)
+
+    def _look(self, name: str, group: ConsumerGroup, silence_ms: int, submit: Submit) -> None:
+        known = self._heard.get(name, {})
+        first = min(group.members)
+        heard = self._looked_at(name, [first], known, silence_ms)
+        if heard[first].silent_ms:
+            others = sorted(group.members.keys() - {first})
+            heard |= self._looked_at(name, others, known, silence_ms)
+        self._heard[name] = heard
+        if heard.keys() == group.members.keys() and all(
+            each.is_over(silence_ms) for each in heard.values()
+        ):
+            silent = {member: each.silent_ms for member, each in heard.items()}
+            submit(lambda newest: fence_all(newest, name, silent))
+            log.warning("fenced all %d members of group %r: none lives", len(silent), name)
+            for member in silent:
+                self._heartbeats.stop(name, member)
+
+    def _looked_at(
+        self,
+        name: str,
+        members: list[MemberId],
+        known: Mapping[MemberId, Heard],
+        silence_ms: int,
+    ) -> dict[MemberId, Heard]:
+        began_ms = self._clock.monotonic_ms()
+        contents = self._heartbeats.listen(name, members)
+        ended_ms = self._clock.monotonic_ms()
+        return {
+            each: after_look(known.get(each), Look(began_ms, ended_ms, content), silence_ms)
+            for each, content in zip(members, contents, strict=True)
+        }
