@@ -72,7 +72,7 @@ listen((kind, detail) => {
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
   route();
-  main.focus();
+  main.focus({ preventScroll: true });
 });
 takeToken();
 frame();

@@ -12,6 +12,8 @@ export function momentBar(node) {
   let wanted = null;
   let isGoing = false;
   let isKnown = false;
+  let loading = null;
+  let turn = 0;
   const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
     oninput: input, onfocus: refresh, onpointerenter: refresh });
   const told = el("output", { "aria-live": "off" });
@@ -22,14 +24,17 @@ export function momentBar(node) {
   fill(node, el("div", { class: "moments", role: "group", "aria-label": "As of" }, el("span", {}, "As of"), back, slider, on, now, told, cause));
   tell();
 
-  async function refresh() {
-    if (store.at !== null && isKnown) return;
-    const isFirst = !isKnown;
-    isKnown = true;
+  /** Learn the moments; who asks while that is under way waits for the same. */
+  function refresh() {
+    if (store.at === null || !isKnown) loading ??= learn().finally(() => { loading = null; });
+    return loading;
+  }
+
+  async function learn() {
     try {
       moments = (await get("moments")).moments;
+      isKnown = true;
     } catch (error) {
-      isKnown = !isFirst;
       fill(told, error.message);
       return;
     }
@@ -40,9 +45,11 @@ export function momentBar(node) {
 
   /** Follow the slider; before the moments are known, its place counts from the end. */
   async function input() {
+    const mine = (turn += 1);
     const behind = Number(slider.max) - Number(slider.value);
-    if (!moments.length) {
+    if (!isKnown) {
       await refresh();
+      if (mine !== turn) return; // it was moved again
       slider.value = String(Math.max(moments.length - behind, 0));
     }
     show(Number(slider.value));

@@ -59,7 +59,7 @@ export function gridView(page) {
       const bad = rows.filter((row) => row.problems.length).length;
       const isOpen = folded.get(topic) ?? (bad > 0 || rows.length <= OPEN_MAX || text !== "" || byTopic.size === 1);
       items.push({ topic, count: rows.length, bad, isOpen });
-      if (isOpen) items.push(...rows);
+      if (isOpen) for (const row of rows) items.push(row);
     }
     fill(count, found ? `${number(found)} of ${number(view.rows.length)} partitions` : "There is no such partition.");
     places = new Map(view.brokers.map((broker, at) => [broker.id, at + 2]));
