@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -220,3 +220,21 @@ def _others(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
     for group, count in sorted(moved.items()):
         if count:
             yield f"group {group} moved on in {_partitions(count)}"
+    yield from _group_members(before, after)
+
+
+def _group_members(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
+    """Say who has joined and left groups, and how many partitions have another owner."""
+    for group in sorted({*before.consumer_groups, *after.consumer_groups}):
+        was, now = (_owners(each, group) for each in (before, after))
+        for verb, names in (("joined", now.keys() - was.keys()), ("left", was.keys() - now.keys())):
+            if names:
+                yield f"{len(names)} member{'' if len(names) == 1 else 's'} {verb} group {group}"
+        taken = sum(len(keys - was.get(name, frozenset())) for name, keys in now.items())
+        if taken:
+            yield f"group {group} has other owners of {_partitions(taken)}"
+
+
+def _owners(image: MetadataImage, group: str) -> dict[str, frozenset[PartitionKey]]:
+    known = image.consumer_groups.get(group)
+    return {} if known is None else {name: each.owned for name, each in known.members.items()}

@@ -19,6 +19,7 @@ OF_THE_PAST = {
     "broker_history",
     "close",
     "describe_group",
+    "describe_group_members",
     "describe_topic",
     "history",
     "list_groups",

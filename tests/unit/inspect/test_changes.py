@@ -7,6 +7,7 @@ import pytest
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.changes import changes
 from kafka_on_spark.inspect.history import history_text
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, TopicImage
 from kafka_on_spark.visible import visible
 from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
@@ -134,6 +135,33 @@ def test_producers_and_groups_are_counted():
         "2 producers began a run",
         "group readers moved on in 1 partition",
     ]
+
+
+def test_members_of_groups_are_counted_and_what_they_own():
+    def group(**owned):
+        members = {
+            name: GroupMember(
+                member_id=name, instance_id=None, subscribed_topics=(), assignor=None, owned=keys
+            )
+            for name, keys in owned.items()
+        }
+        return {"readers": ConsumerGroup(group_epoch=1, members=members)}
+
+    nobody = image_of(BEFORE)
+    first = replace(nobody, consumer_groups=group(a=frozenset({KEY})))
+    second = replace(nobody, consumer_groups=group(b=frozenset(), c=frozenset({KEY})))
+
+    assert list(changes(nobody, first).lines) == [
+        "1 member joined group readers",
+        "group readers has other owners of 1 partition",
+    ]
+    assert list(changes(first, second).lines) == [
+        "2 members joined group readers",
+        "1 member left group readers",
+        "group readers has other owners of 1 partition",
+    ]
+    assert list(changes(first, nobody).lines) == ["1 member left group readers"]
+    assert list(changes(first, first).lines) == []
 
 
 def test_the_text_says_from_when_to_when_and_that_nothing_is_nothing():
