@@ -42,6 +42,7 @@ class Changes:
         `outcome` says what came of it: "shown", "different" (it would be something else by now),
         "committed", "refused" (nothing is committed), or "unknown" (perhaps it is).
         """
+        is_partly_done = False
         try:
             kind, arguments, shown = _parts(asked)
             words, change = KINDS[kind](arguments)
@@ -50,11 +51,13 @@ class Changes:
                 outcome = "shown" if shown is None else "different"
                 return {"outcome": outcome, "words": words, "rows": rows}
             log.info("is told to commit: %s", words)
+            is_partly_done = kind in IN_STEPS
             change(self._cluster)
         except CommitOutcomeUnknownError as error:
             return {"outcome": "unknown", "sentence": str(error)}
         except KafkaOnSparkError as error:
-            return {"outcome": "refused", "sentence": str(error)}
+            outcome = "unknown" if is_partly_done else "refused"
+            return {"outcome": outcome, "sentence": str(error)}
         return {"outcome": "committed", "words": words}
 
 
@@ -176,3 +179,6 @@ KINDS: Final[Mapping[str, Callable[[Arguments], tuple[str, Change]]]] = {
 }
 """Each returns a change in words and as a call, or raises InvalidRequestError. What is decided by
 lot, as the place of a new partition, is none of them: it would be another each time."""
+
+IN_STEPS: Final = frozenset({"drain-broker"})
+"""Changes of several commits: of one that fails nobody can say that nothing is committed."""

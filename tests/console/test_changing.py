@@ -27,6 +27,8 @@ class Cluster:
         if self._error is not None:
             raise self._error
 
+    resume_broker = drain_broker
+
 
 def changes(cluster, *decisions):
     """Return changes whose decisions are these, one after the other."""
@@ -64,14 +66,16 @@ def test_what_would_be_something_else_by_now_is_shown_again():
 
 
 @pytest.mark.parametrize(
-    "error, outcome",
+    "kind, error, outcome",
     [
-        (RequestTimedOutError("others were faster"), "refused"),
-        (CommitOutcomeUnknownError("the root has not answered"), "unknown"),
+        ("resume-broker", RequestTimedOutError("others were faster"), "refused"),
+        ("resume-broker", CommitOutcomeUnknownError("no answer came"), "unknown"),
+        # It has several commits, and the first may stand.
+        ("drain-broker", RequestTimedOutError("others were faster"), "unknown"),
     ],
 )
-def test_a_commit_that_failed_is_told_by_its_outcome(error, outcome):
-    answer = changes(Cluster(error), ROWS).answer(drain(ROWS))
+def test_a_commit_that_failed_is_told_by_its_outcome(kind, error, outcome):
+    answer = changes(Cluster(error), ROWS).answer({**drain(ROWS), "kind": kind})
 
     assert answer == {"outcome": outcome, "sentence": str(error)}
 
