@@ -22,6 +22,7 @@ OF_THE_PAST = {
     "describe_group_members",
     "describe_topic",
     "history",
+    "ledger",
     "list_groups",
     "offsets",
     "read",

@@ -223,13 +223,14 @@ def within_operation(operation: str) -> Iterator[None]:
 
 
 @contextmanager
-def for_topic(topic: str) -> Iterator[None]:
-    """Have the block compute for one topic."""
+def for_topic(topic: object) -> Iterator[None]:
+    """Have the block compute for one topic. What can't be a topic's name, a caller's mistake that
+    is refused later, is no topic."""
     account = _account.get()
     if account is None:
         yield
         return
-    with _charged_to(account._replace(topic=topic)):
+    with _charged_to(account._replace(topic=topic if isinstance(topic, str) else NO_TOPIC)):
         yield
 
 
