@@ -29,6 +29,7 @@ DOMAINS: Final[Mapping[str, str]] = {
     "BrokerTopicMetrics": "kafka_server_brokertopicmetrics",
     "RequestMetrics": "kafka_network_requestmetrics",
     "ConsumerGroup": "kafka_consumergroup",
+    "GroupCoordinator": "kafka_server_group_coordinator_metrics",
     "Upkeep": "kafka_on_spark_upkeep",
     "Metadata": "kafka_on_spark_metadata",
     "Probe": "kafka_on_spark_probe",

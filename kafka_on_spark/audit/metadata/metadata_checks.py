@@ -1,4 +1,4 @@
-"""I6 to I11, I15 to I17, I23, I27, I30: the metadata log, replayed by commit.
+"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I30: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
 watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's

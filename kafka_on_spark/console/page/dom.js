@@ -5,6 +5,7 @@
 
 const UNSEEN = /[\p{C}\u2028\u2029]/gu;
 const SVG = "http://www.w3.org/2000/svg";
+const ENGLISH = new Intl.NumberFormat("en");
 
 /** Return text with each character that is not visible as an escape, as terminals get it too. */
 export function shown(text, keep = "") {
@@ -66,7 +67,7 @@ export function name(text) {
 
 /** Return a number for people. */
 export function number(value) {
-  return value === null || value === undefined ? "" : Number(value).toLocaleString("en");
+  return value === null || value === undefined ? "" : ENGLISH.format(Number(value));
 }
 
 /** Return bytes for people. */

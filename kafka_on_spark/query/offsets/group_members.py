@@ -13,6 +13,7 @@ EMPTY: Final = "Empty"
 ASSIGNING: Final = "Assigning"
 RECONCILING: Final = "Reconciling"
 STABLE: Final = "Stable"
+GROUP_STATES: Final = (EMPTY, ASSIGNING, RECONCILING, STABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("ControllerStats", "UncleanLeaderElections"): "Of these, those that may have lost records.",
     ("ConsumerGroup", "lag"): "Committed records of a topic that a group has not processed.",
     ("ConsumerGroup", "max-lag"): "The same of the partition where it is furthest behind.",
+    ("ConsumerGroup", "members"): "Members of a group: consumers that share its partitions.",
+    ("GroupCoordinator", "consumer-group-count"): "Groups, by state; empty: without members.",
     ("BrokerTopicMetrics", "MessagesIn"): "Records committed to a topic, whoever appended them.",
     ("BrokerTopicMetrics", "BytesIn"): "Bytes of segments that this process appended to a topic.",
     ("BrokerTopicMetrics", "MessagesOut"): "Records of a topic that this process's consumers read.",

@@ -12,6 +12,7 @@ from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.offsets.group_members import GROUP_STATES, state_of
 from kafka_on_spark.query.offsets.group_offsets import lag_of
 from kafka_on_spark.service.describe.metric import Metric
 
@@ -103,7 +104,19 @@ def _of_groups(image: MetadataImage) -> Iterator[Metric]:
         if partition is not None:
             topic = image.topics[key.topic_id].name
             lags.setdefault((group, topic), []).append(lag_of(partition, place))
-    for (group, topic), each in sorted(lags.items()):
-        labels: dict[str, str | int] = {"consumergroup": group, "topic": topic}
-        for name, value in (("lag", sum(each)), ("max-lag", max(each))):
+    labels: dict[str, str | int]
+    for (group, topic), of_topic in sorted(lags.items()):
+        labels = {"consumergroup": group, "topic": topic}
+        for name, value in (("lag", sum(of_topic)), ("max-lag", max(of_topic))):
             yield Metric(type="ConsumerGroup", name=name, labels=labels, value=value)
+    for name, each in sorted(image.consumer_groups.items()):
+        labels = {"consumergroup": name}
+        yield Metric(type="ConsumerGroup", name="members", labels=labels, value=len(each.members))
+    names = {group for group, _ in image.groups} | image.consumer_groups.keys()
+    states = Counter(state_of(image.consumer_groups.get(each)) for each in names)
+    for state in GROUP_STATES:
+        labels = {"state": state.lower()}
+        value = states[state]
+        yield Metric(
+            type="GroupCoordinator", name="consumer-group-count", labels=labels, value=value
+        )

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import ControllerLease
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.service.describe.metric import HELP
@@ -87,6 +88,25 @@ def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():
 
     assert found["lag", "g", TOPIC] == 6
     assert found["max-lag", "g", TOPIC] == 5
+
+
+def test_groups_are_counted_by_state_and_their_members_by_group():
+    members = {
+        each: GroupMember(
+            member_id=each, instance_id=None, subscribed_topics=(TOPIC,), assignor=None
+        )
+        for each in ("a", "b")
+    }
+    saved = {("old", PartitionKey(TOPIC_ID, 0)): GroupOffset(offset=Offset(2), leader_epoch=None)}
+    groups = {
+        "new": ConsumerGroup(group_epoch=2, target_epoch=1, members=members),
+        "settled": ConsumerGroup(group_epoch=1, target_epoch=1, members={"a": members["a"]}),
+    }
+    found = figures(partition("1"), groups=saved, consumer_groups=groups)
+
+    assert (found["members", "new"], found["members", "settled"]) == (2, 1)
+    states = ("empty", "assigning", "reconciling", "stable")
+    assert [found["consumer-group-count", each] for each in states] == [1, 1, 0, 1]
 
 
 def test_no_figure_has_a_label_of_partitions():
