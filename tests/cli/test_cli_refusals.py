@@ -69,7 +69,7 @@ REFUSALS = [
     (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "name partitions in one way"),
     (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
     (("get-offsets", "--partitions", "77"), "none of the topics has a partition 77"),
-    (("consumer-groups",), "choose one of --list, --describe, --delete, --delete-offsets, --reset-offsets"),
+    (("consumer-groups",), "choose one of --list, --describe, --delete, --delete-offsets, --remove-members, --reset-offsets"),
     (("consumer-groups", "--list", "--group", "g"), "--group does not go with --list"),
     (("consumer-groups", "--describe"), "say which groups in one way: --group or --all-groups"),
     (("consumer-groups", "--describe", "--group", "g", "--all-groups"), "say which groups in one way"),

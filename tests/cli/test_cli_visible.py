@@ -219,5 +219,6 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
         "consume/printing.py",
         "kafka/kafka_files.py",
         "produce/feeds.py",
+        "serve/console.py",
         "serve/serve.py",
     }

@@ -194,6 +194,10 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
         cluster.unregister_broker(4)
         cluster.alter_group_offsets("g", {("orders", 0): 1})
         cluster.delete_group("g")
+        with cluster.consumer("orders", group="readers") as consumer:
+            consumer.poll(timeout_ms=0)
+            wait_for(lambda: cluster.describe_group_members("readers").members)
+            cluster.remove_group_members("readers")
         cluster.delete_topic("orders")
 
     causes = [

@@ -89,7 +89,7 @@ CLEANING_MUTANTS = [
 REDUNDANT = [
     # A path that an older state removed, or whose epoch is below an older fence, is never added
     # again (I26): what that state allows to go may go for ever. The mutants above are what happens
-    # without that; tests/unit/log/test_cleaning_rules.py has all small cases. Who looked first
+    # without that; tests/unit/log/upkeep/test_cleaning_rules.py has all small cases. Who looked first
     # would take files that were staged and committed since for orphans.
     Mutant(
         "a cleaner lists first, reads the table second, and again before it deletes",

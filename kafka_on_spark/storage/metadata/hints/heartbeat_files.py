@@ -17,7 +17,7 @@ from kafka_on_spark.ids import MemberId
 from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
-from kafka_on_spark.storage.roots.local_changes import make_folder
+from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
 from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles
 
@@ -90,7 +90,7 @@ class HeartbeatFiles:
     def _remove_if_empty(self, root: str, group: str) -> None:
         path = f"{root}/{_folder(group)}"
         try:
-            within(root, partial(os.rmdir, path), short_call_seconds(root))
+            within(root, partial(delete_empty_folder, path), short_call_seconds(root))
         except (OSError, KafkaStorageError) as error:
             log.debug("%s stays: %s", path, error)  # others have heartbeats there
         else:
