@@ -166,6 +166,15 @@ def test_two_controllers_and_two_callers_at_once_lose_no_decision(disks, seconds
         assert opened.fsck().findings == ()
 
 
+def command_groups(cluster):
+    cluster.alter_group_offsets("g", {("orders", 0): 1})
+    cluster.delete_group("g")
+    with cluster.consumer("orders", group="readers") as consumer:
+        consumer.poll(timeout_ms=0)
+        wait_for(lambda: cluster.describe_group_members("readers").members)
+        assert len(cluster.remove_group_members("readers")) == 1
+
+
 def test_commands_are_answered_by_the_controller_of_another_process(disks):
     """Each kind of command there is, through the log; what it says is what it says alone."""
     cluster = disks.cluster
@@ -192,12 +201,7 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
         cluster.lose_replica("orders", 0, 2)
         cluster.register_broker(4, disks.root(4))
         cluster.unregister_broker(4)
-        cluster.alter_group_offsets("g", {("orders", 0): 1})
-        cluster.delete_group("g")
-        with cluster.consumer("orders", group="readers") as consumer:
-            consumer.poll(timeout_ms=0)
-            wait_for(lambda: cluster.describe_group_members("readers").members)
-            cluster.remove_group_members("readers")
+        command_groups(cluster)
         cluster.delete_topic("orders")
 
     causes = [
