@@ -186,11 +186,12 @@ def _clients(folder: SoakFolder) -> Iterator[Clients]:
 def _watched(
     folder: SoakFolder, clients: Clients, began_at: float, run_s: float, say: Say
 ) -> Iterator[Sample]:
-    """Look until the run is over; yield what was seen since it began to be measured."""
+    """Look until the run is over, or a client has ended, which fails the run; yield what was seen
+    since it began to be measured."""
     low, high = SAMPLE_S
     pause_s = min(max(run_s / 10 / SAMPLES_OF_A_TENTH, low), high)
     told = -1
-    while (at_s := time.time() - began_at) < run_s:
+    while (at_s := time.time() - began_at) < run_s and not clients.ended():
         sample = Sample(at_s, look(folder, clients.sessions))
         if at_s >= 0:
             yield sample

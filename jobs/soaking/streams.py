@@ -5,6 +5,7 @@ from dataclasses import astuple
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -98,7 +99,7 @@ class WatchedTable:
         one."""
         try:
             self._look()
-        except (KafkaOnSparkError, PySparkException) as error:
+        except (KafkaOnSparkError, PySparkException, Py4JError) as error:
             self._wrong(f"the table could not be read: {str(error)[:300]}")
 
     def _look(self) -> None:
@@ -114,10 +115,12 @@ class WatchedTable:
                     if self._then is None
                     else cluster.changes(TABLE, self._then, now).collect()
                 )
-            except (OffsetOutOfRangeError, PySparkException) as error:
+            except (OffsetOutOfRangeError, PySparkException, Py4JError) as error:
                 # Compacted between the two, or its files deleted before Spark came to them, within
-                # file.delete.delay.ms of 10 s: this is said, as it must be.
-                if isinstance(error, PySparkException) and "FILE_NOT_EXIST" not in str(error):
+                # file.delete.delay.ms of 10 s: this is said, as it must be. Spark says it by an
+                # error of its own, or by one of py4j.
+                is_told = isinstance(error, OffsetOutOfRangeError)
+                if not is_told and "FILE_NOT_EXIST" not in str(error):
                     raise
                 notes.write(kind="passed", at=time.time(), took=time.perf_counter() - start)
                 self._then = None
