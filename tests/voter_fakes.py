@@ -251,9 +251,11 @@ class MemoryVoterLog:
                 return each.base_offset
         return self._root.table.log.end_offset
 
-    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
+    def newest_snapshot(
+        self, *, to_offset: Offset, above: Offset = Offset(0)
+    ) -> MetadataBatch | None:
         self._check()
-        ends = [end for end in self._root.snapshots if end <= to_offset]
+        ends = [end for end in self._root.snapshots if above < end <= to_offset]
         return self._root.snapshots[max(ends)] if ends else None
 
     def write_snapshot(self, records: Sequence[object], stamp: Stamp, end: OffsetAndEpoch) -> None:

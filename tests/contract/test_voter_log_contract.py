@@ -235,4 +235,6 @@ def test_the_newest_snapshot_up_to_an_offset_is_found(roots):
 
     assert log.newest_snapshot(to_offset=3) is None
     assert log.newest_snapshot(to_offset=5).records == SNAPSHOT
+    assert log.newest_snapshot(to_offset=5, above=3).records == SNAPSHOT
+    assert log.newest_snapshot(to_offset=5, above=4) is None
     assert roots.open(0).newest_snapshot(to_offset=9).end_offset == 6

@@ -81,8 +81,11 @@ class VoterLog(Protocol):
         """
         ...
 
-    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
-        """Return the root's newest readable snapshot that ends at `to_offset` or before.
+    def newest_snapshot(
+        self, *, to_offset: Offset, above: Offset = Offset(0)
+    ) -> MetadataBatch | None:
+        """Return the root's newest readable snapshot that ends at `to_offset` or before; None: it
+        has none that ends above `above`. Of those up to there, no bytes are read.
 
         Raises: as `load`.
         """

@@ -160,15 +160,16 @@ class QuorumLog:
         assert first is not None, keys
         raise as_met_alone(first)
 
-    def _of_all(self, ask: Callable[[VoterLog], T]) -> list[T]:
-        """Return what the voters say that answer.
+    def _of_all(self, ask: Callable[[VoterLog], T], first: VoterKey | None = None) -> list[T]:
+        """Return what the voters say that answer; they are asked one after the other, from `first`
+        on.
 
         Raises:
             KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
         """
         answers: list[T] = []
         errors: list[ProtocolError] = []
-        for key in self.tables.voters.keys:
+        for key in sorted(self.tables.voters.keys, key=lambda each: each != first):
             try:
                 answers.append(ask(self.tables.log_of(key)))
             except UNREADABLE as error:
@@ -262,13 +263,23 @@ class QuorumLog:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
         its end offset; the newest of those up to `to_offset`.
 
+        The leader is asked first. As a rule all have the same, and others then read none: an
+        opening decodes one snapshot, however many voters there are.
+
         Raises: as `read`.
         """
-        end = self._leadership.confirm().view.log.end_offset
+        view = self._leadership.confirm().view
+        end = view.log.end_offset
         bound = end if to_offset is None else min(end, to_offset)
-        found = self._of_all(lambda each: each.newest_snapshot(to_offset=bound))
-        ends = {each.end_offset: each for each in found if each is not None}
-        return ends[max(ends)] if ends else None
+        newest: MetadataBatch | None = None
+
+        def ask(voter: VoterLog) -> None:
+            nonlocal newest
+            above = Offset(0) if newest is None else newest.end_offset
+            newest = voter.newest_snapshot(to_offset=bound, above=above) or newest
+
+        self._of_all(ask, first=view.key)
+        return newest
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each

@@ -22,15 +22,16 @@ _NAME: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.parquet")
 
 
 def newest_snapshot(
-    files: RootFiles, metadata_root: str, cluster_id: str, to_offset: Offset
+    files: RootFiles, metadata_root: str, cluster_id: str, above: Offset, to_offset: Offset
 ) -> MetadataBatch | None:
-    """Return the newest readable snapshot of a cluster that ends at `to_offset` or before, if any.
+    """Return the newest readable snapshot of a cluster that ends above `above`, at `to_offset` or
+    before, if any.
 
     A process that was frozen may leave a snapshot of an earlier cluster at this root.
     """
     for name in reversed(files.names(f"{metadata_root}/snapshots")):
         found = _NAME.fullmatch(name)
-        if found is None or int(found[1]) > to_offset:
+        if found is None or not above < int(found[1]) <= to_offset:
             continue
         path = f"{metadata_root}/snapshots/{name}"
         try:

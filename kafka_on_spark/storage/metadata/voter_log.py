@@ -348,9 +348,11 @@ class DeltaVoterLog:
     # The rest of the root
 
     @on_root
-    def newest_snapshot(self, *, to_offset: Offset) -> MetadataBatch | None:
-        """Return the newest readable snapshot that ends at `to_offset` or before."""
-        return newest_snapshot(self._files, self.root, self._identity.cluster_id, to_offset)
+    def newest_snapshot(
+        self, *, to_offset: Offset, above: Offset = Offset(0)
+    ) -> MetadataBatch | None:
+        """Return the newest readable snapshot that ends above `above`, at `to_offset` or before."""
+        return newest_snapshot(self._files, self.root, self._identity.cluster_id, above, to_offset)
 
     @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:

@@ -16,7 +16,14 @@ from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.service.quorum import leadership
 from kafka_on_spark.service.quorum.voter_tables import SLOW_CALLS_MAX
-from tests.voter_fakes import SETTINGS, STAMP, MemoryQuorum, VoterFault, settings_of
+from tests.voter_fakes import (
+    SETTINGS,
+    STAMP,
+    MemoryQuorum,
+    MemoryVoterLog,
+    VoterFault,
+    settings_of,
+)
 
 
 @pytest.fixture
@@ -395,6 +402,33 @@ def test_a_snapshot_lies_on_each_voter_that_takes_it(quorum, process):
     quorum.roots[0].is_offline = True
     quorum.roots[1].is_offline = False
     assert quorum.process("q").newest_snapshot().end_offset == end
+
+
+def test_a_snapshot_that_all_voters_have_is_read_once(quorum, process, monkeypatch):
+    end = process.decide("a").end_offset
+    process.write_snapshot(settings_of("first", "a"), STAMP, end)
+    answers = []
+    read = MemoryVoterLog.newest_snapshot
+
+    def counted(log, **given):
+        answers.append(read(log, **given))
+        return answers[-1]
+
+    monkeypatch.setattr(MemoryVoterLog, "newest_snapshot", counted)
+    found = quorum.process("q").newest_snapshot()
+
+    assert answers == [found, None, None]
+    assert found.end_offset == end
+
+
+def test_a_snapshot_that_the_leader_lacks_is_found_on_another_voter(quorum, process):
+    old = process.decide("a").end_offset
+    process.write_snapshot(settings_of("first", "a"), STAMP, old)
+    new = process.decide("b").end_offset
+    process.write_snapshot(settings_of("first", "a", "b"), STAMP, new)
+    del quorum.roots[0].snapshots[new]
+
+    assert process.newest_snapshot().end_offset == new
 
 
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
