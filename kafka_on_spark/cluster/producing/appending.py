@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
@@ -74,6 +75,11 @@ class ProducerAppends:
         self.producer_id = id_of_one_run(new_uuid())
         self._sequence = 0
 
+    def now_ms(self) -> int:
+        """Return the time of a record that is sent now: by the clock of this process or, if that is
+        behind, by the newest decision that this process has seen."""
+        return heard_at_ms(self._services.metadata.image, self._services.clock.now_ms())
+
     def learn(self, topic: str) -> TopicLimits:
         """Return what a topic allows by now.
 
@@ -100,7 +106,7 @@ class ProducerAppends:
                 self.limits.pop(name, None)
                 outcomes.append(Outcome(topic=name, partition=None, records=records, error=error))
                 continue
-            allowed, not_allowed = _check(name, limits, records, self._services.clock.now_ms())
+            allowed, not_allowed = _check(name, limits, records, self.now_ms())
             outcomes += not_allowed
             if allowed:
                 parts[name] = self._split(image.topics[limits.topic_id], allowed)

@@ -37,7 +37,6 @@ class Producer:
     def __init__(
         self, services: Services, settings: ProducerSettings, senders: MutableSet[Sender]
     ) -> None:
-        self._clock = services.clock
         self._batch_size = settings.batch_size
         self._appends = ProducerAppends(services, settings)
         self._limits = self._appends.limits
@@ -87,7 +86,7 @@ class Producer:
             + (0 if value_bytes is None else len(value_bytes))
             + (0 if pairs is None else _headers_bytes(pairs))
         )
-        now_ms = self._clock.now_ms()
+        now_ms = self._appends.now_ms()
         timestamp_us = now_ms * 1000 if timestamp is None else _micros(timestamp)
         if partition is not None:
             check_whole_number(partition, "partition")

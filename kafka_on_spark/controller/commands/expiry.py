@@ -78,8 +78,9 @@ def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
 
 
 def heard_at_ms(image: MetadataImage, now_ms: int) -> int:
-    """Return what time it is for a client that says something now, by its clock or, if that is
-    behind, by the newest commit."""
+    """Return what time it is for a client that says or appends something now, by its clock or, if
+    that is behind, by the newest commit: else the client would expire at once, and its records be
+    too old from the first moment on."""
     return max(image.time_ms, now_ms)
 
 

@@ -167,3 +167,33 @@ def test_a_read_from_a_start_that_is_gone_says_so(cluster):
 
     with pytest.raises(OffsetOutOfRangeError):
         cluster.read("orders", start={0: 0})
+
+
+def test_records_of_a_process_whose_clock_was_reset_are_not_too_old(disks, monkeypatch):
+    cluster = disks.cluster
+    for name in ("appended", "sent"):
+        cluster.create_topic(name, replica_assignment={0: [1, 2, 3]})
+    right = SystemClock.now_ms
+
+    with monkeypatch.context() as wrong, cluster.producer() as producer:
+        wrong.setattr(SystemClock, "now_ms", lambda self: right(self) - 30 * 24 * HOUR_MS)
+        cluster.append("appended", [(b"k", b"a")])
+        producer.send("sent", b"k", b"b").result(30)
+    cluster.run_controller()
+
+    assert values_of(cluster, "appended") == [b"a"]
+    assert values_of(cluster, "sent") == [b"b"]
+
+
+def test_a_process_says_that_its_clock_is_behind(disks, monkeypatch, caplog):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    right = SystemClock.now_ms
+    monkeypatch.setattr(SystemClock, "now_ms", lambda self: right(self) - 2 * HOUR_MS)
+
+    for _ in range(2):
+        cluster.append("orders", [(b"k", b"a")])
+
+    told = [each.getMessage() for each in caplog.records if "clock of this process" in each.message]
+    assert len(told) == 1
+    assert "set the clock right" in told[0]
