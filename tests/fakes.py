@@ -407,7 +407,8 @@ class MemorySegmentStore:
 
 class MemoryReplicaFolders:
     """ReplicaFolders in memory. Files were written, and removed from tables, at 0 unless `written`
-    and `removed` say when; `now` is the roots' clock."""
+    and `removed` say when; `now` is the roots' clock; `too_large` has the names of files that are
+    too large to be merged."""
 
     def __init__(self, roots: MemoryRoots) -> None:
         self._roots = roots
@@ -415,6 +416,7 @@ class MemoryReplicaFolders:
         self.written: dict[str, int] = {}
         self.removed: dict[str, int] = {}
         self.deleted: list[str] = []
+        self.too_large: set[str] = set()
         self.on_names: Callable[[], None] = lambda: None
 
     def names(self, address: ReplicaAddress) -> list[str]:
@@ -432,6 +434,13 @@ class MemoryReplicaFolders:
             for name in names
             if name in files
         ]
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        self._roots[address.root].check_answers()
+        segments = (segment for part in parts for segment in part.segments)
+        return frozenset(each for each in segments if each.file_name in self.too_large)
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         self._roots[address.root].check_answers()

@@ -142,7 +142,7 @@ class SegmentStore(Protocol):
 
 
 class ReplicaFolders(Protocol):
-    """Lists and deletes files in replicas' folders, for cleaning.
+    """Looks at, lists and deletes files in replicas' folders, for upkeep.
 
     Each method raises KafkaStorageError if the root does not answer.
     """
@@ -157,6 +157,16 @@ class ReplicaFolders(Protocol):
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         """Return those of the files that are there, with sizes and times."""
+        ...
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return the files of those parts of a log that are too large to be merged with a neighbour
+        once they are uncompressed: any two others fit into one file.
+
+        Little of them is read, and what can't be read is not among them.
+        """
         ...
 
     def removed_at_ms(self, address: ReplicaAddress) -> Mapping[str, int]:

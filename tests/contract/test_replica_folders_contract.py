@@ -7,8 +7,10 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.storage.replicas import merged_files
 from tests.builders import disk, stamp
 from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
+from tests.fakes import MemoryReplicaFolders
 from tests.storage.s3.faulty_s3 import Kind
 
 ORPHAN = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
@@ -210,3 +212,15 @@ def test_a_store_that_fails_now_and_then_is_asked_again_or_tells(disks, address,
     disks.folders.delete(address, removed)
     assert disks.folders.names(address) == kept
     assert names_of(disks.reopened().open(address).load()) == kept
+
+
+def test_what_is_too_large_to_be_merged_is_told(disks, address, monkeypatch):
+    batches = state_of(disks, address).batches
+    assert disks.folders.too_large_to_merge(address, batches) == frozenset()
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 1)
+    if isinstance(disks.folders, MemoryReplicaFolders):
+        disks.folders.too_large = set(names_of(state_of(disks, address)))
+
+    found = disks.folders.too_large_to_merge(address, batches[1:])
+
+    assert found == {segment for each in batches[1:] for segment in each.segments}

@@ -51,8 +51,9 @@ class MergeRules:
         lag_batches: So many of the newest batches are left: whoever appended them may still ask
             whether they stand.
         size_bytes_min: What goes into a merge at least: it writes the whole producer state anew.
-        damaged: Files that can't be read. They are left as if they were full: a merge that can't be
-            done would else be the first that is due for ever, and hide all others.
+        left_out: Files that can't be read, or are too large once uncompressed, which only reading
+            them tells. They are left as if they were full: a merge that can't be done would else be
+            the first that is due for ever, and hide all others.
     """
 
     stable_offset: Offset
@@ -60,7 +61,7 @@ class MergeRules:
     span_ms: int
     lag_batches: int
     size_bytes_min: int = 0
-    damaged: frozenset[Segment] = frozenset()
+    left_out: frozenset[Segment] = frozenset()
 
 
 def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogPart, ...]]:
@@ -154,13 +155,13 @@ def _open_from(kinds: Sequence[_Kind]) -> int:
 
 
 def _may_merge(part: LogPart, rules: MergeRules) -> bool:
-    """Return whether a part may be merged: it is stable, and neither full nor damaged."""
+    """Return whether a part may be merged: it is stable, neither full nor left out."""
     is_full = part.size_bytes * 2 > rules.size_bytes_max or part.record_count * 2 > RECORDS_MAX
-    return not (is_full or part.end_offset > rules.stable_offset or _is_damaged(part, rules))
+    return not (is_full or part.end_offset > rules.stable_offset or _is_left_out(part, rules))
 
 
-def _is_damaged(part: LogPart, rules: MergeRules) -> bool:
-    return bool(rules.damaged) and not rules.damaged.isdisjoint(part.segments)
+def _is_left_out(part: LogPart, rules: MergeRules) -> bool:
+    return bool(rules.left_out) and not rules.left_out.isdisjoint(part.segments)
 
 
 def _kind_of(part: LogPart, rules: MergeRules, appended_ms: int) -> _Kind:

@@ -40,33 +40,40 @@ ATTEMPTS_MAX: Final = 8
 def merge_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
     """Merge what is due in one replica, as far as the allowance goes.
 
-    A damaged file is told, and ends the merge of its own neighbours only.
+    A damaged file is told, and ends the merge of its own neighbours only. What can't be merged, or
+    lost its race, is gone over: it may stay so, and must not keep the rest from its turn.
     """
     replica = ports.replicas.open(order.address)
     state = replica.load()
     if not may_merge(order, state):
         return NOTHING_DONE
     merger = _Merger(order, ports, replica, state)
-    due = merger.due()
     if order.is_dry_run:
+        due = merger.mergeable()
         return WorkDone(
             count=len(due),
             what=WHAT,
             size_bytes=sum(map(_size_of, due)),
             due_since_ms=due_since_ms(state.batches, due, rules_of(order, state)),
         )
-    while due:
-        before = merger.count, len(merger.damage)
+    while due := merger.due():
+        before = merger.count, len(merger.left_out)
         for run in due:
-            if allowance.is_spent:
+            if _is_over(allowance, merger):
                 return merger.done(is_left=True)
-            # What is damaged costs nothing: it would be all that a small allowance is spent on.
+            # What can't be merged costs nothing: it would be all that a small allowance is spent
+            # on.
             if merger.merge(run):
                 allowance.charge(2 * _size_of(run))
-        if before == (merger.count, len(merger.damage)):
-            break
-        due = merger.due()
-    return merger.done(is_left=False)
+        if before == (merger.count, len(merger.left_out)):
+            break  # others were faster each time
+    return merger.done(is_left=bool(merger.due()))
+
+
+def _is_over(allowance: Allowance, merger: "_Merger") -> bool:
+    """Return whether a visit ends. If it may rewrite anything, it ends with a merge, however long
+    it took to find one: else each visit could end with what all others have found, too."""
+    return allowance.is_spent if merger.count else allowance.bytes_left == 0
 
 
 def may_merge(order: UpkeepOrder, state: ReplicaState) -> bool:
@@ -112,6 +119,7 @@ class _Merger:
         size_bytes: Bytes of the files that they took.
         written_bytes: Bytes of the files that they put in their place.
         damage: What is wrong with files that could not be read.
+        too_large: Files that are too large to be merged.
     """
 
     order: UpkeepOrder
@@ -122,6 +130,12 @@ class _Merger:
     size_bytes: int = field(default=0)
     written_bytes: int = field(default=0)
     damage: dict[Segment, CorruptLogError] = field(default_factory=dict)
+    too_large: set[Segment] = field(default_factory=set)
+
+    @property
+    def left_out(self) -> frozenset[Segment]:
+        """The files that no merge takes."""
+        return frozenset(self.too_large.union(self.damage))
 
     def done(self, *, is_left: bool) -> WorkDone:
         done = WorkDone(
@@ -136,15 +150,32 @@ class _Merger:
 
     def due(self) -> list[tuple[LogPart, ...]]:
         """Return the merges that are due next."""
-        rules = replace(rules_of(self.order, self.state), damaged=frozenset(self.damage))
+        rules = replace(rules_of(self.order, self.state), left_out=self.left_out)
         return merges_due(self.state.batches, rules)
+
+    def mergeable(self) -> list[tuple[LogPart, ...]]:
+        """Return the merges that are due next, once all of their files were looked at."""
+        while True:
+            due = self.due()
+            if not [run for run in due if self._finds_large(run)]:
+                return due
+
+    def _finds_large(self, run: Sequence[LogPart]) -> bool:
+        """Return whether a run has files that are too large to be merged, which are left out from
+        now on."""
+        found = self.ports.folders.too_large_to_merge(self.order.address, run)
+        self.too_large |= found
+        return bool(found)
 
     def merge(self, run: Sequence[LogPart]) -> bool:
         """Write one file of a run of neighbours and commit it in their place.
 
         It may hold the first of them only. What was written for nothing is an orphan, which the
-        cleaner takes. Return False if one of their files can't be read: no other run rests on it.
+        cleaner takes. Return False if nothing was written, since one of their files can't be read,
+        or is too large: no other run rests on it.
         """
+        if self._finds_large(run):
+            return False
         address, epoch = self.order.address, self.order.partition.leader_epoch
         try:
             merged = self.ports.segments.rewrite(
@@ -166,6 +197,8 @@ class _Merger:
         taken = [part for part in run if part.end_offset <= merged.end_offset]
         if len(taken) > 1:
             self._commit(taken, merged)
+        else:  # no two fit: the same would be written again and again
+            self.too_large.update(run[0].segments)
         return True
 
     def _commit(self, inputs: Sequence[LogPart], merged: MergedSegment) -> None:

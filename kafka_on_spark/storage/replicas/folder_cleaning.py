@@ -1,4 +1,4 @@
-"""Lists and deletes files in replicas' folders, for cleaning: the only code that deletes segments.
+"""Looks at, lists and deletes files in replicas' folders: the only code that deletes segments.
 
 `log/upkeep/cleaning.py` decides. What is deleted by mistake can't be had again, so names are
 checked once more here: no other file can be named.
@@ -11,7 +11,8 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError, ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.log.batch import Segment, is_segment_name
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
@@ -21,6 +22,7 @@ from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import modified_ms, root_now_ms
 from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
+from kafka_on_spark.storage.replicas.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -54,6 +56,13 @@ class FileReplicaFolders:
                 raise
             found.append(FoundFile(name, files.size(path) or 0, written_at_ms))
         return found
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return the files of those parts that are too large to be merged once uncompressed."""
+        find = partial(too_large_to_merge, address, parts, self._options)
+        return within(address.root, find)
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         """Return the files that the table has removed, and when, as far as its log still tells."""

@@ -146,6 +146,19 @@ def _read_all(descriptor: int, size: int, path: str, bytes_max: int) -> bytes:
     return content
 
 
+def read_local_end(path: str, size_bytes: int, count: int) -> bytes:
+    """Return the last `count` bytes of a file of `size_bytes`; fewer if it is shorter.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
+    """
+    descriptor, _ = open_regular(path)
+    try:
+        return os.pread(descriptor, count, size_bytes - count)
+    finally:
+        os.close(descriptor)
+
+
 def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
     """Yield a file's bytes in order; each piece overwrites the one before.
 

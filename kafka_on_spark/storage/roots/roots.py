@@ -46,6 +46,7 @@ from kafka_on_spark.storage.roots.local_files import (
     local_pieces,
     local_write_refusal,
     read_local,
+    read_local_end,
     size_of,
 )
 from kafka_on_spark.storage.roots.object_files import read_object, read_objects
@@ -136,6 +137,23 @@ class RootFiles:
             if is_local(path):
                 return read_local(path, bytes_max)
             return read_object(filesystem(path, self.options), path, bytes_max)
+
+    def read_end(self, path: str, size_bytes: int, count: int) -> bytes | None:
+        """Return the last `count` bytes of a file of `size_bytes`, or None if there is no such
+        file; as `read`."""
+        content = None
+        with suppress(*ABSENT):
+            content = self._within_short(path, lambda: self._read_end(path, size_bytes, count))
+        count_read(path, content)
+        return content
+
+    def _read_end(self, path: str, size_bytes: int, count: int) -> bytes:
+        with self._translating_errors("read", path):
+            if is_local(path):
+                return read_local_end(path, size_bytes, count)
+            store = filesystem(path, self.options)
+            end: bytes = store.cat_file(path, start=size_bytes - count, end=size_bytes)
+            return end
 
     def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         """Return the bytes of some objects of a store, None where there is none.

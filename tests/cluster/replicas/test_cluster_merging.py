@@ -5,6 +5,7 @@ import pytest
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.storage.replicas import merged_files
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import new_disks, records, values_of
@@ -83,3 +84,20 @@ def test_a_reader_with_an_image_of_before_reads_on(merged):
     assert other.read("orders", end={0: 2 * COUNT}).equals(before)
     with pytest.raises(OffsetOutOfRangeError):
         other.read("orders", start={0: 1000})
+
+
+def test_files_that_are_too_large_to_be_merged_are_no_work_and_leave_no_orphans(monkeypatch):
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 1)
+    with new_disks(brokers=1) as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replication_factor=1)
+        for number in range(COUNT):
+            cluster.append("orders", records(b"%d" % number))
+        before = sorted(disks.folder(1, "orders").glob("*.parquet"))
+
+        reports = [cluster.maintain(is_dry_run=True), cluster.maintain(), cluster.maintain()]
+
+        assert [row for each in reports for row in each.rows if row.kind == "merge"] == []
+        assert sorted(disks.folder(1, "orders").glob("*.parquet")) == before
+        [log] = cluster.describe_logs()[0].replicas
+        assert log.due == ()

@@ -5,7 +5,7 @@ The same rewriting of the same files makes the same name. A real one is new each
 table has replaced under a fence can't be rewritten there again, so no name comes twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -17,6 +17,16 @@ from tests.merged_files import Borders, borders_of, rewritten
 from tests.search.upkeep.rows import Row, is_tombstone, key_of, merged_name, rows_of
 
 RECORD_BYTES = 100
+
+
+class SearchedFolders:
+    """What merging asks of ReplicaFolders."""
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return none: no file is large."""
+        return frozenset()
 
 
 class SearchedSegments:

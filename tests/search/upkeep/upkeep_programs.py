@@ -22,7 +22,7 @@ from kafka_on_spark.service.retain.leader_looks import run_look
 from kafka_on_spark.service.retain.retention import Retention
 from tests.builders import KEY
 from tests.search.replaying import Process
-from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor
+from tests.search.upkeep.files import RECORD_BYTES, SearchedCompactor, SearchedFolders
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Tidying:
             ports = UpkeepPorts(
                 replicas=process.replicas,
                 segments=process.segments,
-                folders=None,  # type: ignore[arg-type]
+                folders=SearchedFolders(),  # type: ignore[arg-type]
                 compactor=SearchedCompactor(process.segments),
                 clock=process.clock,
             )

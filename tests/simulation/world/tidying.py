@@ -10,6 +10,8 @@ from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
@@ -46,6 +48,12 @@ class SimulatedReplicaFolders:
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         files = self._root("read", address).files.get(folder(address), {})
         return [FoundFile(name, FILE_BYTES, 0) for name in names if name in files]
+
+    def too_large_to_merge(
+        self, address: ReplicaAddress, parts: Iterable[LogPart]
+    ) -> frozenset[Segment]:
+        """Return none: no file is large."""
+        return frozenset()
 
     def removed_at_ms(self, address: ReplicaAddress) -> dict[str, int]:
         self._root("read", address)

@@ -14,7 +14,7 @@ from kafka_on_spark.log.chain import chained
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage.hashing import content_digests, sum_digests
 from kafka_on_spark.storage.identity.root_identity import prepare_root
-from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas import merged_files, uncompressed_sizes
 from kafka_on_spark.storage.replicas.merged_files import encode_merged, read_borders, rewrite
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import (
@@ -24,6 +24,7 @@ from kafka_on_spark.storage.replicas.segments import (
     put_segment,
     read_segment,
 )
+from kafka_on_spark.storage.replicas.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import address
 
@@ -296,15 +297,46 @@ def test_a_source_that_does_not_answer_is_named(roots):
     assert caught.value.context["broker_id"] == away.broker_id
 
 
+def uncompressed(place, part):
+    """Return how many bytes a part has, as pyarrow reads it of the whole files."""
+    paths = [Path(replica_folder(place)) / segment.file_name for segment in part.segments]
+    return sum(pq.read_metadata(path).row_group(0).total_byte_size for path in paths)
+
+
+@pytest.mark.parametrize("end_bytes", [2**16, 8])
+def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
+    roots, monkeypatch, end_bytes
+):
+    here = roots[1]
+    small, large = written(here, 0, 3), written(here, 3, 200, 100)
+    merged = merge(here, two(here))
+    gone = replace(small, segments=(replace(small.segments[0], file_name="4-u-d.parquet"),))
+    damaged = written(here, 0, 200)
+    path = Path(replica_folder(here)) / damaged.segments[0].file_name
+    path.write_bytes(path.read_bytes()[:-9])
+    monkeypatch.setattr(uncompressed_sizes, "END_BYTES", end_bytes)
+    parts = (small, large, merged, gone, damaged)
+
+    for most, found in [
+        (2 * uncompressed(here, large), frozenset()),
+        (2 * uncompressed(here, large) - 2, frozenset(large.segments)),
+        (2, frozenset({*small.segments, *large.segments, merged.segment})),
+    ]:
+        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        assert too_large_to_merge(here, parts, OPTIONS) == found
+
+
+def test_of_a_file_too_small_to_be_large_no_footer_is_read(roots):
+    here = roots[1]
+    away = replace(here, root=f"{here.root}-away")
+
+    assert too_large_to_merge(away, two(here), OPTIONS) == frozenset()
+
+
 def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch):
     here = roots[1]
     parts = [written(here, 0, 50), written(here, 50, 50), written(here, 100, 50)]
-    sizes = [
-        pq.read_metadata(Path(replica_folder(here)) / part.segments[0].file_name)
-        .row_group(0)
-        .total_byte_size
-        for part in parts
-    ]
+    sizes = [uncompressed(here, part) for part in parts]
     monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", sizes[0] + sizes[1])
 
     made = merge(here, parts)

@@ -89,7 +89,7 @@ def with_damage(log, *places):
         replace(part, segments=(damaged[place],)) if place in damaged else part
         for place, part in enumerate(log)
     ]
-    return named, replace(RULES, damaged=frozenset(damaged.values()))
+    return named, replace(RULES, left_out=frozenset(damaged.values()))
 
 
 def test_nothing_is_merged_with_a_damaged_file_or_over_it():

@@ -7,8 +7,8 @@ import pytest
 from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import segment_name
-from kafka_on_spark.service.maintain.merging import merge_replica
+from kafka_on_spark.log.batch import is_segment_name, segment_name
+from kafka_on_spark.service.maintain.merging import ATTEMPTS_MAX, merge_replica
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -173,7 +173,9 @@ def test_a_merge_whose_table_went_over_to_another_leadership_is_dropped():
 
     cluster.segments.rewrite = deposed
 
-    assert cluster.merge(order=order).count == 0
+    done = cluster.merge(order=order)
+
+    assert (done.count, done.is_left) == (0, True)
     assert len(cluster.spans(1)) == 42
     # What was written is an orphan of the older epoch: the cleaner takes it.
     [orphan] = cluster.files(1) - cluster.named(1)
@@ -191,7 +193,9 @@ def test_a_merge_whose_inputs_another_took_is_dropped():
 
     cluster.segments.rewrite = twin
 
-    assert cluster.merge().count == 0
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (0, False), "the other has done it"
     assert len(cluster.spans(1)) == 11
 
 
@@ -217,6 +221,56 @@ def test_a_damaged_file_ends_the_merge_of_its_neighbours_and_no_other(bytes_max)
 
     assert (done.count, done.is_evidence, done.suspect.file_name) == (1, True, name)
     assert cluster.spans(1)[30:34] == [(30, 31), (31, 32), (32, 64), (64, 65)]
+
+
+@pytest.mark.parametrize("bytes_max", [None, 1])
+def test_files_that_are_too_large_to_be_merged_keep_no_others_from_it(bytes_max):
+    """Each visit would else write files for nothing, and never come to the others."""
+    cluster = Merging(96 + NEWEST)
+    parts = cluster.table(1).load().batches
+    cluster.folders.too_large = {parts[each].segments[0].file_name for each in (5, 40)}
+    before = cluster.files(1)
+
+    assert cluster.merge(is_dry_run=True).count == 2
+    done = cluster.merge(bytes_max=bytes_max, work_ms_max=0)
+
+    assert (done.count, done.is_left) == (1, True)
+    assert (64, 96) in cluster.spans(1)
+    assert len(list(filter(is_segment_name, cluster.files(1) - before))) == 1
+    assert (cluster.merge().is_left, (6, 38) in cluster.spans(1)) == (False, True)
+    last = cluster.files(1)
+    assert (cluster.merge(is_dry_run=True).count, cluster.merge().is_left) == (0, False)
+    assert cluster.files(1) == last
+
+
+def test_a_first_part_with_which_no_other_fits_is_written_alone_once_a_visit():
+    cluster = Merging(64 + NEWEST)
+    rewrite, taken = cluster.segments.rewrite, []
+
+    def one(source, target, parts, **named):
+        taken.append(parts[0].base_offset)
+        if parts[0].base_offset == 0:
+            parts = parts[:1]
+        return rewrite(source, target, parts, **{**named, "end_offset": parts[-1].end_offset})
+
+    cluster.segments.rewrite = one
+
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (1, False)
+    assert taken == [0, 32]
+
+
+def test_a_merge_that_loses_each_race_is_left_and_no_other_is():
+    cluster = Merging(64 + NEWEST)
+    cluster.roots["memory://1"].faults.extend([Fault.CONFLICT] * 2 * ATTEMPTS_MAX)
+
+    done = cluster.merge()
+
+    assert (done.count, done.is_left) == (0, True)
+    assert len(cluster.spans(1)) == 74
+    done = cluster.merge()
+    assert (done.count, done.is_left) == (2, False)
 
 
 def test_an_input_that_another_has_merged_and_cleaned_is_no_damage():

@@ -1,0 +1,66 @@
+"""Says which parts of a log are too large to be merged once they are uncompressed.
+
+Headers tell how large files are on the root, and only their footers how large they are in memory.
+Apart from `merged_files`, which reads files whole: this reads their ends alone, and so it can be
+asked before anything is read, written or paid for.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
+from kafka_on_spark.storage.replicas.segments import bytes_max_of
+from kafka_on_spark.storage.roots.parquet_files import read_footer, uncompressed_bytes
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+RATIO_MAX: Final = 2**15
+"""How many bytes zstd makes of one at most: a block of 128 KiB takes 4 at least. So the footers of
+small files need not be read."""
+
+END_BYTES: Final = 2**16
+"""What is read of a file's end at first: most footers are smaller."""
+
+_LENGTH_BYTES: Final = 8
+"""A Parquet file ends with the length of its footer, as 32 bits, and a mark of four bytes."""
+
+
+def too_large_to_merge(
+    address: ReplicaAddress, parts: Iterable[LogPart], options: StorageOptions
+) -> frozenset[Segment]:
+    """Return the files of those parts that have more than half of what a merged segment may have.
+
+    Any two others fit into one file. A part that can't be read is not among them: a merge finds out
+    what is wrong with it.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    large: set[Segment] = set()
+    for part in parts:
+        least = merged_files.UNCOMPRESSED_MAX // 2
+        if part.size_bytes * RATIO_MAX > least and _size_of(address, part, options) > least:
+            large.update(part.segments)
+    return frozenset(large)
+
+
+def _size_of(address: ReplicaAddress, part: LogPart, options: StorageOptions) -> int:
+    try:
+        return sum(_size_in(address, segment, options) for segment in part.segments)
+    except CorruptLogError:
+        return 0
+
+
+def _size_in(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> int:
+    """Return how many bytes a segment has uncompressed, as its file's footer says."""
+    files, size_bytes = RootFiles(address.root, options), bytes_max_of(segment)
+    path = f"{replica_folder(address)}/{segment.file_name}"
+    end = files.read_end(path, size_bytes, min(END_BYTES, size_bytes)) or b""
+    footer_bytes = int.from_bytes(end[-_LENGTH_BYTES:-4], "little") + _LENGTH_BYTES
+    if len(end) < footer_bytes <= size_bytes:
+        end = files.read_end(path, size_bytes, footer_bytes) or b""
+    return uncompressed_bytes(read_footer(end, path))
