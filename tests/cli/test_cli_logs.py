@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from tests.cluster.disks import records
+from tests.cli.conftest import CommandLine
+from tests.cluster.disks import new_disks, records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -387,6 +388,23 @@ def test_logs_of_a_topic_are_described_with_what_is_due(call, new_topic):
     assert "compacted below 2" in described
     [partition] = call.json("topics", "--describe", "--topic", topic)[0]["partitions"]
     assert partition["compacted_below"] == 2
+
+
+def test_upkeep_names_what_it_could_not_look_at():
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("orders", replication_factor=1)
+        disks.cluster.append("orders", records(b"a"))
+        disks.take_away(1)
+        disks.cluster.run_controller()
+        call = CommandLine(str(disks.metadata_root))
+
+        result = call._run("maintain")
+        answer = call.json("maintain", code=1)
+
+    assert (result.code, "nothing was due there" in result.out) == (1, True)
+    assert "not looked at: orders-0 on broker 1: the broker is fenced" in result.complaint
+    assert answer["rows"] == []
+    assert "the root of broker 1: the broker is fenced" in answer["not_looked_at"]
 
 
 def test_history_of_upkeep_is_shown_also_as_of_a_moment(call, new_topic, cluster):

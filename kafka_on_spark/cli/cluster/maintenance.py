@@ -32,6 +32,9 @@ COLUMNS: Final = {
     "bytes": "bytes",
     "left": "left",
 }
+SHOWN_MAX: Final = 20
+"""Lines that name what was not looked at: a broker may have a hundred thousand replicas."""
+
 HISTORY_COLUMNS: Final = {"time": "time (UTC)", "log": "log", "broker": "broker", "said": "what"}
 
 
@@ -56,7 +59,8 @@ def maintain(
 
     Rounds of replication and passes of the controller do a share of it by themselves
     (log.cleaner.share), and this call all at once, as fast as log.cleaner.io.max.bytes.per.second
-    lets it. The exit code is 1 if something is left, because it went wrong.
+    lets it. The exit code is 1 if something is left, because it went wrong, or could not be looked
+    at: a broker is fenced, or a partition has no leader.
     """
     if history and dry_run:
         raise InvalidRequestError("--history changes nothing anyhow: leave --dry-run out")
@@ -71,7 +75,8 @@ def maintain(
             report = session.cluster.maintain(topics, is_dry_run=dry_run, after_part=steps.show)
     rows = rows_of(report)
     if output is Output.JSON:
-        write_json({"dry_run": dry_run, "replicas": report.visited, "rows": rows})
+        fields = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
+        write_json({**fields, "not_looked_at": list(report.not_looked_at)})
     else:
         _show(report, rows, is_dry_run=dry_run)
     raise typer.Exit(FOUND if report.is_left else 0)
@@ -99,12 +104,18 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
     for row in report.rows:
         if row.error:
             note(str(row))
+    for each in report.not_looked_at[:SHOWN_MAX]:
+        note(f"not looked at: {each}")
+    more = len(report.not_looked_at) - SHOWN_MAX
+    if more > 0:
+        note(f"not looked at: {more:,} more, all of which --output json lists")
     done = [row for row in rows if row["count"] or row["left"]]
     if done:
         write_table(COLUMNS, map(_shown, done))
     visited = f"Visited {plural(report.visited, 'replica')}"
     if not rows:
-        say(f"{visited}: nothing {'is' if is_dry_run else 'was'} due.")
+        there = " there" if report.not_looked_at else ""
+        say(f"{visited}: nothing {'is' if is_dry_run else 'was'} due{there}.")
     elif is_dry_run:
         say(f"{visited}: a dry run, nothing was changed.")
     else:

@@ -56,16 +56,19 @@ class UpkeepReport:
         visited: Replicas that were visited.
         rows: Where something was done, is left or went wrong.
         took_ms: How long the tasks worked in all.
+        not_looked_at: What `maintain` was to look at and could not, and why, a sentence each. Of a
+            share it is empty: that never looks at all.
     """
 
     visited: int = 0
     rows: tuple[UpkeepRow, ...] = ()
     took_ms: float = 0.0
+    not_looked_at: tuple[str, ...] = ()
 
     @property
     def is_left(self) -> bool:
-        """Whether more is due, or could not be done."""
-        return any(row.is_left or row.error for row in self.rows)
+        """Whether more is due, could not be done, or may be due where nobody could look."""
+        return bool(self.not_looked_at) or any(row.is_left or row.error for row in self.rows)
 
     def _repr_html_(self) -> str:
         rows = (
@@ -80,8 +83,10 @@ class UpkeepReport:
             )
             for each in self.rows
         )
+        missed = len(self.not_looked_at)
+        rest = f", {missed:,} replicas, roots or decisions not looked at" if missed else ""
         return html_table(
-            f"Upkeep: {self.visited:,} replicas visited",
+            f"Upkeep: {self.visited:,} replicas visited{rest}",
             ("log", "broker", "work", "count", "what", "bytes", "left or wrong"),
             rows,
         )
@@ -92,6 +97,7 @@ class UpkeepReport:
             visited=self.visited + other.visited,
             rows=tuple(_summed((*self.rows, *other.rows))),
             took_ms=self.took_ms + other.took_ms,
+            not_looked_at=tuple(dict.fromkeys((*self.not_looked_at, *other.not_looked_at))),
         )
 
 

@@ -17,6 +17,10 @@ from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.maintain.not_looked_at import (
+    replicas_not_looked_at,
+    roots_not_looked_at,
+)
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_plan import (
     Turns,
@@ -297,8 +301,9 @@ class ReplicaUpkeep:
             after_part(done, len(keys))
         if self._roots is None or scope is not None or is_dry_run:
             return report
+        missed = UpkeepReport(not_looked_at=tuple(roots_not_looked_at(image)))
         with self._lock:
-            return report.plus(UpkeepReport(rows=self._roots.run().rows))
+            return report.plus(missed).plus(UpkeepReport(rows=self._roots.run().rows))
 
     def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
         report = UpkeepReport()
@@ -312,7 +317,8 @@ class ReplicaUpkeep:
             results = self._run(image, orders, now_ms)
             self._visits.record(orders, results, now_ms)
             took_ms = sum(each.took_ms for each in results)
-            report = report.plus(report_of(image, results, took_ms))
+            missed = UpkeepReport(not_looked_at=tuple(replicas_not_looked_at(image, keys)))
+            report = report.plus(report_of(image, results, took_ms)).plus(missed)
             more = {each.key for each in results if each.is_left and each.has_progressed}
             keys = [key for key in keys if key in more]
             if not keys or is_dry_run:

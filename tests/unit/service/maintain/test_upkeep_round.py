@@ -8,8 +8,9 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.records import ConfigRecord
+from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.root_upkeep import RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import PART_MS, TURN_MS
@@ -247,6 +248,9 @@ class SlowRoots:
         self.worked.clock.advance(self.took_ms)
         return RootWork(read_bytes=self.read_bytes)
 
+    def run(self):
+        return RootWork()
+
 
 def test_roots_have_half_of_a_round_s_time_and_replicas_the_rest():
     worked = begun(2000, cluster={"log.cleaner.share": "0.01"})
@@ -350,6 +354,30 @@ def test_a_dry_run_visits_each_replica_once_and_says_what_is_due():
     assert report.visited == len(worked.done) == 6
     assert all(order.is_dry_run for order in worked.done)
     assert str(report.rows[0]) == "orders-0 on broker 1: work: 2 pieces (5 bytes)"
+
+
+def test_maintain_says_what_it_could_not_look_at_also_in_a_dry_run():
+    worked = Worked(2)
+    worked.submit(
+        [
+            BrokerChangeRecord(
+                broker_id=broker_id, broker_epoch=broker.broker_epoch, broker_state=BrokerState.FENCED
+            )
+            for broker_id, broker in worked.metadata.image.brokers.items()
+            if broker_id == 2
+        ]
+    )
+    of_replicas = tuple(f"orders-{each} on broker 2: the broker is fenced" for each in (0, 1))
+    worked.upkeep._roots = SlowRoots(worked, took_ms=1)
+
+    dry = worked.upkeep.run_all(is_dry_run=True)
+    done = worked.upkeep.run_all()
+    scoped = worked.upkeep.run_all("orders")
+
+    assert (dry.visited, dry.rows, dry.is_left) == (4, (), True)
+    assert dry.not_looked_at == scoped.not_looked_at == of_replicas
+    assert done.not_looked_at == (*of_replicas, "the root of broker 2: the broker is fenced")
+    assert worked.upkeep.run_share().not_looked_at == ()
 
 
 def alone(**fields):

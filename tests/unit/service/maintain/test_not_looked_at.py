@@ -1,0 +1,61 @@
+"""What upkeep does not come to: replicas and roots of fenced brokers, decisions without a leader."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.service.maintain.not_looked_at import (
+    replicas_not_looked_at,
+    roots_not_looked_at,
+)
+from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+
+KEYS = [PartitionKey(TOPIC_ID, 0)]
+FENCED = f"{TOPIC}-0 on broker 2: the broker is fenced"
+NO_LEADER = f"{TOPIC}-0: it has no leader, on whose log retention and compaction are decided"
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+# fmt: off
+CASES = [
+    pytest.param(partition("1 2 3"),                       "",  {},                            [],                  id="all-are-online"),
+    pytest.param(partition("1 2 3", isr="1 3"),            "2", {},                            [FENCED],            id="a-broker-is-fenced"),
+    pytest.param(partition("1 2 3", isr="1", unmade="2"),  "2", {},                            [],                  id="nothing-was-made-there"),
+    pytest.param(partition("2", leader=None, hw=4),        "2", {},                            [FENCED, NO_LEADER], id="the-only-replica-is-away"),
+    pytest.param(partition("1", leader=None, hw=4),        "",  {},                            [NO_LEADER],         id="nobody-leads"),
+    pytest.param(partition("1", leader=None, hw=4),        "",  {"cleanup.policy": "compact"}, [NO_LEADER],         id="nobody-leads-what-is-compacted"),
+    pytest.param(partition("1", leader=None, hw=4),        "",  KEPT,                          [],                  id="all-is-kept"),
+    pytest.param(partition("1", leader=None, hw=4, start=4), "", {},                           [],                  id="nothing-is-left-to-delete"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("state, fenced, configs, told", CASES)
+def test_what_has_no_order_or_no_decision_is_told(state, fenced, configs, told):
+    image = image_of(state, fenced=fenced, configs=configs)
+
+    assert list(replicas_not_looked_at(image, KEYS)) == told
+    visited = {order.address.broker_id for order in plan_upkeep(image, KEYS)}
+    missed = set(map(int, fenced.split())) if FENCED in told else set()
+    assert visited | missed == {each for each in state.replicas if state.is_created(each)}
+
+
+def test_roots_of_fenced_brokers_are_told():
+    image = image_of(partition("1"), fenced="2 3")
+
+    assert list(roots_not_looked_at(image)) == [
+        "the root of broker 2: the broker is fenced",
+        "the root of broker 3: the broker is fenced",
+    ]
+
+
+def test_a_report_of_what_was_not_looked_at_never_says_that_all_is_done():
+    none, one = UpkeepReport(visited=1), UpkeepReport(not_looked_at=(FENCED,))
+
+    both = none.plus(one).plus(one)
+
+    assert (none.is_left, both.is_left, both.not_looked_at) == (False, True, (FENCED,))
+    assert "1 replicas, roots or decisions not looked at" in both._repr_html_()
+    assert replace(both, not_looked_at=()) == none
