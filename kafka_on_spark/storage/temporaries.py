@@ -2,21 +2,23 @@
 cluster creations that lost a race.
 
 No reader uses them, and they take space. A file is removed once it is a day old: a process that
-still writes it then only fails to rename it.
+still writes it then only fails to rename it. One that can't be removed is told, and keeps no other
+from going; one that is gone was another cleaner's.
 """
 
 import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.identity.root_clock import modified_ms
@@ -47,15 +49,17 @@ _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class RootCleaned:
-    """What a cleaning of a broker's root has removed.
+    """What a cleaning of a root has removed.
 
     Attributes:
-        count: Files.
+        count: Files, and tables.
         left_at: The replica folder that the next cleaning begins with; "": all of it was cleaned.
+        error: Why a part of it could not be cleaned; None: all could.
     """
 
     count: int
-    left_at: str
+    left_at: str = ""
+    error: str | None = None
 
 
 def clean_broker_root(
@@ -68,42 +72,104 @@ def clean_broker_root(
 ) -> RootCleaned:
     """Remove what killed processes left on a broker's root and in the replica folders `tables`,
     from `begins_at` on, one folder at least, until `is_over`."""
-    count = 0
+    cleaning = _Cleaning(root, options)
     if not begins_at:
-        count = _remove_scratch_tables(root, options) + _removed(root, root, _OF_FILES)
+        cleaning.remove_scratch_tables()
+        cleaning.remove_files(root, _OF_FILES)
     for number, table in enumerate(sorted(each for each in tables if each >= begins_at)):
         if number and is_over():
-            return RootCleaned(count, table)
+            return cleaning.result(left_at=table)
         for folder in (table, f"{table}/_delta_log"):
-            count += _removed(root, folder, _OF_FILES)
-    return RootCleaned(count, "")
+            cleaning.remove_files(folder, _OF_FILES)
+    return cleaning.result()
 
 
-def clean_metadata_root(root: str, table: str, options: StorageOptions) -> int:
-    """Remove what killed processes left on a metadata root; return how many files and tables."""
-    views = _remove_views(root, options)
-    if not is_local(root):
-        return views
-    folders = (root, f"{root}/snapshots", table, f"{table}/_delta_log")
-    return (
-        views
-        + _removed(root, f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
-        + sum(_removed(root, folder, _OF_FILES) for folder in folders)
-        + _remove_unnamed_tables(root, table)
-    )
+def clean_metadata_root(root: str, table: str, options: StorageOptions) -> RootCleaned:
+    """Remove what killed processes left on a metadata root."""
+    cleaning = _Cleaning(root, options)
+    cleaning.remove_views()
+    if is_local(root):
+        cleaning.remove_files(f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
+        for folder in (root, f"{root}/snapshots", table, f"{table}/_delta_log"):
+            cleaning.remove_files(folder, _OF_FILES)
+        cleaning.remove_unnamed_tables(table)
+    return cleaning.result()
 
 
-def _remove_views(root: str, options: StorageOptions) -> int:
-    """Remove the tables of views that no process removed when it ended."""
-    files, removed = RootFiles(root, options), 0
-    with suppress(OSError, KafkaStorageError):
-        for name in files.names(f"{root}/{VIEWS}"):
-            view = f"{root}/{VIEWS}/{name}"
-            with suppress(FileNotFoundError):
-                if _VIEW.fullmatch(name) and _is_older(commit_path(view, 0), options):
-                    files.delete(view)
-                    removed += 1
-    return removed
+@dataclass(slots=True)
+class _Cleaning:
+    """One cleaning of a root: each of its parts is tried, whatever became of the others."""
+
+    root: str
+    options: StorageOptions
+    count: int = 0
+    errors: list[str] = field(default_factory=list)
+
+    def result(self, left_at: str = "") -> RootCleaned:
+        return RootCleaned(self.count, left_at, self.errors[0] if self.errors else None)
+
+    @contextmanager
+    def _telling(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except ABSENT:
+            log.debug("%s is gone", path)
+        except KafkaStorageError as error:
+            self.errors.append(error.message)
+        except OSError as error:
+            self.errors.append(storage_error(error, f"clean {path}", self.options).message)
+
+    @property
+    def _files(self) -> RootFiles:
+        return RootFiles(self.root, self.options)
+
+    def _delete(self, path: str) -> None:
+        self._files.delete(path)
+        self.count += 1
+
+    def remove_files(self, folder: str, names: re.Pattern[str]) -> None:
+        """Remove old files of such names from a local folder."""
+        with self._telling(folder):
+            remove = partial(_remove_in, folder, names)
+            removed, failure = within(self.root, remove, short_call_seconds(self.root))
+            self.count += removed
+            if failure is not None:
+                raise failure
+
+    def remove_views(self) -> None:
+        """Remove the tables of views that no process removed when it ended."""
+        folder = f"{self.root}/{VIEWS}"
+        with self._telling(folder):
+            for name in filter(_VIEW.fullmatch, self._files.names(folder)):
+                view = f"{folder}/{name}"
+                with self._telling(view):
+                    if _is_older(commit_path(view, 0), self.options):
+                        self._delete(view)
+
+    def remove_scratch_tables(self) -> None:
+        """Remove the tables of tests of the root."""
+        with self._telling(self.root):
+            for name in filter(_SCRATCH_TABLE.fullmatch, self._files.names(self.root)):
+                table = f"{self.root}/{name}"
+                with self._telling(table):
+                    if _is_old(table):
+                        self._delete(table)
+
+    def remove_unnamed_tables(self, table: str) -> None:
+        """Remove empty metadata tables other than the one that the root names: a root names its
+        table once, so no process ever writes to the others."""
+        with self._telling(self.root):
+            for name in self._files.names(self.root):
+                other = f"{self.root}/{name}"
+                if not name.startswith(TABLE_PREFIX) or other == table:
+                    continue
+                with self._telling(other):
+                    if _is_old(other) and self._is_empty(other):
+                        self._delete(other)
+
+    def _is_empty(self, table: str) -> bool:
+        names = self._files.names
+        return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED
 
 
 def _is_older(path: str, options: StorageOptions) -> bool:
@@ -112,48 +178,29 @@ def _is_older(path: str, options: StorageOptions) -> bool:
     return time.time() - written_at_ms / 1000 > AGE_SECONDS_MIN
 
 
-def _removed(root: str, folder: str, names: re.Pattern[str]) -> int:
-    with suppress(OSError, KafkaStorageError):  # the folder is gone, or its disk is away
-        return within(root, partial(_remove_in, folder, names), short_call_seconds(root))
-    return 0
-
-
-def _remove_scratch_tables(root: str, options: StorageOptions) -> int:
-    files, removed = RootFiles(root, options), 0
-    with suppress(OSError, KafkaStorageError):
-        for name in files.names(root):
-            if _SCRATCH_TABLE.fullmatch(name) and _is_old(f"{root}/{name}"):
-                files.delete(f"{root}/{name}")
-                removed += 1
-    return removed
-
-
-def _remove_unnamed_tables(root: str, table: str) -> int:
-    """Remove empty metadata tables other than the one that the root names: a root names its table
-    once, so no process ever writes to the others."""
-    files, removed = RootFiles(root, StorageOptions()), 0
-    with suppress(OSError, KafkaStorageError):
-        for name in files.names(root):
-            other = f"{root}/{name}"
-            if not name.startswith(TABLE_PREFIX) or other == table or not _is_old(other):
-                continue
-            if files.names(other) == ["_delta_log"] and files.names(log_folder(other)) == _CREATED:
-                files.delete(other)
-                removed += 1
-    return removed
-
-
-def _remove_in(folder: str, names: re.Pattern[str]) -> int:
+def _remove_in(folder: str, names: re.Pattern[str]) -> tuple[int, OSError | None]:
+    """Remove old files of such names; return how many, and why one could not be."""
     removed = 0
+    failure: OSError | None = None
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_one = names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-            if is_one and _is_old(entry.path):
-                delete_file(entry.path)
-                removed += 1
+            if not names.fullmatch(entry.name):
+                continue
+            try:
+                removed += _remove_old(entry)
+            except OSError as error:
+                failure = error
     if removed:
         log.info("removed %d files from %s that were never finished", removed, folder)
-    return removed
+    return removed, failure
+
+
+def _remove_old(entry: "os.DirEntry[str]") -> bool:
+    with suppress(FileNotFoundError):  # another cleaner was faster
+        if entry.is_file(follow_symlinks=False) and _is_old(entry.path):
+            delete_file(entry.path)
+            return True
+    return False
 
 
 def _is_old(path: str) -> bool:

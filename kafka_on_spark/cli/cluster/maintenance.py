@@ -109,9 +109,13 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
     more = len(report.not_looked_at) - SHOWN_MAX
     if more > 0:
         note(f"not looked at: {more:,} more, all of which --output json lists")
-    done = [row for row in rows if row["count"] or row["left"]]
+    done = [
+        {**shown, "log": row.log, "left": row.is_left or None}
+        for row, shown in zip(report.rows, rows, strict=True)
+        if row.count or row.is_left
+    ]
     if done:
-        write_table(COLUMNS, map(_shown, done))
+        write_table(COLUMNS, done)
     visited = f"Visited {plural(report.visited, 'replica')}"
     if not rows:
         there = " there" if report.not_looked_at else ""
@@ -120,11 +124,6 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
         say(f"{visited}: a dry run, nothing was changed.")
     else:
         say(f"{visited}: {'work is left' if report.is_left else 'all that was due is done'}.")
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as people see it: a column less for the place, and none for what is not left."""
-    return {**row, "log": f"{row['topic']}-{row['partition']}", "left": row["left"] or None}
 
 
 def _show_history(session: Session, topics: Sequence[str] | None) -> None:

@@ -6,8 +6,8 @@ if it is lost or wrong, a root is cleaned twice, or by the next process that rem
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kafka_on_spark.controller.pace.turns import is_turn, newest_turn
@@ -29,6 +29,9 @@ CLEANING_MS_MIN: Final = 60_000
 a busy log replaces twenty a second."""
 
 METADATA: Final = "__cluster_metadata"
+
+CLEAN: Final = "clean"
+"""The kind of work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class VisitResult:
 
     Attributes:
         left_at: Where the next visit begins, since the time was over; "": all was cleaned.
-        error: Why the root was not cleaned; None: it was.
+        error: Why the root, or a part of it, was not cleaned; None: it was.
     """
 
     left_at: str = ""
@@ -84,17 +87,21 @@ class RootWork:
     """What was done on roots.
 
     Attributes:
-        rows: What was deleted, for people.
+        rows: What was deleted, or could not be, for people.
         read_bytes: Bytes of records that were read for it.
+        outcomes: Of each broker whose root was visited why its cleaning failed; None: it did not.
     """
 
     rows: tuple[UpkeepRow, ...] = ()
     read_bytes: int = 0
+    outcomes: Mapping[BrokerId, str | None] = field(default_factory=dict)
 
     def plus(self, other: "RootWork") -> "RootWork":
         """Return both together."""
         return RootWork(
-            rows=(*self.rows, *other.rows), read_bytes=self.read_bytes + other.read_bytes
+            rows=(*self.rows, *other.rows),
+            read_bytes=self.read_bytes + other.read_bytes,
+            outcomes={**self.outcomes, **other.outcomes},
         )
 
 
@@ -116,6 +123,10 @@ class RootUpkeep:
         self._cleaned_at_ms: dict[str, int] = {}
         self._failed_at_ms: dict[str, int] = {}
         self._left: dict[str, str] = {}
+        # What a cleaning has met that is not at its end.
+        self._errors: dict[str, str] = {}
+        # What a call that raised has not told.
+        self._untold = RootWork()
 
     def run_share(self, work_ms_max: float) -> RootWork:
         """Clean the roots whose turn it is, for so long, but for the piece that it is at; what is
@@ -125,26 +136,32 @@ class RootUpkeep:
             KafkaStorageError: The metadata root does not answer.
         """
         image = self._metadata.image
-        work, began_ms = RootWork(), self._clock.monotonic_ms()
+        began_ms = self._clock.monotonic_ms()
         for name in self._due(image):
             left_ms = work_ms_max - (self._clock.monotonic_ms() - began_ms)
             if left_ms <= 0:
                 break
             if name in self._left or self._takes_turn(image, name):
-                work = work.plus(self._clean(image, name, left_ms))
+                self._untold = self._untold.plus(self._clean(image, name, left_ms))
+        return self._told()
+
+    def _told(self) -> RootWork:
+        work, self._untold = self._untold, RootWork()
         return work
 
     def run(self) -> RootWork:
-        """Clean all roots.
-
-        Raises:
-            KafkaStorageError: The metadata root does not answer.
-        """
+        """Clean all roots. One that can't be cleaned is a row."""
         image = self._metadata.image
         self._left.clear()
+        self._errors.clear()
         self._cleaned_at_ms |= dict.fromkeys(_names(image), self._clock.now_ms())
-        self._clean_roots(image, _brokers(image))
-        work = self._clean_metadata(image)
+        work = self._told().plus(self._clean_roots(image, _brokers(image)))
+        try:
+            work = work.plus(self._clean_metadata(image))
+        except KafkaOnSparkError as error:
+            row = _row(METADATA, error=error.message)
+            log.warning("%s", row)
+            work = work.plus(RootWork(rows=(row,)))
         self._write(image)
         return work
 
@@ -201,8 +218,7 @@ class RootUpkeep:
         if name == METADATA:
             return self._clean_metadata(image, work_ms_max)
         broker = image.brokers[BrokerId(int(name))]
-        self._clean_roots(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
-        return RootWork()
+        return self._clean_roots(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
 
     def _clean_metadata(self, image: MetadataImage, work_ms_max: float | None = None) -> RootWork:
         try:
@@ -212,14 +228,7 @@ class RootUpkeep:
             raise
         if cleaned.is_left:
             self._left[METADATA] = ""
-        row = UpkeepRow(
-            topic=METADATA,
-            partition=0,
-            broker_id=None,
-            kind="clean",
-            count=cleaned.count,
-            what="files deleted",
-        )
+        row = _row(METADATA, count=cleaned.count)
         return RootWork(rows=(row,) if cleaned.count else (), read_bytes=cleaned.read_bytes)
 
     def _clean_roots(
@@ -229,7 +238,7 @@ class RootUpkeep:
         *,
         begins_at: str = "",
         work_ms_max: float | None = None,
-    ) -> None:
+    ) -> RootWork:
         orders = [
             VisitOrder(
                 broker_id=broker.broker_id,
@@ -246,13 +255,28 @@ class RootUpkeep:
             for broker in brokers:
                 self._give_back(image, str(broker.broker_id))
             raise
+        work = RootWork()
         for order, result in zip(orders, results, strict=True):
-            name = str(order.broker_id)
-            if result.error is not None:
-                log.info("the root of broker %s was not cleaned: %s", name, result.error)
-                self._give_back(image, name)
-            elif result.left_at:
-                self._left[name] = result.left_at
+            work = work.plus(self._taken(image, order.broker_id, result))
+        return work
+
+    def _taken(self, image: MetadataImage, broker_id: BrokerId, result: VisitResult) -> RootWork:
+        """Take what a visit has found. A part that fails keeps none of the others from its turn,
+        and a cleaning has failed until a whole one has not."""
+        name = str(broker_id)
+        if result.error is not None:
+            self._errors[name] = result.error
+        error = self._errors.get(name)
+        if result.left_at:
+            self._left[name] = result.left_at
+            return RootWork() if error is None else RootWork(outcomes={broker_id: error})
+        self._errors.pop(name, None)
+        if error is None:
+            return RootWork(outcomes={broker_id: None})
+        row = _row("", broker_id, error=error)
+        log.warning("%s", row)
+        self._give_back(image, name)
+        return RootWork(rows=(row,), outcomes={broker_id: error})
 
     def _give_back(self, image: MetadataImage, name: str) -> None:
         """Have another process clean a root before this one tries again: it may be at fault."""
@@ -260,6 +284,20 @@ class RootUpkeep:
         self._failed_at_ms[name] = now_ms
         self._cleaned_at_ms[name] = max(0, now_ms - interval_ms_of(image, name))
         self._write(image)
+
+
+def _row(
+    topic: str, broker_id: BrokerId | None = None, *, count: int = 0, error: str = ""
+) -> UpkeepRow:
+    return UpkeepRow(
+        topic=topic,
+        partition=0 if topic else -1,
+        broker_id=broker_id,
+        kind=CLEAN,
+        count=count,
+        what="files deleted",
+        error=error,
+    )
 
 
 def interval_ms_of(image: MetadataImage, name: str) -> int:

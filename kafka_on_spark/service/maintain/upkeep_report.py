@@ -18,9 +18,9 @@ class UpkeepRow:
     """What one kind of work has done on one replica, or why it could not.
 
     Attributes:
-        topic: The topic's name.
-        partition: The partition's number.
-        broker_id: The replica; None: the metadata log.
+        topic: The topic's name; empty: it concerns a broker's root.
+        partition: The partition's number; -1: it concerns a broker's root.
+        broker_id: The replica, or the root; None: the metadata log.
         kind: The kind of work.
         count: Pieces of work that were done; in a dry run, that are due.
         what: What the pieces are.
@@ -39,8 +39,13 @@ class UpkeepRow:
     is_left: bool = False
     error: str = ""
 
+    @property
+    def log(self) -> str:
+        """The log that was worked on, as people name it; of a root: "root"."""
+        return f"{self.topic}-{self.partition}" if self.topic else "root"
+
     def __str__(self) -> str:
-        place = f"{self.topic}-{self.partition}"
+        place = self.log
         if self.broker_id is not None:
             place = f"{place} on broker {self.broker_id}"
         if self.error:
@@ -73,7 +78,7 @@ class UpkeepReport:
     def _repr_html_(self) -> str:
         rows = (
             (
-                f"{each.topic}-{each.partition}",
+                each.log,
                 "-" if each.broker_id is None else str(each.broker_id),
                 each.kind,
                 each.count,

@@ -21,7 +21,7 @@ from kafka_on_spark.service.maintain.not_looked_at import (
     replicas_not_looked_at,
     roots_not_looked_at,
 )
-from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
+from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep, RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import (
     Turns,
     UpkeepThrottle,
@@ -32,7 +32,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import (
     with_time,
 )
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, report_of
-from kafka_on_spark.service.maintain.upkeep_watch import ROUND, UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import ROOT, ROUND, UpkeepWatch
 from kafka_on_spark.service.maintain.upkeep_work import RunUpkeep, UpkeepOrder, UpkeepResult
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.second_inspection import Finding
@@ -159,9 +159,14 @@ class ReplicaUpkeep:
         try:
             work = self._roots.run_share(sweep_round.budget_ms / 2)
             self._throttle.charge(work.read_bytes)
+            self._tell_roots(work)
         finally:
             sweep_round.budget_ms -= self._clock.monotonic_ms() - began_ms
         return UpkeepReport(rows=work.rows)
+
+    def _tell_roots(self, work: RootWork) -> None:
+        for broker_id, error in work.outcomes.items():
+            self._watch.record(None, broker_id, {ROOT: error})
 
     def finish_compaction(self, keys: Iterable[PartitionKey]) -> UpkeepReport:
         """Compact leaders that can't be read before, however long that takes."""
@@ -303,7 +308,9 @@ class ReplicaUpkeep:
             return report
         missed = UpkeepReport(not_looked_at=tuple(roots_not_looked_at(image)))
         with self._lock:
-            return report.plus(missed).plus(UpkeepReport(rows=self._roots.run().rows))
+            work = self._roots.run()
+            self._tell_roots(work)
+        return report.plus(missed).plus(UpkeepReport(rows=work.rows))
 
     def _run_until_done(self, keys: Sequence[PartitionKey], *, is_dry_run: bool) -> UpkeepReport:
         report = UpkeepReport()

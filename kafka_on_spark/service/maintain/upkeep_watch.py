@@ -42,6 +42,8 @@ RETENTION: Final = "retention"
 COMPACTION: Final = "compaction"
 ROUND: Final = "round"
 """The kind of work that stands for all of a round."""
+ROOT: Final = "root"
+"""The kind of work that cleans a broker's root of what killed processes left there."""
 
 PASSING: Final = (FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError)
 """Of a look at a log: what a new leader, or a newer image, ends by itself."""
@@ -54,7 +56,7 @@ class UpkeepTrouble:
     Attributes:
         topic: The topic's name; empty: it concerns all.
         partition: The partition's number; -1: it concerns all.
-        broker_id: The replica; None: a decision on the partition.
+        broker_id: The replica, or the root; None: a decision on the partition.
         kind: The kind of work.
         error: Why it fails; empty: it is left, round after round.
         since_ms: Since when processes have seen it so, ms since 1970 UTC.
@@ -317,14 +319,20 @@ def _trouble(image: MetadataImage, place: _Place, kind: str, seen: Seen) -> Upke
 def _is_tried(image: MetadataImage, place: _Place, kind: str) -> bool:
     """Return whether a kind of work is tried there: else nothing would end its failure."""
     key, broker_id = place
+    if broker_id is not None:
+        broker = image.brokers.get(broker_id)
+        is_online = broker is not None and broker.is_online
+        return is_online and (key is None or _is_made(image, key, broker_id))
     if key is None:
         return True
+    if image.partition(key) is None:
+        return False
+    settings = image.settings(key.topic_id)
+    return limits_of(settings) is not None if kind == RETENTION else is_compacted(settings)
+
+
+def _is_made(image: MetadataImage, key: PartitionKey, broker_id: BrokerId) -> bool:
     partition = image.partition(key)
     if partition is None:
         return False
-    if broker_id is None:
-        settings = image.settings(key.topic_id)
-        return limits_of(settings) is not None if kind == RETENTION else is_compacted(settings)
-    broker = image.brokers.get(broker_id)
-    is_online = broker is not None and broker.is_online
-    return is_online and broker_id in partition.replicas and partition.is_created(broker_id)
+    return broker_id in partition.replicas and partition.is_created(broker_id)

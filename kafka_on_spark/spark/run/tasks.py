@@ -238,7 +238,7 @@ def visit_task(order: VisitOrder, options: StorageOptions) -> VisitResult:
         )
     except KafkaOnSparkError as error:
         return VisitResult(error=error.message)
-    return VisitResult(left_at=cleaned.left_at)
+    return VisitResult(left_at=cleaned.left_at, error=cleaned.error)
 
 
 def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
@@ -196,7 +196,10 @@ class MetadataCleaner:
         return False
 
     def _clean_unfinished(self) -> bool:
-        self._count += clean_metadata_root(self._root, self._uri, self._options)
+        cleaned = clean_metadata_root(self._root, self._uri, self._options)
+        self._count += cleaned.count
+        if cleaned.error is not None:
+            raise KafkaStorageError(cleaned.error)
         return False
 
 

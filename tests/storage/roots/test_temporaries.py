@@ -1,11 +1,14 @@
 """What killed processes leave unfinished is removed when it is a day old, and nothing else."""
 
+import errno
 import os
 import time
 from uuid import uuid4
 
 import pytest
 
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage import temporaries
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.lock.queued_files import FOLDER
 from kafka_on_spark.storage.temporaries import (
@@ -98,13 +101,48 @@ def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     assert folder.is_dir()
 
 
+def test_what_can_not_be_removed_is_told_and_keeps_no_other_from_going(tmp_path, monkeypatch):
+    tables = [tmp_path / "t-1" / f"{number}-a" for number in range(2)]
+    stuck, *gone = (put(table / name) for table in tables for name in names()[:2])
+    delete = temporaries.delete_file
+
+    def refused(path):
+        if path == str(stuck):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        delete(path)
+
+    monkeypatch.setattr(temporaries, "delete_file", refused)
+
+    cleaned = clean_broker_root(str(tmp_path), map(str, tables), OPTIONS)
+
+    assert (cleaned.count, cleaned.left_at) == (3, "")
+    assert "Permission denied" in cleaned.error
+    assert not any(path.exists() for path in gone)
+
+
+def test_a_part_of_a_root_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    view = tmp_path / "views" / uuid4().hex
+    put(view / "_delta_log" / f"{0:020d}.json")
+    note = put(tmp_path / "table" / FOLDER / uuid4().hex)
+
+    def hangs(path, options):
+        raise KafkaStorageError(f"{path} hangs")
+
+    monkeypatch.setattr(temporaries, "modified_ms", hangs)
+
+    cleaned = clean_metadata_root(str(tmp_path), str(tmp_path / "table"), OPTIONS)
+
+    assert (cleaned.count, note.exists(), view.exists()) == (1, False, True)
+    assert cleaned.error.endswith("hangs")
+
+
 @pytest.mark.parametrize("suffix", ["", ".tmp"])
 def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path, suffix):
     table = tmp_path / "table"
     note = put(table / FOLDER / f"{uuid4().hex}{suffix}")
     snapshot = put(tmp_path / "snapshots" / f"_{uuid4().hex}.tmp")
 
-    assert clean_metadata_root(str(tmp_path), str(table), OPTIONS) == 2
+    assert clean_metadata_root(str(tmp_path), str(table), OPTIONS).count == 2
 
     assert not note.exists()
     assert not snapshot.exists()
@@ -129,7 +167,7 @@ def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tm
     put(with_file / "0-records.parquet")
     os.utime(with_file, (0, 0))
 
-    assert clean_metadata_root(str(tmp_path), str(own), OPTIONS) == 1
+    assert clean_metadata_root(str(tmp_path), str(own), OPTIONS).count == 1
 
     assert not left.exists()
     assert all(each.exists() for each in (own, young, written, bare, with_file))
@@ -147,3 +185,23 @@ def test_upkeep_cleans_the_roots_of_brokers_and_the_metadata_root():
             cluster.maintain()
 
         assert not any(path.exists() for path in left)
+
+
+def test_a_root_that_can_not_be_cleaned_is_named_until_it_can(monkeypatch):
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("t", replication_factor=1)
+        put(disks.root(1) / f"_probe-{uuid4().hex}")
+
+        def refused(path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(temporaries, "delete_file", refused)
+            report = disks.cluster.maintain()
+        [row] = report.rows
+        assert (report.is_left, row.broker_id, "Permission denied" in row.error) == (True, 1, True)
+        [told] = disks.cluster.replicate().upkeep_failures
+        assert told.startswith("upkeep on broker 1: root fails since ")
+
+        assert not disks.cluster.maintain().is_left
+        assert disks.cluster.replicate().upkeep_failures == ()

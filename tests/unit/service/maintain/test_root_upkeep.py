@@ -50,10 +50,14 @@ class Roots:
 
     def share(self, upkeep=None, *, after_ms=0, work_ms_max=EVERY):
         """Return what a round cleans."""
+        self.work(upkeep, after_ms=after_ms, work_ms_max=work_ms_max)
+        return self.done
+
+    def work(self, upkeep=None, *, after_ms=0, work_ms_max=EVERY):
+        """Return what a round tells."""
         self.clock.advance(after_ms)
         self.done = []
-        (upkeep or self.upkeep).run_share(work_ms_max)
-        return self.done
+        return (upkeep or self.upkeep).run_share(work_ms_max)
 
 
 def begun(**options):
@@ -174,6 +178,64 @@ def test_who_fails_leaves_a_root_to_another_process():
     assert roots.share() == []
     assert roots.share(other) == [2]
     assert 2 in roots.share(after_ms=INTERVAL_MS)
+
+
+def test_a_root_that_fails_is_told_and_a_row_until_a_whole_cleaning_has_not_failed():
+    roots = begun()
+    visits = iter(
+        [
+            VisitResult(left_at="t-1/0-a", error="EIO"),
+            VisitResult(left_at="t-2/0-a"),
+            VisitResult(),
+            VisitResult(),
+        ]
+    )
+    roots.visited = lambda order: next(visits) if order.broker_id == 2 else VisitResult()
+
+    works = [roots.work(after_ms=INTERVAL_MS), roots.work(), roots.work()]
+
+    assert [each.outcomes[2] for each in works] == ["EIO"] * 3
+    assert works[0].outcomes[1] is None
+    rows = [str(row) for each in works for row in each.rows if row.error]
+    assert rows == ["root on broker 2: clean: EIO"]
+    assert roots.work(after_ms=INTERVAL_MS).outcomes[2] is None
+
+
+def test_what_was_found_before_the_metadata_root_failed_is_told_later():
+    roots = begun()
+    roots.visited = lambda order: VisitResult(error="EIO")
+
+    def fail():
+        raise KafkaStorageError("EIO")
+
+    roots.cleaned = fail
+    told = {}
+    roots.clock.advance(INTERVAL_MS)
+    for _ in range(3):
+        try:
+            told |= roots.work().outcomes
+        except KafkaStorageError:
+            assert told == {}
+
+    assert told == dict.fromkeys((1, 2, 3), "EIO")
+
+
+def test_all_that_fails_when_all_are_cleaned_is_a_row():
+    roots = Roots()
+    roots.visited = lambda order: VisitResult(error="EIO" if order.broker_id == 2 else None)
+
+    def fail():
+        raise KafkaStorageError("away")
+
+    roots.cleaned = fail
+
+    work = roots.upkeep.run()
+
+    assert [(row.log, row.broker_id, row.error) for row in work.rows] == [
+        ("root", 2, "EIO"),
+        (f"{METADATA}-0", None, "away"),
+    ]
+    assert work.outcomes == {1: None, 2: "EIO", 3: None}
 
 
 def test_a_metadata_root_that_does_not_answer_is_told_and_left_to_another_process():

@@ -69,6 +69,9 @@ class Worked(Rounds):
         self.report = self.upkeep.run_share()
         return sorted({order.key.partition for order in self.done})
 
+    def maintain(self):
+        return self.upkeep.run_all()
+
     def ports(self):
         return UpkeepPorts(
             replicas=self.replicas,
@@ -242,14 +245,15 @@ class SlowRoots:
 
     def __init__(self, worked, took_ms, read_bytes=0):
         self.worked, self.took_ms, self.read_bytes, self.let = worked, took_ms, read_bytes, []
+        self.outcomes = {}
 
     def run_share(self, work_ms_max):
         self.let.append(work_ms_max)
         self.worked.clock.advance(self.took_ms)
-        return RootWork(read_bytes=self.read_bytes)
+        return RootWork(read_bytes=self.read_bytes, outcomes=self.outcomes)
 
     def run(self):
-        return RootWork()
+        return RootWork(outcomes=self.outcomes)
 
 
 def test_roots_have_half_of_a_round_s_time_and_replicas_the_rest():
@@ -300,6 +304,18 @@ def test_roots_that_fail_keep_no_replica_from_its_visit(caplog):
     assert worked.share() == [0]
     assert "upkeep is left to the next round: the metadata root may not be cleaned" in caplog.text
     assert worked.share() == []
+
+
+def test_roots_that_can_not_be_cleaned_are_told_by_rounds_and_by_maintain():
+    worked = begun()
+    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1)
+    told = []
+    for outcome, work in [("EIO", worked.share), (None, worked.share), ("away", worked.maintain)]:
+        roots.outcomes = {2: outcome}
+        work()
+        told.append([each.error for each in worked.upkeep._watch.current(worked.metadata.image)])
+
+    assert told == [["EIO"], [], ["away"]]
 
 
 def test_a_round_of_some_topics_leaves_the_roots():
@@ -361,7 +377,9 @@ def test_maintain_says_what_it_could_not_look_at_also_in_a_dry_run():
     worked.submit(
         [
             BrokerChangeRecord(
-                broker_id=broker_id, broker_epoch=broker.broker_epoch, broker_state=BrokerState.FENCED
+                broker_id=broker_id,
+                broker_epoch=broker.broker_epoch,
+                broker_state=BrokerState.FENCED,
             )
             for broker_id, broker in worked.metadata.image.brokers.items()
             if broker_id == 2

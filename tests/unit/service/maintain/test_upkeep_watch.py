@@ -4,7 +4,13 @@ import pytest
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
-from kafka_on_spark.service.maintain.upkeep_watch import LEFT, LEFT_INTERVALS, ROUND, UpkeepWatch
+from kafka_on_spark.service.maintain.upkeep_watch import (
+    LEFT,
+    LEFT_INTERVALS,
+    ROOT,
+    ROUND,
+    UpkeepWatch,
+)
 from kafka_on_spark.service.maintain.upkeep_work import UPKEEP, UpkeepResult, WorkDone
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.fakes import FakeClock
@@ -87,6 +93,14 @@ def test_what_is_gone_fails_no_more(watch):
 
     assert told(watch, image_of(partition("1 2 3", isr="1 2"), fenced="3")) == []
     assert told(watch) == []
+
+
+def test_a_root_that_fails_is_told_while_its_broker_is_online(watch):
+    watch.record(None, 2, {ROOT: "EIO"})
+
+    [trouble] = watch.current(IMAGE)
+    assert str(trouble).startswith("upkeep on broker 2: root fails since ")
+    assert told(watch, image_of(partition("1 2 3", isr="1 3"), fenced="2")) == []
 
 
 def test_decisions_that_a_topics_settings_ask_for_no_more_fail_no_more(watch):
