@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.commands.expiry import registered_producers
+from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.pace.throttle import (
     UNLIMITED,
     Demand,
@@ -262,6 +263,11 @@ class Visits:
             ):
                 due.append(key)
         return due
+
+    def forget_all_but(self, ring: Ring) -> None:
+        """Forget partitions that were deleted, if the cluster has fewer than are known."""
+        if len(self._visits) > ring.count:
+            self._visits = {key: visit for key, visit in self._visits.items() if key in ring}
 
     def record(
         self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult], now_ms: int

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
 from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
@@ -146,6 +147,12 @@ class ReplicaUpkeep:
             raise failure
         return report
 
+    def _forget_deleted(self, image: MetadataImage) -> None:
+        ring = Ring.of(image)
+        self._visits.forget_all_but(ring)
+        if len(self._finished) > ring.count:
+            self._finished = {key: each for key, each in self._finished.items() if key in ring}
+
     def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
         """Clean roots for at most half of a round's time: neither they nor replicas wait for the
         other's backlog to end."""
@@ -198,6 +205,7 @@ class ReplicaUpkeep:
             self._lock.release()
 
     def _finish_leaders(self, image: MetadataImage, orders: list[UpkeepOrder]) -> UpkeepReport:
+        self._forget_deleted(image)
         results = self._run(image, orders, self._clock.monotonic_ms())
         for order, result in zip(orders, results, strict=True):
             if not _is_unfinished(result):
@@ -294,6 +302,7 @@ class ReplicaUpkeep:
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         image = self._metadata.catch_up()
+        self._forget_deleted(image)
         scope = scope_of(image, topics)
         keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
         report, done = UpkeepReport(), 0

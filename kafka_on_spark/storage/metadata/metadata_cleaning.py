@@ -58,6 +58,10 @@ class ReplacedFiles:
         read."""
         return sorted(name for name in self.files.names(self.uri) if is_file_name(name))
 
+    def forget_all_but(self, named: Collection[str]) -> None:
+        """Forget which files were read back that the table names no more."""
+        self._sound.intersection_update(named)
+
     def is_due(
         self,
         name: str,
@@ -178,6 +182,7 @@ class MetadataCleaner:
         listed = self._replaced.names()  # before the table is read
         _, active = read_table()
         named = {file.path for file in active}
+        self._replaced.forget_all_but(named)
         removed_at_ms = read_tombstones(self._files, self._uri)
         names = [each for each in listed if each >= begins_at and each not in named]
         for number, name in enumerate(names):

@@ -92,6 +92,18 @@ def test_what_was_merged_is_read_back_once_and_counted(log):
     assert second.read_bytes == 0
 
 
+def test_what_was_read_back_is_forgotten_once_a_merge_has_replaced_it(log):
+    end = log.read(from_offset=0)[-1].end_offset
+    for number in range(100):
+        record = ClusterRecord(cluster_id="cluster", cause=f"decision {number}")
+        end = log.append([record], Stamp(time_ms=7), expected_offset=end).end_offset
+        log.maintain()
+        log.clean(0, FAR)
+        known = log.voter_log._cleaner._replaced._sound
+        assert known <= active_of(log)
+    assert known
+
+
 def put_old_view(log):
     view = Path(log.root) / "views" / ("a" * 32)
     commit = view / "_delta_log" / f"{0:020}.json"

@@ -10,7 +10,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord
+from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord, RemoveTopicRecord
 from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.root_upkeep import RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import PART_MS, TURN_MS
@@ -21,6 +21,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     WorkDone,
 )
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from tests.builders import TOPIC_ID
 from tests.fakes import MemoryReplicaFolders, MemorySweepHints
 from tests.unit.service.rounds import Rounds
 
@@ -425,6 +426,23 @@ def test_a_round_compacts_leaders_that_may_not_be_read_before_until_they_are_don
     worked.work = lambda order: WorkDone()
     assert finished(worked) == BOTH[1:]
     assert finished(worked) == []
+
+
+@pytest.mark.parametrize("is_share", [True, False])
+def test_what_is_known_of_deleted_partitions_is_forgotten(is_share):
+    worked = alone()
+    assert finished(worked) == BOTH
+    worked.share()
+    known = worked.upkeep._visits._visits, worked.upkeep._finished
+    assert [len(each) for each in known] == [2, 2]
+
+    worked.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
+    if is_share:
+        worked.share()
+    else:
+        worked.maintain()
+
+    assert (worked.upkeep._visits._visits, worked.upkeep._finished) == ({}, {})
 
 
 def test_who_waits_for_it_has_it_done_to_its_end_and_asks_again():
