@@ -67,6 +67,7 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
         size_bytes=cleaner.size_bytes,
         written_bytes=cleaner.written_bytes,
         buffer_percent=cleaner.buffer_percent,
+        has_advanced=cleaner.has_advanced,
         is_left=is_left,
     )
 
@@ -101,6 +102,8 @@ class _Cleaner:
         size_bytes: Bytes of the files that they took.
         written_bytes: Bytes of the files that were put in their place.
         buffer_percent: Of the memory for keys, what a round took at most.
+        has_advanced: A commit says that the log is compacted further, perhaps of groups in which
+            nothing goes.
     """
 
     order: UpkeepOrder
@@ -112,6 +115,7 @@ class _Cleaner:
     size_bytes: int = field(default=0)
     written_bytes: int = field(default=0)
     buffer_percent: float = field(default=0.0)
+    has_advanced: bool = field(default=False)
 
     def run(self, decided: Compaction) -> bool:
         """Go through the log once; return False if the allowance was spent, or others were faster.
@@ -210,6 +214,7 @@ class _Cleaner:
                 if not proves_complete(self.state, self.order.partition):
                     return False  # it was merged above this image's high watermark
                 continue
+            self.has_advanced = True
             if parts is not None:
                 self.count += 1
                 self.size_bytes += sum(part.size_bytes for part in parts)

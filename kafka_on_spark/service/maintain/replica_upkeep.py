@@ -28,24 +28,31 @@ from kafka_on_spark.service.replica.log_starts import advance_to
 log = logging.getLogger(__name__)
 
 
+ATTEMPTS_MAX: Final = 8
+"""Tries of one commit: an appender that keeps winning has more right to the table."""
+
+DROPPED: Final = "batches dropped below the log start"
+
+
 def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
     """Drop the records below the log start that was decided in the metadata log (I16)."""
     replica = ports.replicas.open(order.address)
-    state = replica.load()
     start = order.partition.log_start_offset
-    if not state.log_start_offset < start <= state.log_end_offset:
-        return NOTHING_DONE
-    ends = [batch.end_offset for batch in state.batches if batch.end_offset <= start]
-    below = state.batches[: len(ends)]
-    if not order.is_dry_run:
-        after = advance_to(replica, state, start, order.registered)
-        if after is state:  # another process was faster
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        if not state.log_start_offset < start <= state.log_end_offset:
             return NOTHING_DONE
-    return WorkDone(
-        count=len(below),
-        what="batches dropped below the log start",
-        size_bytes=sum(batch.size_bytes for batch in below),
-    )
+        after = None if order.is_dry_run else advance_to(replica, state, start, order.registered)
+        if after is not state:
+            ends = [batch.end_offset for batch in state.batches if batch.end_offset <= start]
+            below = state.batches[: len(ends)]
+            return WorkDone(
+                count=len(below),
+                has_advanced=True,
+                what=DROPPED,
+                size_bytes=sum(batch.size_bytes for batch in below),
+            )
+    return WorkDone(what=DROPPED, is_left=True)
 
 
 WORKS: Final[tuple[tuple[str, Work], ...]] = (

@@ -97,7 +97,8 @@ class UpkeepReport:
         )
 
     def plus(self, other: "UpkeepReport") -> "UpkeepReport":
-        """Return both together; of one kind of work on one replica, the sum."""
+        """Return both together; of one kind of work on one replica, the sum, and whether it is left
+        after `other`."""
         return UpkeepReport(
             visited=self.visited + other.visited,
             rows=tuple(_summed((*self.rows, *other.rows))),
@@ -119,19 +120,24 @@ def _summed(rows: Iterable[UpkeepRow]) -> Iterable[UpkeepRow]:
                 size_bytes=row.size_bytes + before.size_bytes,
             )
         found[name] = row
-    return [row for row in found.values() if row.count or row.is_left or row.error]
+    return filter(_tells, found.values())
+
+
+def _tells(row: UpkeepRow) -> bool:
+    return bool(row.count or row.is_left or row.error)
 
 
 def report_of(
     image: MetadataImage, results: Sequence[UpkeepResult], took_ms: float
 ) -> UpkeepReport:
-    """Return results as rows, and log them."""
+    """Return results as rows, and log what was done, is left or went wrong.
+
+    Rows of nothing are there, too: together with an earlier report they say that nothing is left.
+    """
     rows = []
     for result in results:
         topic = image.topics.get(result.key.topic_id)
         for kind, work in result.done:
-            if not (work.count or work.is_left or work.error):
-                continue
             name = ERROR_NAME_BY_CODE.get(work.error_code, "UNKNOWN")
             row = UpkeepRow(
                 topic="deleted" if topic is None else topic.name,
@@ -144,6 +150,7 @@ def report_of(
                 is_left=work.is_left,
                 error="" if work.error_code == NO_ERROR else f"{name}: {work.error}",
             )
-            log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
+            if _tells(row):
+                log.log(logging.WARNING if row.error else logging.INFO, "%s", row)
             rows.append(row)
     return UpkeepReport(visited=len(results), rows=tuple(rows), took_ms=took_ms)

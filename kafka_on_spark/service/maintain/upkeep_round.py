@@ -210,7 +210,8 @@ class ReplicaUpkeep:
         for order, result in zip(orders, results, strict=True):
             if not _is_unfinished(result):
                 self._finished[order.key] = order.partition.leader_epoch
-        return report_of(image, results, sum(each.took_ms for each in results))
+        took_ms = sum(each.took_ms for each in results)
+        return UpkeepReport().plus(report_of(image, results, took_ms))
 
     def _visit(
         self,

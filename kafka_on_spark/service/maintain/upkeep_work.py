@@ -66,7 +66,8 @@ class WorkDone:
     """What one kind of work has done on one replica. In a dry run: what is due.
 
     Attributes:
-        count: Pieces of work: files deleted, merges committed, and so on. 0: nothing was done.
+        count: Pieces of work: files deleted, merges committed, and so on. 0: none was done.
+        has_advanced: The next order has less to do, also if no piece of work was done.
         what: The pieces in a word or two, in the plural ("files deleted").
         size_bytes: Bytes that these pieces were about.
         written_bytes: Bytes that were written in place of these.
@@ -83,6 +84,7 @@ class WorkDone:
     """
 
     count: int = 0
+    has_advanced: bool = False
     what: str = ""
     size_bytes: int = 0
     written_bytes: int = 0
@@ -159,8 +161,8 @@ class UpkeepResult:
 
     @property
     def has_progressed(self) -> bool:
-        """Whether a piece of work was done."""
-        return any(work.count for _, work in self.done)
+        """Whether the next order has less to do."""
+        return any(work.count or work.has_advanced for _, work in self.done)
 
     @property
     def outcomes(self) -> dict[str, str | None]:

@@ -249,6 +249,19 @@ def test_an_allowance_is_kept_and_each_order_gets_on(monkeypatch, bytes_max):
     assert cluster.progress().is_finished
 
 
+def test_an_order_that_found_nothing_to_remove_has_got_on_if_the_next_begins_later(monkeypatch):
+    monkeypatch.setattr(compaction, "GROUP_BYTES_MAX", 200)
+    cluster = Compacting()
+    cluster.compactor.without_stale = lambda *arguments, **named: None
+    before = cluster.progress()
+
+    done = cluster.compact(bytes_max=1)
+
+    assert (done.count, done.is_left, done.has_advanced) == (0, True, True)
+    assert cluster.progress() != before
+    assert not cluster.compact(bytes_max=0).has_advanced
+
+
 def test_too_many_keys_for_the_memory_are_read_in_rounds():
     cluster = Compacting()
     memory = 4 * compaction.BYTES_A_KEY

@@ -11,7 +11,12 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord, RemoveTopicRecord
-from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
+from kafka_on_spark.service.maintain.replica_upkeep import (
+    ATTEMPTS_MAX,
+    WORKS,
+    apply_log_start,
+    run_upkeep,
+)
 from kafka_on_spark.service.maintain.root_upkeep import RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import PART_MS, TURN_MS
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
@@ -22,7 +27,7 @@ from kafka_on_spark.service.maintain.upkeep_work import (
 )
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import TOPIC_ID
-from tests.fakes import MemoryReplicaFolders, MemorySweepHints
+from tests.fakes import Fault, MemoryReplicaFolders, MemorySweepHints
 from tests.unit.service.rounds import Rounds
 
 INTERVAL_MS = 60_000
@@ -373,6 +378,21 @@ def test_a_dry_run_visits_each_replica_once_and_says_what_is_due():
     assert str(report.rows[0]) == "orders-0 on broker 1: work: 2 pieces (5 bytes)"
 
 
+def test_maintain_goes_on_with_what_has_got_on_without_a_piece_of_work():
+    worked = Worked()
+    left = {1: 3, 2: 0, 3: 0}
+
+    def work(order):
+        broker_id = order.address.broker_id
+        left[broker_id] -= left[broker_id] > 0
+        return WorkDone(has_advanced=True, is_left=left[broker_id] > 0)
+
+    worked.work = work
+
+    assert not worked.upkeep.run_all().is_left
+    assert left[1] == 0
+
+
 def test_maintain_says_what_it_could_not_look_at_also_in_a_dry_run():
     worked = Worked(2)
     worked.submit(
@@ -531,6 +551,29 @@ def test_a_replica_drops_what_is_below_the_decided_log_start(is_dry_run):
     assert (kind, work.count) == ("log start", 2)
     state = worked.replicas.open(order.address).load()
     assert state.log_start_offset == (0 if is_dry_run else 2)
+
+
+# fmt: off
+RACES = [
+    pytest.param(1,            2, False, id="lost-once"),
+    pytest.param(ATTEMPTS_MAX, 0, True,  id="lost-each-time"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("conflicts, dropped, is_left", RACES)
+def test_a_log_start_that_lost_a_race_is_tried_again_or_left(conflicts, dropped, is_left):
+    worked = begun()
+    worked.append(0, "a", count=3)
+    worked.share()
+    state = {"high_watermark": 3, "high_watermark_epoch": 5, "log_start_offset": 2}
+    order = replace(worked.done[0], partition=replace(worked.done[0].partition, **state))
+    worked.roots["memory://1"].faults.extend([Fault.CONFLICT] * conflicts)
+
+    done = apply_log_start(order, worked.ports(), None)
+
+    assert (done.count, done.is_left) == (dropped, is_left)
+    assert worked.replicas.open(order.address).load().log_start_offset == dropped
 
 
 def test_a_replica_whose_root_does_not_answer_is_a_row():
