@@ -168,6 +168,7 @@ def consume(
             auto_offset_reset=asked.default_start,
             enable_auto_commit=False,
             client_rack=asked.client_rack,
+            commit_beginning=asked.commits,
             on_revoked=lambda names: printing.give_up(names),
             on_lost=lambda names: printing.lose(names),
         )

@@ -31,6 +31,8 @@ class ConsumerSettings:
             that is out of range: EARLIEST, LATEST or NONE, which fails. Source: auto.offset.reset.
         max_poll_records: Rows that one poll returns at most. Source: max.poll.records.
         is_auto_commit: Whether it commits what was processed. Source: enable.auto.commit.
+        is_beginning_committed: Whether a member that takes a partition commits where it begins, if
+            the group has no offset of it: who comes later begins there, and skips nothing.
         auto_commit_interval_ms: How often, at most. Source: auto.commit.interval.ms.
         client_rack: Replicas of this rack are read first; None: the leader is. Source: client.rack.
         group_instance_id: Name of a static member, which keeps its partitions while it restarts;
@@ -45,6 +47,7 @@ class ConsumerSettings:
     auto_offset_reset: str
     max_poll_records: int
     is_auto_commit: bool
+    is_beginning_committed: bool
     auto_commit_interval_ms: int
     client_rack: str | None
     group_instance_id: str | None = None
@@ -63,8 +66,10 @@ def consumer_settings(
     group_instance_id: str | None = None,
     group_remote_assignor: str | None = None,
     max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
+    commit_beginning: bool | None = None,
 ) -> ConsumerSettings:
-    """Return the settings of a consumer, checked.
+    """Return the settings of a consumer, checked. `commit_beginning` is as `enable_auto_commit`, if
+    it is None.
 
     Raises:
         InvalidConfigError: A value is not allowed.
@@ -77,10 +82,9 @@ def consumer_settings(
         raise InvalidConfigError(
             f"auto_offset_reset can't be {auto_offset_reset!r}: give 'earliest', 'latest' or 'none'"
         )
-    if not isinstance(enable_auto_commit, bool):
-        raise InvalidRequestError(
-            f"enable_auto_commit can't be {enable_auto_commit!r}: give True or False"
-        )
+    if commit_beginning is None:
+        commit_beginning = enable_auto_commit
+    _check_flags(enable_auto_commit=enable_auto_commit, commit_beginning=commit_beginning)
     _check_texts(
         client_rack=client_rack,
         group_instance_id=group_instance_id,
@@ -104,12 +108,19 @@ def consumer_settings(
         auto_offset_reset=auto_offset_reset,
         max_poll_records=max_poll_records,
         is_auto_commit=enable_auto_commit and group is not None,
+        is_beginning_committed=commit_beginning and group is not None,
         auto_commit_interval_ms=auto_commit_interval_ms,
         client_rack=client_rack,
         group_instance_id=group_instance_id,
         group_remote_assignor=group_remote_assignor,
         max_poll_interval_ms=max_poll_interval_ms,
     )
+
+
+def _check_flags(**flags: object) -> None:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InvalidRequestError(f"{name} can't be {flag!r}: give True or False")
 
 
 def _check_texts(**texts: str | None) -> None:

@@ -294,7 +294,7 @@ class Member:
 
     def _begins_at(self) -> str | None:
         settings = self._settings
-        is_saved = settings.is_auto_commit and settings.auto_offset_reset != NONE
+        is_saved = settings.is_beginning_committed and settings.auto_offset_reset != NONE
         return settings.auto_offset_reset if is_saved else None
 
     def _stop(self, keys: frozenset[PartitionKey]) -> None:

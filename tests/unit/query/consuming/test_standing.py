@@ -3,7 +3,12 @@
 import pytest
 
 from kafka_on_spark.controller.groups.offsets import added_since
-from kafka_on_spark.errors import InvalidConfigError, LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.errors import (
+    InvalidConfigError,
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+)
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
@@ -191,5 +196,18 @@ def test_settings_that_are_wrong_are_refused(wrong):
 
 
 def test_without_a_group_nothing_is_committed():
+    without = consumer_settings(**GIVEN | {"group": None, "commit_beginning": True})
+
     assert consumer_settings(**GIVEN).is_auto_commit
-    assert not consumer_settings(**GIVEN | {"group": None}).is_auto_commit
+    assert not without.is_auto_commit
+    assert not without.is_beginning_committed
+
+
+def test_where_a_member_begins_is_committed_as_offsets_are_or_as_it_is_asked_for():
+    by_hand = GIVEN | {"enable_auto_commit": False}
+
+    assert consumer_settings(**GIVEN).is_beginning_committed
+    assert not consumer_settings(**by_hand).is_beginning_committed
+    assert consumer_settings(**by_hand, commit_beginning=True).is_beginning_committed
+    with pytest.raises(InvalidRequestError, match="commit_beginning can't be 'yes'"):
+        consumer_settings(**GIVEN, commit_beginning="yes")
