@@ -6,6 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_on_spark import Record
+from kafka_on_spark.cli.consume import asked, printing
+from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.errors import KafkaStorageError
+from tests.cluster.disks import records
 
 
 @pytest.fixture
@@ -132,6 +136,61 @@ def test_group_that_was_idle_goes_on_with_what_came_after_its_first_call(
 
     said = printed(topic, "--group", group, "--exit")
     assert sorted(said.splitlines()) == ["after 0", "after 1"]
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Has what was printed be committed after each poll."""
+    monkeypatch.setattr(printing, "COMMIT_MS", 0)
+
+
+def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_not_committed(
+    call, new_topic, cluster, eager, monkeypatch, caplog
+):
+    topic = new_topic()
+    cluster.append(topic, records(b"a", b"b"))
+    group, removed = f"of-{topic}", []
+
+    def form(record):
+        if not removed:
+            removed.extend(cluster.remove_group_members(group))
+        return record.value + b"\n"
+
+    monkeypatch.setattr(asked, "json_form", form)
+    result = call._run("consume", "-t", topic, "-G", group, "--from-beginning", "--json", "-c", 4)
+
+    assert (result.code, result.out) == (0, _texts("a", "b", "a", "b"))
+    assert "what was printed is not committed: group" in caplog.text
+    [row] = cluster.describe_group(group)
+    assert row.offset == 2
+
+
+def test_commit_that_fails_is_tried_again_and_at_the_end_it_is_told(
+    call, new_topic, cluster, eager, monkeypatch, caplog
+):
+    topic = new_topic(b"a")
+    group = ("--group", f"of-{topic}", "--from-beginning")
+    commit, errors = Consumer.commit, [KafkaStorageError("the root is away")]
+
+    def failing(consumer, offsets):
+        if errors:
+            raise errors.pop()
+        commit(consumer, offsets)
+
+    monkeypatch.setattr(Consumer, "commit", failing)
+    assert call("consume", "-t", topic, *group, "--timeout-ms", 1) == _texts("a")
+    assert "what was printed is not committed: the root is away" in caplog.text
+    [row] = cluster.describe_group(group[1])
+    assert row.offset == 1
+
+    cluster.append(topic, records(b"b"))
+    errors.extend(KafkaStorageError("it is away for long") for _ in range(9))
+    result = call._run("consume", "-t", topic, *group, "-c", 1)
+    assert (result.code, result.out) == (2, _texts("b"))
+    assert result.complaint.splitlines() == [
+        "Processed a total of 1 record.",
+        "kafka-on-spark: it is away for long",
+    ]
 
 
 REFUSED = [

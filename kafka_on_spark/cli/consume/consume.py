@@ -14,6 +14,7 @@ from kafka_on_spark.cli.consume.starts import start_offset
 from kafka_on_spark.cli.lines.printed import FLAGS, SEPARATORS
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.query.subscription import Subscribe, SubscribePattern, partitions_of
 
@@ -185,6 +186,9 @@ def consume(
         except KeyboardInterrupt:
             _conclude(printing)
             raise typer.Exit(interrupts.code or INTERRUPTED) from None
+        except KafkaOnSparkError:
+            _conclude(printing)
+            raise
         _conclude(printing)
 
 

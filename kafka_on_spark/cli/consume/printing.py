@@ -3,6 +3,7 @@
 It waits only in the consumer's `poll`.
 """
 
+import logging
 import select
 import sys
 from collections.abc import Iterable
@@ -14,9 +15,12 @@ import pyarrow as pa
 from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.lines.printed import Form
 from kafka_on_spark.cluster.consuming.consumed import records_of
-from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.cluster.consuming.consumer import Consumer, Partition
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.storage.calls.clock import SystemClock
+
+log = logging.getLogger(__name__)
 
 SLICE_MS: Final = 500
 """So often a wait sees that the reader of the output has gone away."""
@@ -76,25 +80,46 @@ class Printing:
             self._commit_if_due()
 
     def commit(self) -> None:
-        """Commit what was printed."""
+        """Commit what was printed, of the partitions that are still there.
+
+        Raises: as `Consumer.commit`.
+        """
         if self._commits and self._printed_to:
-            self._consumer.commit({name: each for name, each in self._printed_to.items()})
+            mine = set(self._consumer.assignment())
+            offsets: dict[Partition, int] = {
+                name: each for name, each in self._printed_to.items() if name in mine
+            }
+            if offsets:
+                self._consumer.commit(offsets)
         self._printed_to.clear()
 
     def give_up(self, names: Iterable[TopicPartition]) -> None:
-        """Commit what was printed before partitions go to another member of the group."""
-        self.commit()
+        """Commit what was printed before partitions go to another member of the group. If that
+        fails, the other one prints it again."""
+        self._try_to_commit()
+        self.lose(names)
 
     def lose(self, names: Iterable[TopicPartition]) -> None:
         """Forget what was printed of partitions that others have already: they print it again."""
         for name in names:
             self._printed_to.pop(name, None)
+            self._reached.discard(name)
 
     def _commit_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._committed_at_ms >= COMMIT_MS:
-            self.commit()
+            self._try_to_commit()
             self._committed_at_ms = now_ms
+
+    def _try_to_commit(self) -> None:
+        """Commit what was printed; a failure is told, and the next time tries again.
+
+        Who is no member any more does so in vain until the next poll tells it by `lose`, and joins.
+        """
+        try:
+            self.commit()
+        except KafkaOnSparkError as error:
+            log.warning("what was printed is not committed: %s", error)
 
     def _is_full(self) -> bool:
         return self._records_max is not None and self.record_count >= self._records_max
