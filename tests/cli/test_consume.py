@@ -37,6 +37,8 @@ def test_end_is_what_was_committed_when_it_began(printed, new_topic):
     assert printed(topic, "-o", "1", "-e") == _texts("b", "c")
     assert printed(topic, "-o", "-1", "-e") == _texts("c")
     assert printed(topic, "-o", "latest", "-e") == ""
+    assert printed(topic, "-o", "42", "-e") == "", "nothing stands there yet"
+    assert printed(topic, "-o", "42", "--timeout-ms", 1) == ""
 
 
 def test_maximum_ends_it_in_the_middle_of_a_batch(printed, new_topic):

@@ -81,4 +81,4 @@ def start_offset(span: Span, default: str, log_start: int, end: int, at_start: i
     if isinstance(start, str):
         return log_start if start == EARLIEST else end
     wanted = end + start if start < 0 else start
-    return min(max(wanted, log_start), end) if start < 0 else wanted
+    return min(max(wanted, log_start), end)
