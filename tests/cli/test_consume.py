@@ -195,6 +195,17 @@ def test_commit_that_fails_is_tried_again_and_at_the_end_it_is_told(
     ]
 
 
+def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topic, cluster):
+    topic = new_topic(b"a")
+    commits = ("--consumer-property", "enable.auto.commit={}")
+    group = ("--group", f"of-{topic}", "--from-beginning", "-e")
+
+    assert printed(topic, *group, *(each.format("TRUE") for each in commits)) == _texts("a")
+    assert printed(topic, *group) == ""
+    refused = call.refused("consume", "-t", topic, *(each.format("yes") for each in commits))
+    assert "enable.auto.commit can't be 'yes': give true or false" in refused
+
+
 REFUSED = [
     (("--include", "x"), "name the topics in one way"),
     (("-o", "1", "--from-beginning"), "both say where to begin"),
@@ -210,6 +221,7 @@ REFUSED = [
     (("--value-deserializer", "x"), "--value-deserializer means nothing here"),
     (("--isolation-level", "none"), "--isolation-level can't be 'none'"),
     (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
+    (("--consumer-property", "session.timeout.ms=1"), "set the cluster's group.consumer.session."),
     (("--consumer-property", "auto.offset.reset=none"), "auto.offset.reset can't be 'none'"),
 ]
 

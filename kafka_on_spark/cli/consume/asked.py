@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.cli.consume.starts import EARLIEST, LATEST, Span, span_of
+from kafka_on_spark.cli.lines.line_format import parsed_flag
 from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
 from kafka_on_spark.cli.lines.properties import REFUSED_OF_CONSUMERS, check_known, properties
 from kafka_on_spark.errors import InvalidRequestError
@@ -77,6 +78,7 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
     if given["offset"] and given["from_beginning"]:
         raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
     span = span_of(given["offset"] or ())
+    commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
     return Asked(
         topic=given["topic"],
         pattern=given["include"],
@@ -87,7 +89,7 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
         records_max=given["max_messages"],
         timeout_ms=given["timeout_ms"],
         group=group,
-        commits=group is not None and client.get("enable.auto.commit", "true") == "true",
+        commits=commits and group is not None,
         client_rack=client.get("client.rack"),
         form=_form(given),
     )

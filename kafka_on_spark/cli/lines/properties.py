@@ -43,6 +43,7 @@ def check_known(
 
 _SEGMENTS: Final = "segments are Parquet files, whose columns are compressed by zstd"
 _BYTES: Final = "keys and values are bytes as they are; --json takes and gives what is no text"
+_OF_GROUPS: Final = "it is the same for all members of all groups: set the cluster's {}"
 NO_CONNECTION: Final = "no server runs here, so there is no connection to set up"
 
 REFUSED_OF_PRODUCERS: Final[Mapping[str, str]] = {
@@ -70,6 +71,6 @@ REFUSED_OF_CONSUMERS: Final[Mapping[str, str]] = {
     "key.deserializer": _BYTES,
     "value.deserializer": _BYTES,
     "max.poll.records": "--max-messages says how many records are printed",
-    "session.timeout.ms": "the call is no member of its group",
-    "heartbeat.interval.ms": "the call is no member of its group",
+    "session.timeout.ms": _OF_GROUPS.format("group.consumer.session.timeout.ms"),
+    "heartbeat.interval.ms": _OF_GROUPS.format("group.consumer.heartbeat.interval.ms"),
 }
