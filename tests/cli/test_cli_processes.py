@@ -11,19 +11,6 @@ from kafka_on_spark.cli.application import main
 from tests.cli.conftest import ROOT
 
 
-def test_what_takes_long_shows_how_far_it_is_at_a_terminal_and_nowhere_else(call, new_topic):
-    verify = ("replica-verification", "--topic", new_topic(b"a", partitions=2))
-
-    shown, code = call.at_terminal(*verify)
-    process = call.start(*verify, stdout=PIPE, stderr=PIPE)
-    _, complaint = process.communicate()
-
-    assert code == 0
-    assert "comparing replicas" in shown
-    assert "2/2" in shown
-    assert (process.returncode, complaint) == (0, "")
-
-
 def test_full_disk_is_told_in_one_sentence(call):
     with open("/dev/full", "w") as full:
         process = call.start("brokers", "--list", stdout=full, stderr=PIPE)

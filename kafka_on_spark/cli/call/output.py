@@ -5,7 +5,10 @@ through `visible`, since other people's names and values stand in them. One list
 values makes the table and the JSON, so both say the same.
 """
 
+import os
+import stat
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -15,7 +18,14 @@ from typing import Any, Final
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -40,6 +50,9 @@ GAP: Final = 2
 
 NOTHING: Final = "-"
 
+PROGRESS_AFTER_S: Final = 2.0
+"""What is done sooner shows no progress."""
+
 
 class Shown(str):
     """A cell that is written unchanged: every character is visible, and blanks count."""
@@ -59,12 +72,26 @@ def write_json(answer: Any) -> None:
     sys.stdout.write(visible_json(answer, indent=2) + "\n")
 
 
-def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
-    """Write rows: all keys as JSON, or only `columns` as a table."""
-    if output is Output.JSON:
+def write_rows(
+    output: Output, columns: Columns, rows: Iterable[Row], *, words: str | None = None
+) -> None:
+    """Write rows: all keys as JSON, or only `columns` as a table.
+
+    `words` say what is done for the rows, if that may take long: they are counted meanwhile.
+    """
+    if words is not None and is_into_file():
+        with progress(words) as steps:
+            write_rows(output, columns, _counted(rows, steps))
+    elif output is Output.JSON:
         _write_json_rows(rows)
     else:
-        write_table(columns, rows)
+        write_table(columns, rows, words=words)
+
+
+def _counted(rows: Iterable[Row], steps: "Steps") -> Iterator[Row]:
+    for row in rows:
+        yield row
+        steps.advance()
 
 
 def _write_json_rows(rows: Iterable[Row]) -> None:
@@ -76,16 +103,28 @@ def _write_json_rows(rows: Iterable[Row]) -> None:
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
-def write_table(columns: Columns, rows: Iterable[Row]) -> None:
-    """Write a table; a pipe gets one line a row, neither wrapped nor cut."""
+def write_table(columns: Columns, rows: Iterable[Row], *, words: str | None = None) -> None:
+    """Write a table; a pipe gets one line a row, neither wrapped nor cut. `words` are as of
+    `write_rows`."""
     remaining = iter(rows)
-    write = _draw if sys.stdout.isatty() else _write_lines
-    part = list(islice(remaining, ROWS_AT_ONCE))
+    is_terminal = sys.stdout.isatty()
+    write = _draw if is_terminal else _write_lines
+    waited_for = words if is_terminal else None
+    part = _next_part(remaining, waited_for)
     is_first = True
     while part:
         write(columns, part, is_first)
         is_first = False
-        part = list(islice(remaining, ROWS_AT_ONCE))
+        part = _next_part(remaining, waited_for)
+
+
+def _next_part(rows: Iterator[Row], words: str | None) -> list[Row]:
+    """Return the rows that are written next. Progress is over by then: a terminal shows both."""
+    part = islice(rows, ROWS_AT_ONCE)
+    if words is None:
+        return list(part)
+    with progress(words) as steps:
+        return list(_counted(part, steps))
 
 
 def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
@@ -211,15 +250,45 @@ class Steps:
 
 
 @contextmanager
-def progress(words: str, total: int | None = None) -> Iterator[Steps]:
-    """Show progress on standard error, if that is a terminal; without a `total`, just a bar."""
+def progress(
+    words: str, total: int | None = None, *, are_bytes: bool = False, is_shown: bool = True
+) -> Iterator[Steps]:
+    """Show progress on standard error, if that is a terminal, and once it has lasted for
+    PROGRESS_AFTER_S; without a `total`, just a bar. `is_shown`: else it is not shown at all.
+
+    What is written to standard output meanwhile goes there, and nowhere near the bar: a caller that
+    writes some shows none if that is a terminal, too.
+    """
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if are_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
     ]
     console = Console(stderr=True)
-    is_drawn = console.is_terminal and not console.is_dumb_terminal
-    with Progress(*columns, console=console, transient=True, disable=not is_drawn) as bar:
-        yield Steps(bar, bar.add_task(words, total=total))
+    is_drawn = is_shown and console.is_terminal and not console.is_dumb_terminal
+    bar = Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, disable=not is_drawn
+    )
+    steps = Steps(bar, bar.add_task(words, total=total))
+    if not is_drawn:
+        yield steps
+        return
+    starter = threading.Timer(PROGRESS_AFTER_S, bar.start)
+    starter.daemon = True
+    starter.start()
+    try:
+        yield steps
+    finally:
+        starter.cancel()
+        starter.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def is_into_file() -> bool:
+    """Return whether standard output is a file: nobody watches it, nor reads it elsewhere."""
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False  # closed, or no file at all, as in a test

@@ -19,6 +19,8 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 
+READING_LOG: Final = "reading the metadata log"
+
 _FILTERS: Final = ("topic", "partition", "record_type", "limit", "as_of")
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "log": ("offset", "end_offset", *_FILTERS),
@@ -73,7 +75,8 @@ def metadata(
             rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
         columns = RECORD_COLUMNS if action == "image" else BATCH_COLUMNS
         chosen = _Filter(session, context.params).of(rows)
-        write_rows(output, columns, islice(chosen, limit))
+        words = READING_LOG if action == "log" else None
+        write_rows(output, columns, islice(chosen, limit), words=words)
 
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,7 @@ from kafka_on_spark.cli.call.output import (
     Output,
     confirm,
     plural,
+    progress,
     say,
     write_json,
     write_rows,
@@ -156,7 +157,8 @@ def _replication_row(each: VoterDescription) -> dict[str, Any]:
 def _add(session: Session, name: str | None, given: Mapping[str, Any]) -> None:
     root = _named(name, "the folder or URL of the new voter's root")
     mode = mode_of(given["root_mode"])
-    done = session.do(lambda: session.cluster.add_controller(root, root_mode=mode))
+    with progress("copying the metadata log"):
+        done = session.do(lambda: session.cluster.add_controller(root, root_mode=mode))
     if done is None:
         session.conclude("", {})
         return

@@ -6,7 +6,7 @@ import typer
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, StorageOption
-from kafka_on_spark.cli.call.output import Output, note, plural
+from kafka_on_spark.cli.call.output import Output, is_into_file, note, plural, progress
 from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.consume.asked import CLIENT_PROPERTIES, Asked, asked_for
 from kafka_on_spark.cli.consume.printing import Printing
@@ -168,8 +168,8 @@ def consume(
             group=asked.group,
             auto_offset_reset=asked.default_start,
             enable_auto_commit=False,
-            client_rack=asked.client_rack,
             commit_beginning=asked.commits,
+            client_rack=asked.client_rack,
             on_revoked=lambda names: printing.give_up(names),
             on_lost=lambda names: printing.lose(names),
         )
@@ -194,7 +194,10 @@ def consume(
 
 def _print(printing: Printing, consumer: Consumer, asked: Asked, cluster: Cluster) -> None:
     try:
-        printing.run(_begin(consumer, asked, cluster))
+        stops, total = _begin(consumer, asked, cluster)
+        is_shown = is_into_file() and not (stops is None and asked.records_max is None)
+        with progress("printing", total, is_shown=is_shown) as steps:
+            printing.run(stops, steps.advance)
     finally:
         try:
             printing.commit()
@@ -206,22 +209,39 @@ def _conclude(printing: Printing) -> None:
     note(f"Processed a total of {plural(printing.record_count, 'record')}.")
 
 
-def _begin(consumer: Consumer, asked: Asked, cluster: Cluster) -> dict[TopicPartition, int] | None:
-    """Go to where the call begins; return where it ends in each partition, None: nowhere."""
+def _begin(
+    consumer: Consumer, asked: Asked, cluster: Cluster
+) -> tuple[dict[TopicPartition, int] | None, int | None]:
+    """Go to where the call begins; return where it ends in each partition, None: nowhere; and how
+    many records that is at most, None: nobody knows yet."""
+    places: dict[TopicPartition, int] = {}
     names = consumer.assignment() if asked.group is None else _all_names(cluster, asked)
     ends = {name: int(each) for name, each in consumer.end_offsets(names).items()}
     if asked.group is None:
         firsts = consumer.beginning_offsets(names)
         at_start = _at(consumer, names, asked.span.start_ms)
         for name in names:
-            place = start_offset(
+            places[name] = start_offset(
                 asked.span, asked.default_start, firsts[name], ends[name], at_start.get(name)
             )
-            consumer.seek(name, place)
+            consumer.seek(name, places[name])
     if asked.span.end_ms is not None:
         found = _at(consumer, names, asked.span.end_ms)
-        return {name: _less(found.get(name), ends[name]) for name in names}
-    return ends if asked.exits_at_end else None
+        stops = {name: _less(found.get(name), ends[name]) for name in names}
+    elif asked.exits_at_end:
+        stops = ends
+    else:
+        return None, asked.records_max
+    return stops, _total(places, stops, asked)
+
+
+def _total(
+    places: dict[TopicPartition, int], stops: dict[TopicPartition, int], asked: Asked
+) -> int | None:
+    if asked.group is not None:
+        return asked.records_max  # the members share the partitions out meanwhile
+    total = sum(max(stops[name] - place, 0) for name, place in places.items())
+    return total if asked.records_max is None else min(total, asked.records_max)
 
 
 def _all_names(cluster: Cluster, asked: Asked) -> list[TopicPartition]:

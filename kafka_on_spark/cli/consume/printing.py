@@ -6,7 +6,7 @@ It waits only in the consumer's `poll`.
 import logging
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Final
 
@@ -59,8 +59,11 @@ class Printing:
         self._reached: set[TopicPartition] = set()
         self.record_count = 0
 
-    def run(self, stops: dict[TopicPartition, int] | None) -> None:
+    def run(
+        self, stops: dict[TopicPartition, int] | None, after_records: Callable[[int], None]
+    ) -> None:
         """Print up to `stops`, an offset a partition (exclusive); without them, as records come.
+        `after_records` is told how many were printed, as they are.
 
         Raises:
             KeyboardInterrupt: Somebody has interrupted it.
@@ -72,7 +75,9 @@ class Printing:
             with self._interrupts.waiting():
                 table = self._consumer.poll(self._wait_ms(idle_since_ms))
             if table.num_rows:
+                before = self.record_count
                 self._print(table, stops)
+                after_records(self.record_count - before)
                 idle_since_ms = self._clock.monotonic_ms()
             elif self._left_ms(idle_since_ms) <= 0:
                 break

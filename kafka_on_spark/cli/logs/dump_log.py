@@ -20,7 +20,7 @@ from kafka_on_spark.cli.call.options import (
 from kafka_on_spark.cli.call.output import Output, note, write_rows
 from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.cluster.metadata import log_rows
+from kafka_on_spark.cli.cluster.metadata import READING_LOG, log_rows
 from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
@@ -112,9 +112,11 @@ def dump_log(
     code is 1 if a file is damaged.
     """
     chosen_action(context, ACTIONS, default="replica")
+    rows: Iterator[dict[str, Any]]
     with opened(cluster, storage_option, output, as_of=as_of) as session:
         if cluster_metadata:
-            write_rows(output, BATCH_COLUMNS, islice(log_rows(session, offset or 0), limit))
+            rows = islice(log_rows(session, offset or 0), limit)
+            write_rows(output, BATCH_COLUMNS, rows, words=READING_LOG)
             return
         if full and not print_data_log:
             raise InvalidRequestError(
@@ -122,13 +124,16 @@ def dump_log(
             )
         dump = _Dump(session, context.params)
         if print_data_log:
-            rows: Iterator[dict[str, Any]] = islice(dump.records(), limit)
+            rows = islice(dump.records(), limit)
             if output is Output.TABLE:
                 rows = (shown_record(row, is_whole=full) for row in rows)
-            write_rows(output, RECORD_COLUMNS, rows)
+            write_rows(output, RECORD_COLUMNS, rows, words="reading records")
         else:
             columns = {**COLUMNS, "flaw": "flaw"} if verify else COLUMNS
-            write_rows(output, columns, islice(dump.batches(is_verified=verify), limit))
+            rows = islice(dump.batches(is_verified=verify), limit)
+            write_rows(
+                output, columns, rows, words="checking batches" if verify else "reading logs"
+            )
         raise typer.Exit(dump.code)
 
 

@@ -4,6 +4,7 @@ The names are for errors: a person finds line 7,003 of a file.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class Chunk:
 
     parts: list[bytes]
     name: Callable[[int, int], str]
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much of the input they are, with a byte that ends each."""
+        return sum(map(len, self.parts)) + len(self.parts)
 
 
 def lines_of(
@@ -125,6 +131,27 @@ def check_readable(paths: Sequence[str]) -> None:
     for path in paths:
         if path != "-":
             os.close(_opened(path))
+
+
+def bytes_of(paths: Sequence[str]) -> int | None:
+    """Return how many bytes there are to read; None: nobody knows, since one is a pipe."""
+    found = [_status(path) for path in paths]
+    if not all(each is not None and stat.S_ISREG(each.st_mode) for each in found):
+        return None
+    return sum(each.st_size for each in found if each is not None)
+
+
+def is_typed(paths: Sequence[str]) -> bool:
+    """Return whether a person types some of it, at a terminal."""
+    found = [_status(path) for path in paths]
+    return any(each is not None and stat.S_ISCHR(each.st_mode) for each in found)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.fstat(sys.stdin.fileno()) if path == "-" else os.stat(path)
+    except (AttributeError, OSError, ValueError):
+        return None  # closed, or no file at all, as in a test: the first read says why
 
 
 def _opened(path: str) -> int:

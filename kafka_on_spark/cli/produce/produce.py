@@ -7,13 +7,20 @@ import typer
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Format, StorageOption
-from kafka_on_spark.cli.call.output import Output, note, plural, say, write_json
+from kafka_on_spark.cli.call.output import Output, note, plural, progress, say, write_json
 from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
 from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, CLIENT_PROPERTIES, Asked, asked_for
 from kafka_on_spark.cli.produce.batches import batch_of
 from kafka_on_spark.cli.produce.chunks import Pace
-from kafka_on_spark.cli.produce.feeds import Chunk, check_readable, files_as_values, lines_of
+from kafka_on_spark.cli.produce.feeds import (
+    Chunk,
+    bytes_of,
+    check_readable,
+    files_as_values,
+    is_typed,
+    lines_of,
+)
 from kafka_on_spark.errors import CommitOutcomeUnknownError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.service.append.produce.sent_record import limits_of
 from kafka_on_spark.service.append.produce.settings import LINGER_MS
@@ -204,27 +211,35 @@ def _append_all(chunks: Iterable[Chunk], asked: Asked, appends: ChunkAppends) ->
         InvalidRequestError: A line is no record, or a record is refused; those before it stand.
         KeyboardInterrupt: Somebody wants no more.
     """
-    for chunk in chunks:
-        columns, bad = asked.parse(chunk.parts)
-        if len(columns):
-            batch = batch_of(columns, asked.fixed, appends.sticky())
-            last = len(columns) - 1
-            try:
-                appends.append(batch)
-            except NotAppendedError as error:
-                names = chunk.name(columns.place(error.first), columns.place(error.last))
-                if error.is_unknown:
-                    raise CommitOutcomeUnknownError(
-                        f"{names}: whether it was appended is unknown ({error.why}); read the topic"
-                        " before you append it again"
-                    ) from None
-                raise InvalidRequestError(f"{names}: {error.why}") from None
-            except KeyboardInterrupt:
-                names = chunk.name(columns.place(0), columns.place(last))
-                note(f"{names}: whether it was appended is unknown.")
-                raise
-        if bad is not None:
-            raise InvalidRequestError(f"{chunk.name(bad.place, bad.place)} {bad.why}")
+    is_shown = not is_typed(asked.paths)
+    total = bytes_of(asked.paths)
+    with progress("appending", total, are_bytes=True, is_shown=is_shown) as steps:
+        for chunk in chunks:
+            _append(chunk, asked, appends)
+            steps.advance(chunk.size_bytes)
+
+
+def _append(chunk: Chunk, asked: Asked, appends: ChunkAppends) -> None:
+    columns, bad = asked.parse(chunk.parts)
+    if len(columns):
+        batch = batch_of(columns, asked.fixed, appends.sticky())
+        last = len(columns) - 1
+        try:
+            appends.append(batch)
+        except NotAppendedError as error:
+            names = chunk.name(columns.place(error.first), columns.place(error.last))
+            if error.is_unknown:
+                raise CommitOutcomeUnknownError(
+                    f"{names}: whether it was appended is unknown ({error.why}); read the topic"
+                    " before you append it again"
+                ) from None
+            raise InvalidRequestError(f"{names}: {error.why}") from None
+        except KeyboardInterrupt:
+            names = chunk.name(columns.place(0), columns.place(last))
+            note(f"{names}: whether it was appended is unknown.")
+            raise
+    if bad is not None:
+        raise InvalidRequestError(f"{chunk.name(bad.place, bad.place)} {bad.why}")
 
 
 def _refuse(

@@ -1,0 +1,184 @@
+"""Progress of what takes long: at a terminal, once it has lasted, and beside no output."""
+
+import io
+import os
+import threading
+from contextlib import contextmanager
+
+import pytest
+from rich.console import Console
+
+from kafka_on_spark.cli.call import output
+from kafka_on_spark.cli.cluster import quorum
+from kafka_on_spark.cli.consume import consume as consume_verb
+from kafka_on_spark.cli.produce import produce as produce_verb
+
+
+class Screen(io.StringIO):
+    """What a terminal shows; tells when something is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_written = threading.Event()
+
+    def write(self, text):
+        count = super().write(text)
+        self.is_written.set()
+        return count
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    """Standard error is a terminal of this content."""
+    screen = Screen()
+
+    def console(**_):
+        return Console(file=screen, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+
+    monkeypatch.setattr(output, "Console", console)
+    return screen
+
+
+def test_what_lasts_shows_how_far_it_is(screen, monkeypatch):
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
+
+    with output.progress("comparing replicas", 2) as steps:
+        steps.advance(2)
+        assert screen.is_written.wait(60)
+
+    assert "comparing replicas" in screen.getvalue()
+    assert "2/2" in screen.getvalue()
+
+
+def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(screen, monkeypatch):
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
+    with output.progress("comparing replicas", 2) as steps:
+        steps.advance(2)
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
+    with output.progress("appending", is_shown=False) as steps:
+        steps.advance(2)
+
+    assert screen.getvalue() == ""
+
+
+def test_output_of_a_pipe_shows_nothing(monkeypatch):
+    file = io.StringIO()
+    monkeypatch.setattr(output, "Console", lambda **_: Console(file=file))
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
+
+    with output.progress("comparing replicas", 2) as steps:
+        steps.advance(2)
+
+    assert file.getvalue() == ""
+
+
+class Seen:
+    """Stands in for `progress`: remembers what it would show."""
+
+    def __init__(self):
+        self.words, self.total, self.is_shown, self.done = None, None, None, 0
+
+    @contextmanager
+    def progress(self, words, total=None, *, are_bytes=False, is_shown=True):
+        self.words, self.total, self.is_shown = words, total, is_shown
+        yield self
+
+    def advance(self, count=1):
+        self.done += count
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What calls show that write into a file, unless a test says otherwise."""
+    seen = Seen()
+    for module in (output, quorum, consume_verb, produce_verb):
+        monkeypatch.setattr(module, "progress", seen.progress)
+    monkeypatch.setattr(output, "is_into_file", lambda: True)
+    monkeypatch.setattr(consume_verb, "is_into_file", lambda: True)
+    return seen
+
+
+def test_appends_of_files_show_how_much_of_them_is_appended(call, new_topic, seen, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"a\nbc\n")
+    two.write_bytes(b"d\n")
+
+    call("produce", "-t", new_topic(), "--lines", one, two)
+
+    assert (seen.words, seen.total, seen.done, seen.is_shown) == ("appending", 7, 7, True)
+
+
+def test_appends_of_a_pipe_show_what_was_appended_and_those_of_a_terminal_nothing(
+    call, new_topic, seen
+):
+    topic = new_topic()
+    source, sink = os.pipe()
+    os.write(sink, b"a\n")
+    os.close(sink)
+    ours, theirs = os.openpty()
+    os.write(ours, b"typed\n\x04")
+
+    call("produce", "-t", topic, "--lines", f"/dev/fd/{source}")
+    assert (seen.total, seen.done, seen.is_shown) == (None, 2, True)
+    call("produce", "-t", topic, "--lines", os.ttyname(theirs))
+    assert not seen.is_shown
+
+    for each in (source, ours, theirs):
+        os.close(each)
+
+
+@pytest.mark.parametrize(
+    "ends, total, done",
+    [(("-e",), 3, 3), (("-o", "1", "-e"), 2, 2), (("-o", "0", "-c", 2), 2, 2)],
+)
+def test_printing_into_a_file_up_to_an_end_shows_how_far_it_is(
+    call, new_topic, seen, ends, total, done
+):
+    call("consume", "-t", new_topic(b"a", b"b", b"c"), *ends)
+
+    assert (seen.words, seen.total, seen.done, seen.is_shown) == ("printing", total, done, True)
+
+
+def test_printing_without_an_end_or_to_others_shows_nothing(call, new_topic, seen, monkeypatch):
+    topic = new_topic(b"a")
+
+    call("consume", "-t", topic, "--timeout-ms", 1)
+    assert not seen.is_shown
+    monkeypatch.setattr(consume_verb, "is_into_file", lambda: False)
+    call("consume", "-t", topic, "-e")
+
+    assert not seen.is_shown
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_rows_that_are_read_one_by_one_are_counted(call, new_topic, seen, form):
+    topic = new_topic(b"a", b"b")
+
+    call("dump-log", "--topic", topic, "--verify", "--output", form)
+
+    assert (seen.words, seen.done) == ("checking batches", 2)
+    call("metadata", "--log", "--limit", 2, "--output", form)
+    assert (seen.words, seen.done) == ("reading the metadata log", 4)
+
+
+def test_a_voter_that_is_added_shows_that_the_log_is_copied(call, seen, tmp_path):
+    call("metadata-quorum", "add-controller", tmp_path / "voter", "--dry-run")
+
+    assert seen.words == "copying the metadata log"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_rows_of_a_terminal_are_counted_until_a_part_of_them_is_drawn(seen, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(output, "is_into_file", lambda: False)
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr(output, "_draw", lambda columns, rows, is_first: drawn.append(len(rows)))
+    rows = [{"name": each} for each in range(1_500)]
+
+    output.write_rows(output.Output.TABLE, {"name": "name"}, rows, words="reading")
+
+    assert (drawn, seen.done) == ([1_000, 500], 1_500)
