@@ -115,6 +115,7 @@ class Consumer:
                 for long.
             UnreleasedInstanceIdError, GroupMaxSizeReachedError, UnsupportedAssignorError: The group
                 does not take the consumer.
+            FencedInstanceIdError: The consumer was fenced, and another is the static member now.
             WakeupError: Another thread has called `wakeup`.
         """
         if timeout_ms is not None:

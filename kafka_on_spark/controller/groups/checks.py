@@ -49,26 +49,35 @@ def check_no_members(image: MetadataImage, group: str) -> None:
         )
 
 
-def member_of(
-    image: MetadataImage, group: str, member_id: MemberId, instance_id: str | None = None
-) -> GroupMember:
+def member_of(image: MetadataImage, group: str, member_id: MemberId) -> GroupMember:
     """Return a member of a group.
 
     Raises:
         UnknownMemberIdError: The group has no such member.
-        FencedInstanceIdError: Another member has the place of this static member.
     """
     known = image.consumer_groups.get(group)
     member = None if known is None else known.members.get(member_id)
-    if member is not None:
-        return member
-    if known is not None and known.with_instance(instance_id) is not None:
-        raise FencedInstanceIdError(
-            f"another process runs as the static member {instance_id!r} of group {group!r}"
+    if member is None:
+        raise UnknownMemberIdError(
+            f"group {group!r} has no member {member_id}: it has left, or was fenced"
         )
-    raise UnknownMemberIdError(
-        f"group {group!r} has no member {member_id}: it has left, or was fenced"
-    )
+    return member
+
+
+def check_not_replaced(image: MetadataImage, group: str, instance_id: str | None) -> None:
+    """Check that nobody else is at work in the place of a member that was fenced. Source:
+    GroupMetadataManager.throwIfInstanceIdIsFenced.
+
+    Raises:
+        FencedInstanceIdError: It was a static member, and somebody is.
+    """
+    known = image.consumer_groups.get(group)
+    other = None if known is None else known.with_instance(instance_id)
+    if other is not None and not other.is_away:
+        raise FencedInstanceIdError(
+            f"static member {instance_id!r} of group {group!r} runs as {other.member_id} now: end"
+            " this consumer, or give it another group_instance_id"
+        )
 
 
 def check_may_commit(

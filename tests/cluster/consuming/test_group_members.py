@@ -13,6 +13,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
     ClusterClosedError,
+    FencedInstanceIdError,
     GroupIdNotFoundError,
     GroupMaxSizeReachedError,
     InvalidRequestError,
@@ -179,6 +180,18 @@ def test_a_static_member_comes_back_to_its_partitions_and_has_one_place(cluster)
                 pytest.raises(UnreleasedInstanceIdError),
             ):
                 polled(lambda: False, third)
+
+
+def test_a_static_member_that_was_fenced_is_told_who_has_its_place(cluster):
+    static = {"group_instance_id": "one"}
+    with member(cluster, **static) as first, member(cluster, **static) as second:
+        first.poll(0)
+        cluster.remove_group_members("g")
+        second.poll(0)
+
+        with pytest.raises(FencedInstanceIdError, match="'one' of group 'g' runs as"):
+            polled(lambda: False, first)
+        assert first.assignment() == []
 
 
 def test_a_group_that_is_full_takes_nobody(cluster):

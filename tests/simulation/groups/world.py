@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    FencedInstanceIdError,
     KafkaOnSparkError,
     KafkaStorageError,
     UnreleasedInstanceIdError,
@@ -205,7 +206,7 @@ class Process:
         except KilledError:
             self.is_gone = True
             self.world.met["killed"] += 1
-        except UnreleasedInstanceIdError:
+        except (FencedInstanceIdError, UnreleasedInstanceIdError):
             self.is_gone = True
             self.world.met["static place taken"] += 1
         except KafkaOnSparkError as error:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kafka_on_spark.controller.groups.checks import Membership
+from kafka_on_spark.controller.groups.checks import Membership, check_not_replaced
 from kafka_on_spark.controller.groups.heartbeats import Heard, may_go_on
 from kafka_on_spark.controller.groups.membership import join, subscribe
 from kafka_on_spark.controller.groups.sharing import is_to_share
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    FencedInstanceIdError,
     FencedMemberEpochError,
     KafkaOnSparkError,
     RequestTimedOutError,
@@ -184,6 +185,7 @@ class Member:
         Raises:
             GroupMaxSizeReachedError, UnreleasedInstanceIdError, UnsupportedAssignorError: The group
                 does not take the consumer.
+            FencedInstanceIdError: It was fenced, and another is the static member now.
             KafkaOnSparkError: The metadata root has been away for too long.
             And what listeners raise.
         """
@@ -322,6 +324,10 @@ class Member:
         self._witness.end()
         if lost:
             self._tell(self._listeners.lost, lost)
+        try:
+            check_not_replaced(self._metadata.image, self._group, self._settings.group_instance_id)
+        except FencedInstanceIdError as error:
+            self._told = self._told or error
 
     def _tell(self, tell: Tell, keys: frozenset[PartitionKey]) -> None:
         """Tell the user; what that raises is raised once all is done that is due."""

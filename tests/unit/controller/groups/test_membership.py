@@ -9,7 +9,12 @@ from kafka_on_spark.controller.commands.groups import (
     delete_group,
     save_offsets,
 )
-from kafka_on_spark.controller.groups.checks import Membership, check_may_commit, member_of
+from kafka_on_spark.controller.groups.checks import (
+    Membership,
+    check_may_commit,
+    check_not_replaced,
+    member_of,
+)
 from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
 from kafka_on_spark.controller.groups.sharing import reconcile, share_out
 from kafka_on_spark.errors import (
@@ -162,14 +167,17 @@ def test_the_only_member_that_returns_leaves_its_group_as_old_as_it_was():
 
 def test_the_life_before_of_a_static_member_is_told_that_it_was_replaced():
     image = joined(EMPTY, "a", "i")
-    back = joined(replay(image, leave(image, "g", "a", returns=True)), "c", "i")
+    away = replay(image, leave(image, "g", "a", returns=True))
+    back = joined(away, "c", "i")
 
-    with pytest.raises(FencedInstanceIdError):
-        member_of(back, "g", "a", "i")
-    with pytest.raises(UnknownMemberIdError):
-        member_of(back, "g", "a", "other")
+    with pytest.raises(FencedInstanceIdError, match="'i' of group 'g' runs as c now"):
+        check_not_replaced(back, "g", "i")
     with pytest.raises(UnknownMemberIdError):
         member_of(back, "g", "a")
+    check_not_replaced(back, "g", "other")
+    check_not_replaced(back, "g", None)
+    check_not_replaced(away, "g", "i")
+    check_not_replaced(EMPTY, "g", "i")
 
 
 def test_an_away_member_takes_nothing_on():
