@@ -124,16 +124,25 @@ class Consumer:
             self._turn = None
             rows_max = consuming.settings.max_poll_records
             rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
-            batches, count = [], 0
-            until_ms = self._services.clock.monotonic_ms() + GATHER_MS
-            while rows is not None:
-                consuming.hand_out(rows)
-                batches.append(rows)
-                count += rows.num_rows
-                if count >= rows_max or self._services.clock.monotonic_ms() >= until_ms:
-                    break
-                rows = consuming.more_rows(rows_max - count)
-            return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+            try:
+                return self._gathered(consuming, rows, rows_max)
+            except BaseException:
+                consuming.take_back()
+                raise
+
+    def _gathered(
+        self, consuming: Consuming[pa.RecordBatch], rows: pa.RecordBatch | None, rows_max: int
+    ) -> pa.Table:
+        batches, count = [], 0
+        until_ms = self._services.clock.monotonic_ms() + GATHER_MS
+        while rows is not None:
+            consuming.hand_out(rows)
+            batches.append(rows)
+            count += rows.num_rows
+            if count >= rows_max or self._services.clock.monotonic_ms() >= until_ms:
+                break
+            rows = consuming.more_rows(rows_max - count)
+        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     def __iter__(self) -> Self:
         return self

@@ -181,6 +181,11 @@ class Consuming(Generic[Rows]):
         """Forget all that was read and not handed out: a call was interrupted anywhere."""
         self._turn = None
 
+    def take_back(self) -> None:
+        """Go back to before what was handed out and is not processed: nobody has got it."""
+        self._positions.take_back()
+        self._turn = None
+
     # Handing out
 
     def wake_up(self) -> None:

@@ -79,6 +79,11 @@ class Positions:
         self.is_moved = True
         self.standings[key] = Standing(offset, self.standings[key].unclean_generation)
 
+    def take_back(self) -> None:
+        """Go back to before what was handed out."""
+        self.standings |= self._handed_out
+        self._handed_out.clear()
+
     def take_as_processed(self) -> None:
         """Take all that was handed out as processed."""
         self._handed_out.clear()

@@ -146,6 +146,21 @@ def test_what_a_failing_poll_had_in_hand_is_read_again(cluster, topic):
     assert cluster.describe_group(topic)[0].offset == 1
 
 
+def test_what_a_poll_had_found_before_it_failed_is_found_by_the_next(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, f"{each}", partition=each) for each in range(2)])
+    names = [(topic, 0), (topic, 1)]
+
+    with cluster.consumer(partitions=names, auto_offset_reset="none") as consumer:
+        consumer.seek(names[0], 0)
+        consumer.seek(names[1], 99)
+        with pytest.raises(OffsetOutOfRangeError):
+            consumer.poll(SOON)
+        consumer.seek(names[1], 0)
+
+        assert sorted(drained(consumer, 2)) == [b"0", b"1"]
+
+
 def test_without_automatic_commits_a_group_stands_where_it_was_told(cluster, topic):
     cluster.append(topic, records(b"a", b"b", b"c", b"d"))
     options = {"group": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
