@@ -85,9 +85,51 @@ def test_the_page_has_every_figure_and_no_other():
     assert listed == {exported_name(*figure) for figure in WRITTEN}
 
 
-def test_promtool_takes_the_rules():
+def promtool(*arguments):
     tool = shutil.which("promtool")
     if tool is None:
         pytest.skip("promtool is not installed: it is in Debian's package prometheus")
-    said = subprocess.run([tool, "check", "rules", str(ALERTS)], capture_output=True, text=True)
+    said = subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True)
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_promtool_takes_the_rules():
+    promtool("check", "rules", ALERTS)
+
+
+UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
+
+
+@pytest.mark.parametrize(
+    "values, minutes, is_told",
+    [
+        pytest.param("0x120", 100, False, id="none"),
+        pytest.param("0x9 1x120", 15, True, id="the first one of a process"),
+        pytest.param("0x9 1x120", 100, False, id="an old one"),
+        pytest.param("_x9 1x120", 15, True, id="one before the process was first asked"),
+        pytest.param("_x9 1x120", 100, False, id="an old one before that"),
+        pytest.param("3x9 0x120", 15, False, id="a process that began anew"),
+    ],
+)
+def test_an_unclean_election_is_told_for_an_hour(tmp_path, values, minutes, is_told):
+    alert = "KafkaOnSparkUncleanElection"
+    summary = "A leader was elected that may lack committed records"
+    told = {"exp_labels": {"severity": "critical"}, "exp_annotations": {"summary": summary}}
+    case = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'{UNCLEAN}{{instance="one"}}', "values": values},
+            {"series": f'{UNCLEAN}{{instance="two"}}', "values": "0x200"},
+        ],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{minutes}m",
+                "alertname": alert,
+                "exp_alerts": [told] if is_told else [],
+            }
+        ],
+    }
+    path = tmp_path / "case.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [case]}))
+
+    promtool("test", "rules", path)

@@ -29,6 +29,8 @@ def count_appends(
         name = "" if topic is None else topic.name
         if isinstance(answer, UnacknowledgedPart):
             recorder.count(FAILED_APPENDS, topic=name)
-        elif not answer.is_duplicate:
+            continue
+        recorder.count(FAILED_APPENDS, 0, topic=name)  # so that the first failure is a rise
+        if not answer.is_duplicate:
             size_bytes = sum(segment.size_bytes for segment in part.batch.segments)
             recorder.count(BYTES_IN, size_bytes, topic=name)

@@ -29,6 +29,8 @@ from kafka_on_spark.ports.counting import (
     ISR_EXPANDS,
     ISR_SHRINKS,
     MESSAGES_IN,
+    REPLICATION_BYTES_IN,
+    REPLICATION_MESSAGES_IN,
     UNCLEAN_ELECTIONS,
     UNKNOWN,
     FigureName,
@@ -50,17 +52,34 @@ SERIES_MAX: Final = 1000
 OTHERS: Final = "(others)"
 """The value of each label of what is counted together. No topic has a name like that."""
 
+BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
+    *((COMMITS, {"outcome": each}) for each in (COMMITTED, CONFLICT, UNKNOWN, FAILED)),
+    *((each, {}) for each in (ISR_SHRINKS, ISR_EXPANDS, ELECTIONS, UNCLEAN_ELECTIONS)),
+    *((each, {}) for each in (REPLICATION_BYTES_IN, REPLICATION_MESSAGES_IN)),
+)
+"""Counts of a cluster whose labels are known before anything happens. They begin at 0: Prometheus
+sees no increase in a series that is not there until it is 1, and no alert would tell the first."""
+
 _Labels = tuple[tuple[str, str | int], ...]
 
 
 class Counts:
-    """A Recorder that keeps what it is told, until somebody asks. `now_ms` never goes back."""
+    """A Recorder that keeps what it is told, until somebody asks. `now_ms` never goes back.
 
-    def __init__(self, now_ms: Callable[[], float]) -> None:
+    `begun` are there from the start, at 0.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], float],
+        begun: Iterable[tuple[FigureName, Mapping[str, str]]] = (),
+    ) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._counts: dict[FigureName, dict[_Labels, float]] = {}
         self._times: dict[FigureName, dict[_Labels, tuple[list[int], list[float]]]] = {}
+        for figure, labels in begun:
+            self.count(figure, 0, **labels)
 
     def now_ms(self) -> float:
         """Return the process's clock that never goes back, ms."""

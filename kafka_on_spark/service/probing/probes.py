@@ -53,12 +53,12 @@ RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
 
 
 def count_probes(recorder: Recorder, results: Iterable[ProbeResult]) -> None:
-    """Count probes by broker, with how long they took."""
+    """Count probes by broker, with how long they took. A count of failures begins with the first
+    probe, at 0 if that is answered: an alert sees the first failure as a rise."""
     for each in results:
         if each.took_ms is not None:
             recorder.observe(PROBE_MS, each.took_ms, broker=each.broker_id)
-        if not each.is_answer:
-            recorder.count(PROBE_FAILURES, broker=each.broker_id)
+        recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
 
 
 def probe_orders(brokers: Iterable[BrokerRegistration], session_ms: int) -> list[ProbeOrder]:

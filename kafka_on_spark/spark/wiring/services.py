@@ -34,7 +34,7 @@ from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
-from kafka_on_spark.service.describe.counts import CountedMetadata, Counts
+from kafka_on_spark.service.describe.counts import BEGUN, CountedMetadata, Counts
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
@@ -204,7 +204,7 @@ class Services:
         maintenance = DaemonThreads(1, "maintenance")
         due = DueWork(maintenance)
         clock = SystemClock()
-        counts = Counts(clock.precise_ms)
+        counts = Counts(clock.precise_ms, BEGUN)
         metadata = open_metadata(
             metadata_root,
             options,

@@ -64,6 +64,14 @@ def scraped(process):
         return answer.read().decode()
 
 
+def test_what_has_not_happened_yet_is_counted_as_0(disks):
+    found = samples(disks.cluster.openmetrics())
+
+    assert found["kafka_controller_controllerstats_uncleanleaderelections_total",] == 0
+    assert found["kafka_server_replicamanager_isrshrinks_total",] == 0
+    assert found["kafka_on_spark_metadata_commits_total", "unknown"] == 0
+
+
 def test_a_notebook_has_the_figures_of_its_own_work(disks):
     cluster = disks.cluster
     cluster.append("orders", records(*[b"value"] * 5))
@@ -81,6 +89,7 @@ def test_a_notebook_has_the_figures_of_its_own_work(disks):
     assert found[MESSAGES_IN, "orders"] == 7
     assert found["kafka_server_brokertopicmetrics_messagesout_total", "orders"] == 5
     assert found["kafka_server_brokertopicmetrics_bytesin_total", "orders"] > 0
+    assert found["kafka_server_brokertopicmetrics_failedproducerequests_total", "orders"] == 0
     assert found["kafka_network_requestmetrics_totaltimems_count", "Produce"] == 2
     assert found["kafka_network_requestmetrics_totaltimems_count", "Fetch"] >= 1
     assert found["kafka_on_spark_serving_round_ms_count",] == 1

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -19,6 +19,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.ports.counting import COMMIT_MS, COMMITS, FigureName, timed
 from kafka_on_spark.service.describe.counts import (
+    BEGUN,
     OTHERS,
     SERIES_MAX,
     CountedMetadata,
@@ -26,6 +27,7 @@ from kafka_on_spark.service.describe.counts import (
     count_decisions,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult, count_probes
 from tests.builders import TOPIC, TOPIC_ID, digest_at, image_of, partition
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
 
@@ -167,6 +169,24 @@ def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
     count_decisions(counts, MetadataImage(), gone, MetadataImage())
 
     assert found(counts) == {}
+
+
+def test_counts_whose_labels_are_known_begin_at_0(clock):
+    counts = Counts(clock.monotonic_ms, BEGUN)
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, changed(leader=2, unclean_generation=1))
+
+    assert found(counts)["UncleanLeaderElections",] == 0
+    assert found(counts)["commits", "unknown"] == 0
+    count_decisions(counts, before, batches, before.replay(*batches))
+    assert found(counts)["UncleanLeaderElections",] == 1
+    assert found(counts)["IsrShrinks",] == 0
+
+
+def test_failures_of_probes_are_counted_from_the_first_answer_on(counts):
+    count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(2, 56, "away")])
+
+    assert found(counts) == {("failures", 1): 0, ("failures", 2): 1}
 
 
 def test_labels_beyond_the_bound_are_counted_together(counts):
