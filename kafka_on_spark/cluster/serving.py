@@ -43,7 +43,6 @@ class ServedCluster:
     Attributes:
         looks: What it has looked at.
         ended: Set once the loops are to end, whoever says so.
-        failure: Why it could not go on; None: it was told to end, or goes on.
     """
 
     def __init__(
@@ -59,11 +58,18 @@ class ServedCluster:
         self._clock = SystemClock()
         self.looks = Looks(self._clock)
         self.ended = threading.Event()
-        self.failure: str | None = None
+        self._failure: str | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it could not go on; None: it was told to end, or goes on."""
+        if self._failure is None and self._serving is not None:
+            return self._serving.failure
+        return self._failure
 
     def begin(self) -> None:
         """Begin to serve, in threads."""
-        self._start(self._serve, "serve")
+        self._start(lambda: self._keep(self._serve), "serve")
 
     def end(self, within_ms: int) -> bool:
         """Have the loops end, resign and close; return whether all of it was done in time.
@@ -98,39 +104,43 @@ class ServedCluster:
         self._threads.append(thread)
         thread.start()
 
-    def _serve(self) -> None:
+    def _keep(self, loop: Callable[[], object]) -> None:
+        """Run a loop. Without it the process would do half of its work, and nobody would see that:
+        once it ends, by whatever, the process is to end."""
         try:
-            services = self._open()
-            if services is None:
-                return
-            serving = Serving(
-                services.metadata,
-                services.clock,
-                looks=self.looks,
-                ending=self.ended,
-                controller_id=services.controller_id,
-                make_controller=lambda metadata, clock, after_pass: services.controller_loop(
-                    metadata=metadata, clock=clock, after_pass=after_pass
-                ),
-                run_round=charged(
-                    lambda: Upkeep(self._root, services).replicate(None, False, None),
-                    services.ledger,
-                    accounts.REPLICATE,
-                ),
-                why_lost=self._why_lost,
-                recorder=services.counts,
-            )
-            self._services, self._serving = services, serving
-            self._start(serving.replicate, "rounds")
-            charged(serving.control, services.ledger, accounts.CONTROL)()
-            self.failure = serving.failure
+            loop()
         except KafkaOnSparkError as error:
-            self.failure = str(error)
+            self._failure = str(error)
         except BaseException as error:
-            self.failure = f"it has ended by an error of its own: {error!r}"
+            self._failure = f"it has ended by an error of its own: {error!r}"
             log.exception("a loop has ended")
         finally:
             self.ended.set()
+
+    def _serve(self) -> None:
+        services = self._open()
+        if services is None:
+            return
+        serving = Serving(
+            services.metadata,
+            services.clock,
+            looks=self.looks,
+            ending=self.ended,
+            controller_id=services.controller_id,
+            make_controller=lambda metadata, clock, after_pass: services.controller_loop(
+                metadata=metadata, clock=clock, after_pass=after_pass
+            ),
+            run_round=charged(
+                lambda: Upkeep(self._root, services).replicate(None, False, None),
+                services.ledger,
+                accounts.REPLICATE,
+            ),
+            why_lost=self._why_lost,
+            recorder=services.counts,
+        )
+        self._services, self._serving = services, serving
+        self._start(lambda: self._keep(serving.replicate), "rounds")
+        charged(serving.control, services.ledger, accounts.CONTROL)()
 
     def _open(self) -> Services | None:
         """Open the cluster; a root that does not answer is asked again, until it does or the

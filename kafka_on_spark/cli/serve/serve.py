@@ -111,6 +111,14 @@ def serve(
             "--stalled-seconds", min=1, help="/healthz: its loop has moved within that time."
         ),
     ] = 600.0,
+    rounds_stalled_seconds: Annotated[
+        float,
+        typer.Option(
+            "--rounds-stalled-seconds",
+            min=1,
+            help="/healthz: a round has begun, or ended, within that time.",
+        ),
+    ] = 86_400.0,
     storage_option: StorageOption = None,
 ) -> None:
     """Keep a cluster going: control it, replicate, and do all upkeep, until SIGTERM or SIGINT.
@@ -124,7 +132,11 @@ def serve(
     options = StorageOptions(pairs(storage_option, "--storage-option"))
     told = Signals()
     served = ServedCluster(root, options, _session() if on_spark else None)
-    limits = Limits(stalled_ms=int(stalled_seconds * 1000), look_ms=int(ready_seconds * 1000))
+    limits = Limits(
+        stalled_ms=int(stalled_seconds * 1000),
+        rounds_stalled_ms=int(rounds_stalled_seconds * 1000),
+        look_ms=int(ready_seconds * 1000),
+    )
     probes = Probes(served, limits)
     port = None
     if health_port is not None:

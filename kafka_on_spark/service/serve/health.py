@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_on_spark.service.serve.looks import METADATA, PASS, ROUND, Look, Role, Seen
+from kafka_on_spark.service.serve.looks import METADATA, PASS, ROUND, ROUNDS, Look, Role, Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +17,17 @@ class Limits:
 
     Attributes:
         stalled_ms: A loop that has not gone on for so long is stuck.
+        rounds_stalled_ms: The same of the loop of rounds: one of these may copy for hours.
         look_ms: The last look of each kind must have ended within that.
     """
 
     stalled_ms: int
+    rounds_stalled_ms: int
     look_ms: int
+
+    def stalled_ms_of(self, loop: str) -> int:
+        """Return the limit of one loop."""
+        return self.rounds_stalled_ms if loop == ROUNDS else self.stalled_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,7 @@ def healthz(seen: Seen, now_ms: int, limits: Limits) -> Answer:
     reasons = [
         f"the loop of {loop} has not moved for {_seconds(now_ms - at_ms)} s"
         for loop, at_ms in sorted(seen.moved_at_ms.items())
-        if now_ms - at_ms > limits.stalled_ms
+        if now_ms - at_ms > limits.stalled_ms_of(loop)
     ]
     moved = {loop: _seconds(now_ms - at_ms) for loop, at_ms in sorted(seen.moved_at_ms.items())}
     body = {

@@ -21,6 +21,7 @@ PASS: Final = "pass"
 ROUND: Final = "round"
 
 CONTROL: Final = "control"
+ROUNDS: Final = "rounds"
 
 
 class Role(StrEnum):
@@ -64,7 +65,8 @@ class Seen:
         started_at_ms: When it began.
         looks: By what was looked at: METADATA, PASS, ROUND.
         began_at_ms: By what is being looked at now, when that began: ROUND.
-        moved_at_ms: By loop, when that last went on to something else: CONTROL.
+        moved_at_ms: By loop, when that last went on to something else: CONTROL, and ROUNDS, once
+            that has begun.
         controller: Who holds the lease, as far as was read; None: nobody, or not known.
     """
 
@@ -97,10 +99,6 @@ class Looks:
     def count(self, what: str) -> int:
         """Return how many looks at something have come to their end."""
         return self._seen.looks.get(what, Look()).count
-
-    def error(self, what: str) -> str | None:
-        """Return why the newest look at something failed; None: it did not."""
-        return self._seen.looks.get(what, Look()).error
 
     def become(self, role: Role, controller: str | None = None) -> None:
         """Note what the process is now, and who is the controller."""
@@ -174,15 +172,23 @@ class Looks:
         """Note how the look at something ends that the block makes, which may say what it found."""
         said: dict[str, object] = {}
         began_ms = self._clock.monotonic_ms()
-        self._begin(what, began_ms)
         try:
-            yield said
+            with self.under_way(what):
+                yield said
         except Exception as error:
             self.note_failure(what, str(error) or type(error).__name__)
             raise
+        self.note_end(what, said, self._clock.monotonic_ms() - began_ms)
+
+    @contextmanager
+    def under_way(self, what: str) -> Iterator[None]:
+        """Note that something is looked at for as long as the block lasts; whoever calls notes how
+        it ends."""
+        self._begin(what, self._clock.monotonic_ms())
+        try:
+            yield
         finally:
             self._begin(what, None)
-        self.note_end(what, said, self._clock.monotonic_ms() - began_ms)
 
     def _begin(self, what: str, began_ms: int | None) -> None:
         with self._lock:

@@ -23,7 +23,7 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
-from kafka_on_spark.service.serve.looks import PASS, ROUND, Looks, Role
+from kafka_on_spark.service.serve.looks import PASS, ROUND, ROUNDS, Looks, Role
 from kafka_on_spark.service.serve.watched import EndingClock, ServingEnd, WatchedMetadata
 
 log = logging.getLogger(__name__)
@@ -133,14 +133,16 @@ class Serving:
 
     def _rounds(self) -> None:
         while True:
+            self._looks.move(ROUNDS)
             if self._looks.seen.role is not Role.CONTROLLER:
                 self._clock.sleep_ms(TAKING_OVER_MS)
                 continue
-            before = self._looks.error(ROUND)
-            with self._looks.looking(ROUND) as said:
+            began_ms = self._clock.monotonic_ms()
+            with self._looks.under_way(ROUND):
                 report = self._run_round()
-                said.update(_round_said(report))
-            self._recovered(ROUND, before)
+            self._looks.move(ROUNDS)
+            took_ms = self._clock.monotonic_ms() - began_ms
+            self._recovered(ROUND, self._looks.note_end(ROUND, _round_said(report), took_ms))
             self._tell(frozenset((*report.failures, *report.upkeep_failures)))
             self._clock.sleep_ms(self._pause_ms(report))
 

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.service.serve.health import Limits, healthz, readyz
+from kafka_on_spark.service.serve.serving import Serving
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots import local_changes
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -16,7 +17,7 @@ from tests.cluster.disks import isr_of, new_disks, records, values_of
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 
 QUICK = {"controller.lease.ms": 1500, "broker.heartbeat.interval.ms": 100}
-LIMITS = Limits(stalled_ms=60_000, look_ms=20_000)
+LIMITS = Limits(stalled_ms=60_000, rounds_stalled_ms=60_000, look_ms=20_000)
 END_MS = 30_000
 
 
@@ -183,6 +184,17 @@ def test_it_ends_if_another_cluster_is_in_the_place_of_its_own(disks, serve):
         wait_for(lambda: serving.served.failure)
 
     assert "is gone from" in serving.served.failure
+
+
+def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
+    def die(_):
+        raise SystemExit("a bug")
+
+    monkeypatch.setattr(Serving, "replicate", die)
+    serving = serve()
+
+    assert serving.served.ended.wait(WAIT_S_MAX)
+    assert "by an error of its own: SystemExit" in serving.served.failure
 
 
 def test_the_end_waits_so_long_for_a_pass_that_hangs_and_resigns_in_its_place(

@@ -8,6 +8,7 @@ from kafka_on_spark.service.serve.looks import (
     METADATA,
     PASS,
     ROUND,
+    ROUNDS,
     Look,
     Looks,
     Role,
@@ -15,16 +16,16 @@ from kafka_on_spark.service.serve.looks import (
 )
 from tests.fakes import FakeClock
 
-LIMITS = Limits(stalled_ms=600_000, look_ms=60_000)
+LIMITS = Limits(stalled_ms=600_000, rounds_stalled_ms=3_600_000, look_ms=60_000)
 NOW_MS = 10_000_000
 
 
-def seen(role=Role.CONTROLLER, moved_ago_ms=0, controller="a", **looks):
+def seen(role=Role.CONTROLLER, moved_ago_ms=0, controller="a", rounds_ago_ms=0, **looks):
     return Seen(
         role=role,
         started_at_ms=0,
         looks=looks,
-        moved_at_ms={CONTROL: NOW_MS - moved_ago_ms},
+        moved_at_ms={CONTROL: NOW_MS - moved_ago_ms, ROUNDS: NOW_MS - rounds_ago_ms},
         controller=controller,
     )
 
@@ -73,6 +74,14 @@ def test_it_is_healthy_while_its_loop_moves(moved_ago_ms, is_well):
     assert bool(answer.body["reasons"]) != is_well
 
 
+@pytest.mark.parametrize("ago_ms,is_well", [(3_600_000, True), (3_600_001, False)])
+def test_a_round_may_take_longer_than_a_pass_but_not_for_ever(ago_ms, is_well):
+    answer = healthz(seen(rounds_ago_ms=ago_ms), NOW_MS, LIMITS)
+
+    assert answer.is_well == is_well
+    assert ("the loop of rounds has not moved" in "".join(answer.body["reasons"])) != is_well
+
+
 def test_a_failure_is_news_once_and_its_end_names_it():
     clock = FakeClock()
     looks = Looks(clock)
@@ -84,7 +93,7 @@ def test_a_failure_is_news_once_and_its_end_names_it():
     assert looks.note_failure(PASS, "full")
     assert looks.seen.looks[PASS].failing_since_ms == since
     assert looks.note_end(PASS) == "full"
-    assert looks.error(PASS) is None
+    assert looks.seen.looks[PASS].error is None
     assert looks.seen.looks[PASS].failed_count == 3
 
 
@@ -111,9 +120,9 @@ def test_a_standby_forgets_its_own_passes_once_another_renews_its_lease():
     looks.note_failure(PASS, "full")
 
     looks.stand_by(None)
-    assert looks.error(PASS) == "full"
+    assert looks.seen.looks[PASS].error == "full"
     looks.stand_by("b")
-    assert looks.error(PASS) is None
+    assert PASS not in looks.seen.looks
 
 
 def test_a_process_that_ends_becomes_nothing_else():

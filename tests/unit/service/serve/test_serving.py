@@ -1,0 +1,105 @@
+"""The loops of a serving process: what fails is told once, and tried again until the end."""
+
+import logging
+
+import pytest
+
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.serve.looks import ROUND, ROUNDS, Looks, Role
+from kafka_on_spark.service.serve.serving import Serving
+from tests.fakes import FakeClock, MemoryMetadataLog
+
+
+class Ending:
+    """An Event that is set once loops have waited so often; meanwhile the clock goes on."""
+
+    def __init__(self, clock, waits):
+        self._clock = clock
+        self._waits = waits
+
+    def is_set(self):
+        return self._waits <= 0
+
+    def set(self):
+        self._waits = 0
+
+    def wait(self, duration_s):
+        self._clock.advance(duration_s * 1000)
+        self._waits -= 1
+        return self.is_set()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def looks(clock):
+    looks = Looks(clock)
+    looks.become(Role.CONTROLLER, "a")
+    return looks
+
+
+def serving(clock, looks, run_round, waits):
+    return Serving(
+        MetadataService(MemoryMetadataLog(), clock, random=lambda: 0.0),
+        clock,
+        looks=looks,
+        ending=Ending(clock, waits),
+        controller_id="a",
+        make_controller=None,
+        run_round=run_round,
+    )
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), ZeroDivisionError("a bug")])
+def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(clock, looks, caplog, error):
+    caplog.set_level(logging.INFO)
+    rounds = [error, error, error, ReplicationReport(copied_records=7), ReplicationReport()]
+
+    def run_round():
+        clock.advance(2000)
+        ended = rounds.pop(0)
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    serving(clock, looks, run_round, waits=len(rounds)).replicate()
+
+    told = [each for each in caplog.records if "a round has" in each.getMessage()]
+    assert [each.getMessage() for each in told] == [
+        f"a round has failed, and is tried again: {error}",
+        "a round has come to its end again",
+    ]
+    assert told[0].levelno == logging.WARNING
+    assert bool(told[0].exc_info) == isinstance(error, ZeroDivisionError)
+    look = looks.seen.looks[ROUND]
+    assert (look.failed_count, look.count, look.error, look.took_ms) == (3, 2, None, 2000)
+
+
+def test_a_round_under_way_is_seen_with_its_beginning_and_the_loop_moves_at_both_ends(clock, looks):
+    seen = []
+
+    def run_round():
+        began_ms = clock.monotonic_ms()
+        clock.advance(5000)
+        seen.append((looks.seen.began_at_ms, looks.seen.moved_at_ms[ROUNDS], began_ms))
+        return ReplicationReport()
+
+    loop = serving(clock, looks, run_round, waits=1)
+    clock.advance(100)
+    loop.replicate()
+
+    assert seen == [({ROUND: 100}, 100, 100)]
+    assert looks.seen.began_at_ms == {}
+    assert looks.seen.moved_at_ms[ROUNDS] == 5100
+
+
+def test_the_loop_of_a_standby_moves_without_rounds(clock, looks):
+    looks.become(Role.STANDBY, "b")
+
+    serving(clock, looks, None, waits=3).replicate()
+
+    assert looks.seen.moved_at_ms[ROUNDS] == 200
