@@ -249,7 +249,7 @@ def test_the_ledger_of_a_process_stays_when_it_ends(tmp_path):
     path = tmp_path / "ledger.json"
     file = TextFile(path, 60, lambda: ledger_text(REPORT), option="--ledger", stays=True)
 
-    file.close()
+    assert file.close(60)
 
     assert read_ledger(path) == REPORT
     with pytest.raises(InvalidRequestError, match="--ledger"):

@@ -1,5 +1,7 @@
 """Figures as text: names of Kafka's exporter, words of users as values, bounds; and as a file."""
 
+import threading
+
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as of_prometheus
@@ -18,6 +20,7 @@ from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.describe.metric import COUNTERS, HELP, TIMES, Metric
 from tests.fakes import FakeClock
 
+WAIT_S = 60
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="é\u202e'
 
 
@@ -110,7 +113,7 @@ def test_a_text_file_is_whole_is_renewed_and_goes_at_the_end(tmp_path):
     first = samples(path.read_text(), of_prometheus)
     while samples(path.read_text(), of_prometheus) == first:
         pass
-    file.close()
+    assert file.close(WAIT_S)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -132,6 +135,68 @@ def test_a_text_file_that_fails_later_is_written_again_once_it_can_be(tmp_path, 
     path.unlink()
     while not path.exists():
         pass
-    file.close()
+    assert file.close(WAIT_S)
 
     assert caplog.text.count("can't be written") == 1
+
+
+def test_a_text_that_can_not_be_made_is_logged_and_leaves_no_old_figures(tmp_path, caplog):
+    path = tmp_path / "kafka.prom"
+    is_broken = False
+
+    def text():
+        if is_broken:
+            raise ZeroDivisionError("a bug")
+        return "x 1\n"
+
+    file = TextFile(path, 0.01, text)
+    is_broken = True
+    while path.exists() or "a bug" not in caplog.text:
+        pass
+    is_broken = False
+    while not path.exists():
+        pass
+    assert file.close(WAIT_S)
+
+    [told] = caplog.records
+    assert told.exc_info
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_text_file_whose_disk_hangs_holds_up_nobody(tmp_path, stays):
+    began, thawed = threading.Event(), threading.Event()
+    texts = iter(["x 1\n"])
+
+    def text():
+        for each in texts:
+            return each
+        began.set()
+        thawed.wait(WAIT_S)
+        return "x 2\n"
+
+    file = TextFile(tmp_path / "kafka.prom", 0.01, text, stays=stays)
+    assert began.wait(WAIT_S)
+    is_done = file.close(0.01)
+    thawed.set()
+
+    assert not is_done
+    assert file.close(WAIT_S)
+
+
+def test_a_text_file_that_stays_hangs_at_its_end_in_its_own_thread(tmp_path):
+    thawed = threading.Event()
+    texts = iter(["x 1\n"])
+
+    def text():
+        for each in texts:
+            return each
+        thawed.wait(WAIT_S)
+        return "x 2\n"
+
+    file = TextFile(tmp_path / "ledger.json", 3600, text, stays=True)
+    is_done = file.close(0.01)
+    thawed.set()
+
+    assert not is_done
+    assert file.close(WAIT_S)
+    assert (tmp_path / "ledger.json").read_text() == "x 2\n"

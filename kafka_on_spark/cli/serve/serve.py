@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+FILES_PART: Final = 0.1
+"""Of the time that the end may take: for the files, which are to have what the rest of it did."""
 
 WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent."""
@@ -171,12 +175,7 @@ def serve(
     _watch(served, probes, told, supervisor)
     log.info("ends: %s", served.failure or f"told to by {told.name}")
     supervisor.ending()
-    is_clean = served.end(int(stop_seconds * 1000))
-    if port is not None:
-        port.close()
-    for each in files:
-        each.close()
-    _finish(served, is_clean=is_clean)
+    _finish(served, is_clean=_end(served, port, files, stop_seconds))
 
 
 class Signals:
@@ -251,6 +250,21 @@ def _session() -> "SparkSession":
     return build_session("kafka-on-spark serve")
 
 
+def _end(
+    served: ServedCluster, port: HealthPort | None, files: Sequence[TextFile], within_s: float
+) -> bool:
+    """Have all that runs come to its end; return whether it did, within that time."""
+    clock = SystemClock()
+    until_ms = clock.monotonic_ms() + within_s * 1000
+    is_clean = served.end(int(within_s * (1 - FILES_PART) * 1000))
+    if port is not None:
+        port.close()
+    for each in files:
+        each.end()
+    closed = [each.close((until_ms - clock.monotonic_ms()) / 1000) for each in files]
+    return is_clean and all(closed)
+
+
 def _finish(served: ServedCluster, *, is_clean: bool) -> None:
     """End the process.
 
@@ -260,7 +274,7 @@ def _finish(served: ServedCluster, *, is_clean: bool) -> None:
     if served.failure is not None and is_clean:
         raise ServingFailedError(served.failure)
     if not is_clean:
-        # A thread that hangs at a root would keep Python from ending.
+        # A thread that hangs at a root, or at a file, would keep Python from ending.
         if served.failure is not None:
             note(f"kafka-on-spark: {served.failure}")
         sys.stdout.flush()

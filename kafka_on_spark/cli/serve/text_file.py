@@ -16,10 +16,11 @@ class TextFile:
     """A file that is written every so often by a thread of its own, from now on.
 
     What is written goes to another name first, in the same folder, and is then renamed: who reads
-    it finds all of one moment. What can't be written is logged once, and tried again.
+    it finds all of one moment. What can't be written is logged once, and tried again; if it is the
+    text that can't be made, the file is removed meanwhile: nobody takes old figures for new ones.
 
-    At the end it is removed: figures of a process that has ended are none. `stays`: it is written
-    once more, and stays.
+    At the end it is removed, too: figures of a process that has ended are none. `stays`: it is
+    written once more, and stays.
     """
 
     def __init__(
@@ -51,26 +52,43 @@ class TextFile:
         self._thread = threading.Thread(target=self._repeat, name="textfile", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Write no more; remove the file, or leave it as it is at the end."""
+    def end(self) -> None:
+        """Have the file be removed, or be as it is at the end. Its own thread does that: one whose
+        disk hangs holds up nobody else."""
         self._ending.set()
-        self._thread.join(self._interval_s)
-        with suppress(OSError):
-            if self._stays:
-                self._write()
-            else:
-                self._path.unlink()
+
+    def close(self, within_s: float) -> bool:
+        """End; return whether that was done within that time."""
+        self.end()
+        self._thread.join(max(within_s, 0))
+        return not self._thread.is_alive()
 
     def _repeat(self) -> None:
         while not self._ending.wait(self._interval_s):
-            error = ""
-            try:
-                self._write()
-            except OSError as failure:
-                error = str(failure)
-                if error != self._error:
-                    log.warning("the figures can't be written to %s: %s", self._path, error)
-            self._error = error
+            self._renew()
+        if self._stays:
+            self._renew()
+        else:
+            self._remove()
+
+    def _renew(self) -> None:
+        error = ""
+        try:
+            self._write()
+        except Exception as failure:
+            error = str(failure) or type(failure).__name__
+            is_bug = not isinstance(failure, OSError)
+            if is_bug and not self._stays:
+                self._remove()
+            if error != self._error:
+                log.warning(
+                    "the figures can't be written to %s: %s", self._path, error, exc_info=is_bug
+                )
+        self._error = error
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            self._path.unlink()
 
     def _write(self) -> None:
         # A name that node_exporter does not read. A process that was killed leaves one at most.
