@@ -94,8 +94,10 @@ class Messages:
                 for batch in self._rows(key, start, end)
                 for row in records_view(_of_key(batch, wanted))
             ]
-            found = matching[-(count - len(found)) :] + found
-            end = start
+            room = count - len(found)
+            found = matching[-room:] + found
+            # What there was no room for is found from below the oldest record that is shown.
+            end = start if len(matching) <= room else found[0]["offset"]
         return {
             "start": end,
             "logStart": low,

@@ -98,6 +98,20 @@ def test_records_are_found_by_offset_by_time_and_by_key(asking, disks):
     assert older["isLookedThrough"]
 
 
+def test_every_record_of_a_key_is_come_to_however_many_lie_in_one_window(asking, disks):
+    disks.cluster.create_topic("many", partitions=1, replication_factor=1)
+    disks.cluster.append("many", [(b"k", b"%d" % number) for number in range(120)])
+    path = "messages?topic=many&key=k&count=50"
+
+    shown = [asking.view(path)]
+    while not shown[-1]["isLookedThrough"]:
+        shown.append(asking.view(f"{path}&before={shown[-1]['start']}"))
+
+    offsets = [[each["offset"] for each in found["records"]] for found in shown]
+    assert offsets == [[*range(70, 120)], [*range(20, 70)], [*range(20)]]
+    assert [found["start"] for found in shown] == [70, 20, 0]
+
+
 def test_the_past_is_shown_with_what_was_committed_then(asking, disks):
     [full] = [n for n, each in disks.cluster.offsets("orders").items() if each.high_watermark]
     offset = next(
