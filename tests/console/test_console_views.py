@@ -113,6 +113,28 @@ def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
         group_view(image, "nobody")
 
 
+def test_many_groups_are_not_compared_with_each_other():
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return str.__eq__(self, other)
+
+    names = [Name(f"group {number:04}") for number in range(300)]
+    place = GroupOffset(offset=Offset(7), leader_epoch=None)
+    image = image_of(partition("1", hw=10), groups={(each, KEY): place for each in names})
+    compared.clear()
+
+    view = groups_view(image)
+
+    assert [each["name"] for each in view["groups"]] == names
+    assert len(compared) < 10_000
+
+
 def test_moves_have_their_targets_and_progress_by_partition():
     image = image_of(partition("1 2 3", "1 2", adding="3", removing="1"), partition("1 2"))
 

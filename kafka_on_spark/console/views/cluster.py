@@ -66,12 +66,12 @@ def brokers_view(image: MetadataImage, disks: Mapping[BrokerId, View]) -> View:
 
 def groups_view(image: MetadataImage) -> View:
     """Return all groups, each with its lag by topic."""
-    lags: dict[tuple[str, str], list[int]] = {}
+    lags: dict[str, dict[str, list[int]]] = {}
     for (group, key), place in image.groups.items():
         partition = image.partition(key)
         if partition is not None:
             topic = image.topics[key.topic_id].name
-            lags.setdefault((group, topic), []).append(lag_of(partition, place))
+            lags.setdefault(group, {}).setdefault(topic, []).append(lag_of(partition, place))
     names = sorted({*groups_of(image), *image.consumer_groups})
     return {
         "groups": [
@@ -82,8 +82,7 @@ def groups_view(image: MetadataImage) -> View:
                 else 0,
                 "topics": [
                     {"topic": topic, "partitions": len(each), "lag": sum(each), "most": max(each)}
-                    for (group, topic), each in sorted(lags.items())
-                    if group == name
+                    for topic, each in sorted(lags.get(name, {}).items())
                 ],
             }
             for name in names
