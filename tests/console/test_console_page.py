@@ -109,6 +109,25 @@ def test_records_are_read_and_followed(chromium, disks):
         page.see("00000000  ff fe")
 
 
+def test_the_end_is_followed_from_far_away_without_reading_what_lies_between(chromium, disks):
+    disks.cluster.create_topic("long", partitions=1, replication_factor=1)
+    disks.cluster.append("long", [(b"k%d" % number, b"v") for number in range(3000)])
+    asked = []
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("messages?topic=long&partition=0&offset=0")
+        page.see("k49")
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.page.get_by_label("follow the end").check()
+
+        page.see("k2999")
+        assert page.page.locator("details.message").count() == 50
+        disks.cluster.append("long", [(b"late", b"v")])
+        page.see("late")
+        assert page.page.locator("details.message").count() == 51
+
+    assert len([each for each in asked if "api/messages" in each]) < 10
+
+
 def test_ten_thousand_partitions_are_few_nodes_wherever_they_are_scrolled(chromium, disks):
     disks.cluster.create_topic("many", partitions=MANY, replication_factor=3)
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:

@@ -163,9 +163,11 @@ export function messagesView(page, asked) {
     try {
       do {
         isAgain = false;
-        const data = await get("messages", { topic: topics.value, partition: partition.value, offset: Math.max(nextOffset(), shown.logStart) });
+        const offset = Math.max(nextOffset(), shown.logStart);
+        const isFar = shown.end - offset > TAIL_MAX; // what lies between would be read to be thrown away
+        const data = await get("messages", { topic: topics.value, partition: partition.value, ...(isFar ? {} : { offset }) });
         if (mine !== turn) break;
-        shown = { ...data, start: shown.start, records: [...shown.records, ...data.records].slice(-TAIL_MAX) };
+        shown = isFar ? data : { ...data, start: shown.start, records: [...shown.records, ...data.records].slice(-TAIL_MAX) };
         if (data.records.length) redraw();
         if (nextOffset() < data.end && data.records.length) isAgain = true;
       } while (isAgain);
