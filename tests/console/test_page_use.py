@@ -1,9 +1,11 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
 import shutil
+import webbrowser
 
 import pytest
 
+from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from tests.cluster.disks import new_disks, partition_of
 from tests.console.browsers import Page, browser, console_of, needed, page_of
 
@@ -50,6 +52,18 @@ def test_the_token_is_taken_out_of_the_address_and_outlives_a_reload(chromium, d
 
         page.page.reload()
 
+        page.see("committed to 9")
+
+
+def test_what_opens_the_browser_leads_to_the_page(chromium, disks, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    with (
+        console_of(disks.cluster) as address,
+        opened_in_browser(address),
+        page_of(chromium, opened[0]) as page,
+    ):
         page.see("committed to 9")
 
 

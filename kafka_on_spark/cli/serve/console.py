@@ -2,9 +2,8 @@
 
 import signal
 import sys
-import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
 from kafka_on_spark.cli.call.output import Output, say
 from kafka_on_spark.cli.call.record_rows import decided_rows
 from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.cluster.cluster import Cluster
 
 
@@ -49,9 +49,9 @@ def console(
             signal.signal(each, lambda number, frame: page.end())
         say(page.address)
         sys.stdout.flush()  # a script that reads it goes on
-        if open_browser:
-            webbrowser.open(page.address)  # it waits for the server, which listens by now
-        page.run()
+        # It waits for the server, which listens by now.
+        with opened_in_browser(page.address) if open_browser else nullcontext():
+            page.run()
 
 
 def decided(cluster: Cluster, change: Callable[[Cluster], object]) -> list[list[str]]:
