@@ -1,6 +1,8 @@
 """The port at which a serving process answers by HTTP: /healthz and /readyz, and its /metrics."""
 
 import json
+import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +12,8 @@ from urllib.parse import urlsplit
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.serve.health import Answer
 from kafka_on_spark.version import __version__
+
+log = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 10
 """For so long a client may take over its request: one that says nothing keeps a thread."""
@@ -72,7 +76,21 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 16
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away."""
+        """Say nothing of a client that went away; all else is an error of this program."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("a request is not answered")
+
+
+def _answered(pages: Mapping[str, Page], path: str) -> tuple[int, str, bytes]:
+    page = pages.get(path)
+    if page is None:
+        known = " and ".join(pages)
+        return 404, "text/plain", f"there are {known}\n".encode()
+    try:
+        return page()
+    except Exception:
+        log.exception("the page %s has failed", path)
+        return 500, "text/plain", b"this page has failed: the log says why\n"
 
 
 def _handler(pages: Mapping[str, Page]) -> type[BaseHTTPRequestHandler]:
@@ -82,12 +100,7 @@ def _handler(pages: Mapping[str, Page]) -> type[BaseHTTPRequestHandler]:
         sys_version = ""
 
         def do_GET(self) -> None:
-            page = pages.get(urlsplit(self.path).path)
-            if page is None:
-                known = " and ".join(pages)
-                status, kind, body = 404, "text/plain", f"there are {known}\n".encode()
-            else:
-                status, kind, body = page()
+            status, kind, body = _answered(pages, urlsplit(self.path).path)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
