@@ -49,8 +49,7 @@ def application(
     """Return the application. `changes`: what makes changes; None: nothing does."""
 
     async def events(request: Request) -> Response:
-        hello = follower.hello(allows_changes=changes is not None)
-        stream = subscribers.listen(hello)
+        stream = subscribers.listen(lambda: follower.hello(allows_changes=changes is not None))
         return StreamingResponse(stream, media_type="text/event-stream")
 
     return Starlette(

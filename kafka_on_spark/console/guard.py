@@ -27,14 +27,17 @@ HEADERS: Final = {
 """What a browser is told with every answer. Trusted types: text never becomes markup."""
 
 API: Final = "/api/"
+HTTP_PORT: Final = 80
 METHODS: Final = frozenset({"GET", "HEAD", "POST"})
 
 
 def names_of(host: str, port: int) -> frozenset[str]:
-    """Return the names under which a browser may ask for a server at an address."""
+    """Return the names under which a browser may ask for a server at an address. It leaves out the
+    port that is HTTP's own."""
     local = {"127.0.0.1", "localhost", "[::1]"}
     shown = f"[{host}]" if ":" in host else host
-    return frozenset(f"{each}:{port}" for each in {*local, shown})
+    names = {*local, shown}
+    return frozenset({f"{each}:{port}" for each in names} | (names if port == HTTP_PORT else set()))
 
 
 def refusal(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 QUEUE_MAX: Final = 64
@@ -46,13 +46,14 @@ class Subscribers:
             for queue, loop in self._queues.items():
                 loop.call_soon_threadsafe(_put, queue, event)
 
-    async def listen(self, first: bytes) -> AsyncIterator[bytes]:
-        """Yield `first` and the events from now on, for as long as the page listens."""
+    async def listen(self, hello: Callable[[], bytes]) -> AsyncIterator[bytes]:
+        """Yield what `hello` says and the events since, for as long as the page listens. `hello` is
+        asked once the page listens: what is published meanwhile is not missed."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE_MAX)
         with self._lock:
             self._queues[queue] = asyncio.get_running_loop()
         try:
-            yield first
+            yield hello()
             while True:
                 try:
                     event = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)

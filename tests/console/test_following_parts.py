@@ -112,7 +112,7 @@ def test_an_event_is_one_line_of_json_whatever_it_says():
 def test_every_page_gets_every_event_and_a_slow_one_is_told_to_load_anew():
     async def run():
         subscribers = Subscribers()
-        quick, slow = subscribers.listen(b"hello"), subscribers.listen(b"hello")
+        quick, slow = (subscribers.listen(lambda: b"hello") for _ in range(2))
         assert [await anext(quick), await anext(slow)] == [b"hello", b"hello"]
         got = []
         for count in range(QUEUE_MAX + 1):
@@ -129,6 +129,20 @@ def test_every_page_gets_every_event_and_a_slow_one_is_told_to_load_anew():
     assert late == [LAGGING, b"%d" % QUEUE_MAX]
     assert ends == [[], []]
     assert count == 0
+
+
+def test_what_is_published_while_a_page_is_greeted_comes_afterwards():
+    async def run():
+        subscribers = Subscribers()
+
+        def hello():
+            subscribers.publish(b"meanwhile")
+            return b"hello"
+
+        stream = subscribers.listen(hello)
+        return [await anext(stream), await anext(stream)]
+
+    assert asyncio.run(run()) == [b"hello", b"meanwhile"]
 
 
 def test_parameters_are_read_as_strictly_as_options():
