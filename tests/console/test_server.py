@@ -181,7 +181,7 @@ def test_a_commit_is_told_to_all_who_listen(asking, disks):
         time.sleep(0.01)  # what other tests committed is told first
     with asking.open("api/events") as first, asking.open("api/events") as second:
         hellos = [_event(each) for each in (first, second)]
-        disks.cluster.append("orders", records(b"more"))
+        disks.cluster.append("orders", records(b"more", key=b"k"))
         told = [_event(each, "commit") for each in (first, second)]
 
     assert [name for name, _ in hellos] == ["hello", "hello"]
