@@ -34,8 +34,9 @@ KEYS_AT_ONCE: Final = 2**20
 """Keys that are held together while a log is looked through for keys that stand twice: about 60
 MB. A log of more records is read as often as that takes, each time for other keys."""
 
-SUSPECTS_MAX: Final = 10_000
-"""Records that are told of, at most, each time."""
+FLAWS_AT_ONCE: Final = 10_000
+"""Records that should not be there and that are looked at together, each with the one that shows
+it. All are looked at, in turn: as many are Python's objects at a time."""
 
 
 def check_content(content: bytes, file: FileEntry, borders: Sequence[int]) -> CheckedSegment:
@@ -137,9 +138,12 @@ def compaction_flaws(
         for file in below:
             table = read_parquet(read(file), file.path, columns=("offset_delta", "key", "value"))
             keys.add(table, _number(file, "base_offset"), compacted_below)
-        yield from flaws_of(
-            keys.suspects(), compacted_below=compacted_below, tombstones_below=tombstones_below
-        )
+        for told, suspects in keys.suspects():
+            for flaw in flaws_of(
+                suspects, compacted_below=compacted_below, tombstones_below=tombstones_below
+            ):
+                if flaw.offset in told:
+                    yield flaw
 
 
 class _Keys:
@@ -163,24 +167,37 @@ class _Keys:
         columns = (high, low, offsets, has_key, is_tombstone)
         self._columns.append(tuple(each[wanted] for each in columns))
 
-    def suspects(self) -> list[KeyedRecord]:
-        """Return the records of keys that others have too, and those that can't be right alone, in
-        the order of their offsets."""
+    def suspects(self) -> Iterator[tuple[range, list[KeyedRecord]]]:
+        """Yield, some at a time, the records that can't be right alone or behind others: between
+        which offsets they lie, and they with what shows it, in the order of offsets.
+
+        A key's record is wrong by the one before it of the same key, which may lie far below: that
+        one comes with it, each time.
+        """
         high, low, offsets, has_key, is_tombstone = map(
             np.concatenate, zip(*self._columns, strict=True)
         )
         order = np.lexsort((offsets, low, high))
-        is_again = (np.diff(high[order]) == 0) & (np.diff(low[order]) == 0)
-        is_suspect = ~has_key | (is_tombstone & (offsets < self._tombstones_below))
-        is_suspect[order[1:]] |= is_again
-        is_suspect[order[:-1]] |= is_again
-        places = np.flatnonzero(is_suspect)
-        places = places[np.argsort(offsets[places])][:SUSPECTS_MAX]
-        return [
-            KeyedRecord(
-                offset=Offset(int(offsets[place])),
-                key=bytes(high[place].tobytes() + low[place].tobytes()) if has_key[place] else None,
-                is_tombstone=bool(is_tombstone[place]),
+        is_again = (np.diff(high[order]) == 0) & (np.diff(low[order]) == 0) & has_key[order[1:]]
+        before = np.full(len(order), -1)
+        before[order[1:][is_again]] = order[:-1][is_again]
+        is_wrong = ~has_key | (is_tombstone & (offsets < self._tombstones_below)) | (before >= 0)
+        wrong = np.flatnonzero(is_wrong)
+        wrong = wrong[np.argsort(offsets[wrong])]
+        for first in range(0, len(wrong), FLAWS_AT_ONCE):
+            some = wrong[first : first + FLAWS_AT_ONCE]
+            places = np.union1d(some, before[some][before[some] >= 0])
+            places = places[np.argsort(offsets[places])]
+            yield (
+                range(int(offsets[some[0]]), int(offsets[some[-1]]) + 1),
+                [
+                    KeyedRecord(
+                        offset=Offset(int(offsets[place])),
+                        key=high[place].tobytes() + low[place].tobytes()
+                        if has_key[place]
+                        else None,
+                        is_tombstone=bool(is_tombstone[place]),
+                    )
+                    for place in places
+                ],
             )
-            for place in places
-        ]
