@@ -56,11 +56,13 @@ class CheckedSegment:
 
     Attributes:
         flaw: What is wrong with it, in a sentence; None: nothing, as far as it tells by itself.
+        is_missing: That it is not there.
         sums: Of its records between each two borders that were asked for; empty if it has a flaw.
         ends: The borders that a merged segment keeps: offsets, and the chain digests there.
     """
 
     flaw: str | None = None
+    is_missing: bool = False
     sums: tuple[ContentSum, ...] = ()
     ends: tuple[tuple[int, ChainDigest], ...] = ()
 

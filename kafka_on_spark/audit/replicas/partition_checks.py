@@ -91,7 +91,7 @@ class _PartitionAudit:
             self._check_cuts(trace)
         self._check_log_matching()
         self._check_advances()
-        for trace, sentence in chain_flaws(self._traces, before):
+        for trace, sentence in chain_flaws(self._traces, before, after):
             self._add("I23", sentence, trace, offset=before.high_watermark)
         self._check_in_sync(before)
         self._check_leader(before, after)
@@ -236,8 +236,9 @@ class _PartitionAudit:
             )
 
     def _check_advances(self) -> None:
-        """Check each move of the high watermark against the replicas that were counted for it."""
-        for leadership in self._leaderships:
+        """Check each move of the high watermark against the replicas that were counted for it; of
+        one that was after the tables were read they say nothing."""
+        for leadership in leaderships(self._history.before):
             for trace in self._traces:
                 tenures = [
                     tenure

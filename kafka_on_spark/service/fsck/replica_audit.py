@@ -6,18 +6,17 @@ is a finding, and the audit of other replicas goes on. One table's history is in
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
 
-from kafka_on_spark.audit.findings import FindingList
-from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
+from kafka_on_spark.audit.history import TableDamage, TableStep
 from kafka_on_spark.audit.replicas.log_counters import PRODUCER_STATE
 from kafka_on_spark.audit.replicas.replica import ReplicaReplay
-from kafka_on_spark.audit.trace import ContentSum, ReplicaName, ReplicaTrace
+from kafka_on_spark.audit.trace import ReplicaName, ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
-from kafka_on_spark.ids import Offset, TopicPartition
+from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.producers import ProducerEntries, producers_file_name
 from kafka_on_spark.ports.archives import ReplicaArchive
+from kafka_on_spark.service.fsck.segment_audit import NOTHING_READ, FollowedLog, read_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +52,15 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         )
     )
     file_names: list[str] = []
-    read, forgotten = _NOTHING_READ, tuple[tuple[str, int], ...]()
+    read, forgotten = NOTHING_READ, tuple[tuple[str, int], ...]()
     try:
         # Listed first: a file that is about to be committed then is in the log when that is read.
         file_names = archive.file_names(address)
-        for step in archive.steps(address, is_deep=order.is_deep):
-            replay.take(step)
+        log = FollowedLog(address, replay, archive, is_deep=order.is_deep)
+        log.catch_up()
         forgotten = _compare_producers(order, replay, archive)
         if order.is_deep:
-            read = _read_segments(order, replay, archive)
+            read = read_segments(log, archive, order.borders)
     except ReplicaLostError as error:
         # Its disk is there, and its table is not.
         invariant = "I1" if order.is_in_sync else None
@@ -71,8 +70,10 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
         return replace(replay.trace(), is_read=False)
     named = {entry.path for entry in replay.active_entries}
     named.add(producers_file_name(replay.producer_state))
+    trace = replay.trace()
     return replace(
-        replay.trace(),
+        trace,
+        findings=(*trace.findings, *read.findings),
         file_names=tuple(name for name in file_names if name not in named),
         forgotten_producers=forgotten,
         contents=read.contents,
@@ -100,59 +101,3 @@ def _compare_producers(
 
 def _named_by(step: TableStep) -> int:
     return 0 if isinstance(step, TableDamage) else step.counters.get(PRODUCER_STATE, 0)
-
-
-class _SegmentsRead(NamedTuple):
-    """How many segments were read, their bytes, and their records between the order's borders;
-    None: they are damaged."""
-
-    files: int = 0
-    size_bytes: int = 0
-    contents: tuple[ContentSum, ...] | None = None
-
-
-_NOTHING_READ: Final = _SegmentsRead()
-
-
-def _read_segments(
-    order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
-) -> _SegmentsRead:
-    """Read every segment that the log names, and check what they hold together."""
-    entries, contents = replay.active_entries, [ContentSum()] * (len(order.borders) - 1)
-    is_whole = True
-    for entry in entries:
-        checked = archive.check_segment(order.address, entry, order.borders)
-        if checked.flaw is not None:
-            _add_flaw(replay.findings, entry, checked.flaw)
-            is_whole = False
-            continue
-        contents = [each.plus(more) for each, more in zip(contents, checked.sums, strict=True)]
-        if entry.values.get("content_digest") is not None:
-            replay.check_borders(entry.path, checked.ends)
-    if is_whole:
-        _check_compacted(order, replay, archive)
-    size_bytes = sum(entry.size_bytes for entry in entries)
-    return _SegmentsRead(len(entries), size_bytes, tuple(contents) if is_whole else None)
-
-
-def _check_compacted(order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive) -> None:
-    """Check that what the replica has finished shows in its records (I27)."""
-    progress = replay.compaction
-    if not progress.finished_below:
-        return
-    flaws = archive.compaction_flaws(
-        order.address,
-        replay.active_entries,
-        compacted_below=progress.finished_below,
-        # While it is at work, tombstones are there still.
-        tombstones_below=progress.tombstones_below if progress.is_finished else Offset(0),
-    )
-    for offset, sentence in flaws:
-        replay.findings.add("I27", sentence, offset=offset)
-
-
-def _add_flaw(findings: FindingList, entry: FileEntry, flaw: str) -> None:
-    base = entry.values.get("base_offset")
-    is_offset = base is not None and base.isdecimal() and len(base) < 20
-    offset = int(base) if base is not None and is_offset else None
-    findings.add("I15", flaw, path=entry.path, offset=offset)

@@ -85,8 +85,8 @@ class FileReplicaArchive:
     ) -> CheckedSegment:
         """Return what is wrong with a segment's bytes, and what it holds between `borders`."""
         content = self._content(address, file)
-        if isinstance(content, str):
-            return CheckedSegment(flaw=content)
+        if isinstance(content, CheckedSegment):
+            return content
         return check_content(content, file, borders)
 
     def compaction_flaws(
@@ -101,18 +101,20 @@ class FileReplicaArchive:
 
         def read(file: FileEntry) -> bytes:
             content = self._content(address, file)
-            if isinstance(content, str):
-                raise KafkaStorageError(f"{content}, since it was read first: try again")
+            if isinstance(content, CheckedSegment):
+                raise KafkaStorageError(f"{content.flaw}, since it was read first: try again")
             return content
 
         yield from compaction_flaws(
             files, read, compacted_below=compacted_below, tombstones_below=tombstones_below
         )
 
-    def _content(self, address: ReplicaAddress, file: FileEntry) -> bytes | str:
-        """Return a segment's bytes, whose digest is right; or what is wrong, in a sentence."""
+    def _content(self, address: ReplicaAddress, file: FileEntry) -> bytes | CheckedSegment:
+        """Return a segment's bytes, whose digest is right; or what is wrong."""
         if not is_segment_name(file.path):
-            return f"the file {file.path} is no segment by its name, and was not read"
+            return CheckedSegment(
+                flaw=f"the file {file.path} is no segment by its name, and was not read"
+            )
         path = f"{replica_folder(address)}/{file.path}"
         try:
             with as_storage_errors(f"read {path}", self._options):
@@ -120,16 +122,19 @@ class FileReplicaArchive:
                     path, min(file.size_bytes, SEGMENT_BYTES_MAX)
                 )
         except UnsafeFileError as error:
-            return f"the segment {file.path}: {error.message}"
+            return CheckedSegment(flaw=f"the segment {file.path}: {error.message}")
         if content is None:
-            return f"the segment {file.path} is missing"
-        if len(content) != file.size_bytes:
-            return (
-                f"the segment {file.path} has {len(content)} bytes, the log says {file.size_bytes}"
-            )
-        if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
-            return f"the bytes of the segment {file.path} have not the digest in its name"
-        return content
+            return CheckedSegment(flaw=f"the segment {file.path} is missing", is_missing=True)
+        flaw = _bytes_flaw(content, file)
+        return content if flaw is None else CheckedSegment(flaw=flaw)
+
+
+def _bytes_flaw(content: bytes, file: FileEntry) -> str | None:
+    if len(content) != file.size_bytes:
+        return f"the segment {file.path} has {len(content)} bytes, the log says {file.size_bytes}"
+    if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
+        return f"the bytes of the segment {file.path} have not the digest in its name"
+    return None
 
 
 class FileClusterArchive:
