@@ -26,7 +26,7 @@ def may_come_back(producer_id: str) -> bool:
 
 def producer(draft: Any, record: ProducerRecord) -> None:
     """A run begins, or goes on."""
-    if record.producer_id in draft.map("expired_producers"):
+    if record.producer_id in draft.seen("expired_producers"):
         del draft.map("expired_producers")[record.producer_id]
     draft.map("producers")[record.producer_id] = record.producer_epoch
     if record.first_sequence is not None:
@@ -40,7 +40,8 @@ def remove_producer(draft: Any, record: RemoveProducerRecord) -> None:
     what stands of it, until somebody vouches: so it is remembered."""
     draft.map("producers").pop(record.producer_id, None)
     draft.map("producer_times").pop(record.producer_id, None)
-    draft.map("first_sequences").pop(record.producer_id, None)
+    if record.producer_id in draft.seen("first_sequences"):
+        del draft.map("first_sequences")[record.producer_id]
     if record.producer_id and may_come_back(record.producer_id):
         draft.map("expired_producers")[record.producer_id] = record.producer_epoch
     draft.expired_epoch = max(draft.expired_epoch, record.producer_epoch)
@@ -51,7 +52,7 @@ def offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
     place = (record.group, PartitionKey(record.topic_id, record.partition))
     if record.offset is None:
         draft.map("groups").pop(place, None)
-    elif record.topic_id in draft.map("topics"):
+    elif record.topic_id in draft.seen("topics"):
         draft.map("groups")[place] = GroupOffset(
             offset=record.offset,
             leader_epoch=record.leader_epoch,

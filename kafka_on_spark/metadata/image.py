@@ -246,6 +246,12 @@ class _Draft:
             copy = self._copies[name] = dict(getattr(self._image, name))
         return copy
 
+    def seen(self, name: str) -> Mapping[Any, Any]:
+        """Return the map `name` as it is by now, without a copy: to look, not to change."""
+        copy = self._copies.get(name)
+        found: Mapping[Any, Any] = getattr(self._image, name) if copy is None else copy
+        return found
+
     def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
         """Return a topic's partitions to change, or None if the topic is gone."""
         if topic_id not in self._partitions:

@@ -262,3 +262,21 @@ def test_partitions_are_asked_for_by_key():
     assert BEFORE.partition(PartitionKey(TOPIC_ID, 7)) is None
     assert str(BEFORE.name_of(KEY)) == "orders-0"
     assert list(BEFORE.partitions()) == [(KEY, ONE)]
+
+
+def test_records_of_clients_copy_no_map_that_they_do_not_change():
+    """A run that begins copied all ids that have ever expired, and a saved position all topics."""
+    before = replay(
+        BEFORE, kinds.RemoveProducerRecord(producer_id="gone", producer_epoch=3, cause="silent")
+    )
+
+    after = replay(
+        before, kinds.ProducerRecord(producer_id="p", producer_epoch=4), offset_commit(5)
+    )
+    back = replay(after, kinds.ProducerRecord(producer_id="gone", producer_epoch=4))
+
+    assert before.expired_producers == {"gone": 3}
+    for name in ("expired_producers", "first_sequences", "topics"):
+        assert getattr(after, name) is getattr(before, name)
+    assert (after.producers, after.groups) != (before.producers, before.groups)
+    assert back.expired_producers == {}
