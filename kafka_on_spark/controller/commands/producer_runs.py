@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import UnknownProducerIdError
+from kafka_on_spark.errors import InvalidRequestError, UnknownProducerIdError
 from kafka_on_spark.ids import ProducerEpoch
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 
-GIVEN_EPOCH_MAX: Final = 2**30 - 1
-"""The highest epoch that a caller may give.
+GIVEN_EPOCH_MAX: Final = 2**31 - 1
+"""The highest epoch that there is: it has 32 bits."""
 
-An epoch has 32 bits, and each id that is new or comes back begins above the highest with which any
-has expired: one given epoch is a floor for all ids. Below it a billion runs are left to those that
-count by themselves, a thousand years of a run every half minute.
+CHOSEN_EPOCH_MAX: Final = 2**30 - 1
+"""The highest epoch that a caller may give at will; above it, only the one after the newest.
+
+Each id that is new or comes back begins above the highest epoch with which any has expired: one
+given epoch is a floor for all ids. Above this one a billion runs are left to those that count, a
+thousand years of a run every half minute.
 """
 
 
@@ -71,6 +74,7 @@ def begin_append(
     Raises:
         ProducerFencedError: A newer run has begun elsewhere.
         UnknownProducerIdError: The id has expired, and a try of this append may stand.
+        InvalidRequestError: The chosen epoch leaves too few above it.
     """
     producer_id, given = append.producer_id, append.producer_epoch
     known = image.producers.get(producer_id)
@@ -79,6 +83,7 @@ def begin_append(
         check_not_fenced(image.producers, producer_id, own)
     # An id that is new, or comes back, begins above all that have expired: it may have older runs.
     newest = image.expired_epoch if known is None else known
+    _check_leaves_room(given, newest)
     vouched = append.expired_below if given is None else given
     is_vouched_for = vouched is not None and vouched > newest
     may_stand = _may_stand_forgotten(image, append, mine)
@@ -97,6 +102,16 @@ def begin_append(
         cause="a run begins",
     )
     return ControllerResult([record], _run(taken, append, mine, is_only=known is None))
+
+
+def _check_leaves_room(given: int | None, newest: int) -> None:
+    """Check an epoch that is given to an id that has had epochs up to `newest`: the next one may be
+    given always, since errors ask for it."""
+    highest = max(CHOSEN_EPOCH_MAX, newest + 1)
+    if given is not None and given > highest:
+        raise InvalidRequestError(
+            f"producer_epoch {given} is not allowed: give a number from 0 to {highest}, or none"
+        )
 
 
 def _is_only(mine: OwnRun | None) -> bool:

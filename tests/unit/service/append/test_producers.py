@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire
-from kafka_on_spark.controller.commands.producer_runs import GIVEN_EPOCH_MAX
+from kafka_on_spark.controller.commands.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
@@ -83,7 +83,7 @@ def test_a_producer_has_a_text_for_a_name(world, producer_id):
 
 def test_epochs_count_from_0_on(world):
     assert runs(world).begin("p", 0, 1).producer_epoch == 0
-    with pytest.raises(InvalidRequestError, match="from 0 to 1073741823, or none"):
+    with pytest.raises(InvalidRequestError, match="from 0 to 2147483647, or none"):
         runs(world).begin("p", -1, 1)
 
 
@@ -261,18 +261,45 @@ def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
     assert runs(world).begin("new", 6, 0).producer_epoch == 6
 
 
-@pytest.mark.parametrize("epoch", [-1, GIVEN_EPOCH_MAX + 1, 2**31 - 1, 2**31, 2**70])
-def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch):
+# fmt: off
+NOT_GIVEN = [
+    (-1,                   GIVEN_EPOCH_MAX),
+    (CHOSEN_EPOCH_MAX + 1, CHOSEN_EPOCH_MAX),
+    (2**31 - 1,            CHOSEN_EPOCH_MAX),
+    (2**31,                GIVEN_EPOCH_MAX),
+    (2**70,                GIVEN_EPOCH_MAX),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("epoch, highest", NOT_GIVEN)
+def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest):
     """It would be a floor for the epochs of all ids once it has expired."""
-    with pytest.raises(InvalidRequestError, match=f"from 0 to {GIVEN_EPOCH_MAX}, or none"):
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
         runs(world).begin("p", epoch, 0)
     assert world.image.producers == {}
 
 
 def test_the_highest_epoch_that_may_be_given_leaves_room_for_all_ids(world):
-    runs(world).begin("p", GIVEN_EPOCH_MAX, 0)
+    runs(world).begin("p", CHOSEN_EPOCH_MAX, 0)
     expire_all(world)
 
     epochs = [runs(world).begin("new", None, 0).producer_epoch for _ in range(3)]
 
-    assert epochs == [GIVEN_EPOCH_MAX + each for each in (1, 2, 3)]
+    assert epochs == [CHOSEN_EPOCH_MAX + each for each in (1, 2, 3)]
+
+
+def test_the_epoch_that_an_error_asks_for_may_be_given_however_high_it_is(world):
+    """Else no id could come back any more once the highest that may be chosen has expired."""
+    runs(world).begin("p", CHOSEN_EPOCH_MAX, 1)
+    expire_all(world)
+    asked_for = CHOSEN_EPOCH_MAX + 1
+    with pytest.raises(UnknownProducerIdError, match=f"give producer_epoch {asked_for} and"):
+        runs(world).begin("p", None, 2)
+
+    with pytest.raises(InvalidRequestError, match=f"from 0 to {asked_for}, or none"):
+        runs(world).begin("p", asked_for + 1, 2)
+    epochs = [runs(world).begin("p", asked_for, each).producer_epoch for each in (2, 3)]
+
+    assert epochs == [asked_for, asked_for]
+    assert runs(world).begin("p", asked_for + 1, 4).producer_epoch == asked_for + 1
