@@ -8,7 +8,7 @@ that nobody knows: it must never be taken for a record that stands.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import Offset, ProducerEpoch
@@ -27,6 +27,24 @@ def producers_file_number(name: str) -> int | None:
     """Return the number of a producer-state file, or None: the name is not one's."""
     found = _FILE_NAME.fullmatch(name)
     return None if found is None else int(found[1])
+
+
+class ProducersFile(NamedTuple):
+    """Which producer-state file of a replica counts, as its commits say.
+
+    A number alone does not tell: where a disk has lost the file, a writer that slept may put under
+    its number what it would have committed before.
+
+    Attributes:
+        number: In its name; 0: there is no file.
+        digest: Of what is in it, 63 bits.
+    """
+
+    number: int
+    digest: int
+
+
+NO_FILE: Final = ProducersFile(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
-from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 from kafka_on_spark.raft.voter_set import Voter
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class ReplicaArchive(Protocol):
         """Return the names of the files in a replica's folder."""
         ...
 
-    def producers(self, address: ReplicaAddress, number: int) -> ProducerEntries:
-        """Return the entries in a replica's producer-state file.
+    def producers(self, address: ReplicaAddress, file: ProducersFile) -> ProducerEntries:
+        """Return the entries in the producer-state file that a replica's commits name.
 
         Raises:
-            CorruptLogError: It is missing or damaged.
+            CorruptLogError: It is missing or damaged, or another one.
             KafkaStorageError: The root does not answer.
         """
         ...

@@ -185,6 +185,7 @@ def test_a_replicas_newest_commit_has_all_its_counters_of_the_log(replica, uri, 
         "chain-high",
         "chain-low",
         "producer-state",
+        "producer-digest",
     }
 
 

@@ -7,10 +7,11 @@ import pytest
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import Offset, ReplicaUuid
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producers import NO_FILE, ProducersFile, producers_file_name
 from kafka_on_spark.storage.replicas import producer_files
 from kafka_on_spark.storage.replicas.producer_files import decode_producers, write_producers
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
+from kafka_on_spark.storage.replicas.replica_log import PRODUCER_DIGEST, PRODUCER_STATE
 from tests.builders import NOW_MS, entry, staged, stamp
 
 KEPT = {"p": entry(4)}
@@ -44,6 +45,11 @@ def advance(replica, to, state=None):
 
 def name_of(number):
     return producers_file_name(number)
+
+
+def file_of(log):
+    """Return which file a log on Delta says that counts."""
+    return ProducersFile(*log._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST))
 
 
 def reopened(disks, address):
@@ -147,6 +153,51 @@ def test_another_replicas_file_is_damage_too(delta_disks):
         reopened(delta_disks, own).load()
 
 
+def test_what_a_writer_that_slept_puts_in_the_place_of_a_lost_file_is_damage_too(
+    delta_disks, monkeypatch
+):
+    """It is whole, of this replica and this number, and knows less: a retry would stand twice."""
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.create(address, leader_epoch=0)
+    log, slow = delta_disks.replicas.open(address), reopened(delta_disks, address)
+    for name, sequence in (("a", 4), ("b", 5)):
+        append(log, name, stamp(sequence))
+    before = slow.load()
+    after = advance(log, 2)
+    (Path(replica_folder(address)) / name_of(1)).unlink()
+    monkeypatch.setattr(slow._delta, "is_still_at", lambda version: True)  # it was when it looked
+
+    with pytest.raises(CommitConflictError):
+        advance(slow, 1, before)
+
+    assert after.producers == {"p": entry(5, base=1)}
+    late = decode_producers(
+        delta_disks.content(address, name_of(1)), address.replica_uuid, slow._writer._last[0]
+    )
+    assert late == KEPT
+    with pytest.raises(CorruptLogError, match="not the one that the log names"):
+        reopened(delta_disks, address).load()
+
+
+def test_each_commit_says_the_digest_of_the_file_that_it_names(delta_disks):
+    """Also one that writes none; before the first there is no file."""
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.create(address, leader_epoch=0)
+    log = delta_disks.replicas.open(address)
+    append(log, "a", stamp(4))
+    assert file_of(log) == NO_FILE
+
+    advance(log, 1)
+    named = file_of(log)
+    append(log, "b", stamp(5))
+    again = file_of(log)
+    advance(log, 2)
+
+    assert named == again
+    assert named.number == 1
+    assert file_of(log).digest != named.digest > 0
+
+
 def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_disks):
     address = delta_disks.addresses[1]
     delta_disks.replicas.create(address, leader_epoch=0)
@@ -154,12 +205,13 @@ def test_each_changed_byte_of_a_small_file_is_found_or_changes_nothing(delta_dis
     append(log, "a", stamp(4, epoch=3))
     after = advance(log, 1)
     content = delta_disks.content(address, name_of(1))
+    file = file_of(log)
 
     wrong = []
     for place in range(0, len(content), 3):
         changed = content[:place] + bytes([content[place] ^ 0x20]) + content[place + 1 :]
         try:
-            found = decode_producers(changed, address.replica_uuid, 1)
+            found = decode_producers(changed, address.replica_uuid, file)
         except CorruptLogError:
             continue
         wrong += [place] if found != after.producers else []
@@ -220,11 +272,11 @@ def test_a_producers_file_whose_write_has_an_unknown_outcome_is_passed_over():
     with pytest.raises(KafkaStorageError):
         write_producers(files, "folder", uuid, {}, above=4)
 
-    number = write_producers(files, "folder", uuid, KEPT, above=4)
+    file = write_producers(files, "folder", uuid, KEPT, above=4)
 
-    assert number == 6
-    content = files.content[f"folder/{name_of(number)}"]
-    assert decode_producers(content, uuid, number) == KEPT
+    assert file.number == 6
+    content = files.content[f"folder/{name_of(6)}"]
+    assert decode_producers(content, uuid, file) == KEPT
 
 
 class _TakesAll:
@@ -259,9 +311,10 @@ def busy(delta_disks, monkeypatch):
     written = []
 
     def write(*args, **options):
-        written.append(write_producers(*args, **options))
+        file = write_producers(*args, **options)
+        written.append(file.number)
         append(other, f"c{len(written)}")
-        return written[-1]
+        return file
 
     monkeypatch.setattr(producer_files, "write_producers", write)
     return log, written
@@ -326,7 +379,7 @@ def test_a_file_of_before_is_not_used_once_the_counter_is_above_it():
     """It may go at any moment: what is below the counter is cleaned."""
     writer = producer_files.ProducersWriter(_Keeps(), "folder", ReplicaUuid("uuid1"))
 
-    assert [writer.write(KEPT, above=above) for above in (4, 4, 5, 9)] == [5, 5, 6, 10]
+    assert [writer.write(KEPT, above=above).number for above in (4, 4, 5, 9)] == [5, 5, 6, 10]
 
 
 class _Keeps(_LosesAnswers):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kafka_on_spark.storage.replicas.producer_files import write_producers
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.fsck.plants import Plant, found
 from tests.fsck.upkept import APPENDS, LOG_START, MERGED, counters_of, rewritten, with_digest
 
@@ -178,7 +180,7 @@ def test_i26_a_merged_segment_that_is_named_by_another_leadership(upkept, follow
     assert faults(report, follower) == {"I26"}
 
 
-@pytest.mark.parametrize("damage", ["gone", "damaged", "of another number"])
+@pytest.mark.parametrize("damage", ["gone", "damaged", "of another number", "older"])
 def test_i15_a_producer_state_that_is_not_the_one_that_counts(upkept, follower, damage):
     number = counters_of(follower)["producer-state"]
     name = f"producers-{number:020d}.parquet"
@@ -187,6 +189,11 @@ def test_i15_a_producer_state_that_is_not_the_one_that_counts(upkept, follower, 
         path.unlink()
     elif damage == "damaged":
         path.write_bytes(path.read_bytes()[:-8])
+    elif damage == "older":  # put there by a writer that slept, once the right one was gone
+        uuid, folder = follower.state.identity.replica_uuid, str(follower.folder)
+        path.unlink()
+        write_producers(RootFiles(folder, StorageOptions()), folder, uuid, {}, above=number - 1)
+        assert path.exists()
     else:
         name = f"producers-{number + 1:020d}.parquet"
         path.rename(path.with_name(name))

@@ -29,6 +29,7 @@ SOMETIMES = (
     "fault: controller clock jump",
     "fault: root clock jump",
     "fault: lose producers",
+    "late producers file",
     "replica lost",
     "election",
     "unclean generation",

@@ -13,6 +13,7 @@ LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"
 CHAIN_LOW: Final = "chain-low"
 PRODUCER_STATE: Final = "producer-state"
+PRODUCER_DIGEST: Final = "producer-digest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class LogCounters:
     end: int = 0
     fence: int | None = None
     chain: ChainDigest = NO_CHAIN
+    producer_digest: int = 0
 
     def after(self, counters: Mapping[str, int]) -> "LogCounters":
         """Return them after a commit."""
@@ -33,4 +35,5 @@ class LogCounters:
             from_halves(counters[CHAIN_HIGH], counters.get(CHAIN_LOW))
             if CHAIN_HIGH in counters
             else self.chain,
+            counters.get(PRODUCER_DIGEST, self.producer_digest),
         )

@@ -32,7 +32,7 @@ from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
 from kafka_on_spark.audit.trace import EpochSpan, ReplicaName, ReplicaTrace
 from kafka_on_spark.ids import ChainDigest
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 
 STARTS_AGAIN: Final = "truncate_fully_and_start_at"
 
@@ -75,6 +75,11 @@ class ReplicaReplay:
     def producer_state(self) -> int:
         """The number of the producer-state file that counts; 0: none."""
         return self._producers.number
+
+    @property
+    def producers_file(self) -> ProducersFile:
+        """That file, with the digest of what is in it, as the newest version says."""
+        return ProducersFile(self.producer_state, self._counters.producer_digest)
 
     @property
     def compaction(self) -> CompactionProgress:

@@ -86,11 +86,11 @@ def _compare_producers(
     order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
 ) -> tuple[tuple[str, int], ...]:
     """Compare the producer state with the log's history; return the producers that it lacks."""
-    number = replay.producer_state
+    file, number = replay.producers_file, replay.producer_state
     entries: ProducerEntries = {}
     try:
         if number:
-            entries = archive.producers(order.address, number)
+            entries = archive.producers(order.address, file)
     except CorruptLogError as error:
         later = archive.steps(order.address, is_deep=False)
         if all(_named_by(step) <= number for step in later):  # else it may be cleaned by now

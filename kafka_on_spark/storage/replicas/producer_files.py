@@ -1,11 +1,12 @@
 """Writes and reads a replica's producer state: one immutable file, which a counter of its table
-names (log/producers.py says what is in it).
+names (log/producers.py says what is in it) and another one binds to what is in it.
 
 The file is durable before the commit that names it. A process that dies between both leaves a file
 above the counter, which no commit names: the next writer passes over its number, however many there
 are, and its commit puts them below the counter, where cleaning takes them. What is read must
-have the digest that the file itself names, for this number and this replica; a file that is missing
-or is not that is evidence against the replica, never an empty state.
+have the digest that the file itself names, for this number and this replica, and that the commit
+names: a writer that slept may have put an older state where the file was lost. A file that is
+missing or is not that is evidence against the replica, never an empty state.
 """
 
 import json
@@ -25,6 +26,7 @@ from kafka_on_spark.log.producers import (
     LastAppend,
     ProducerEntries,
     ProducerEntry,
+    ProducersFile,
     producers_file_name,
     producers_file_number,
 )
@@ -67,14 +69,14 @@ class ProducersWriter:
         self._files = files
         self._folder = folder
         self._replica_uuid = replica_uuid
-        self._last: tuple[int, ProducerEntries] | None = None
+        self._last: tuple[ProducersFile, ProducerEntries] | None = None
 
     def forget(self) -> None:
         """Use no file again: the table may be another one by now."""
         self._last = None
 
-    def write(self, entries: ProducerEntries, *, above: int) -> int:
-        """Have a durable file with `entries` under a number above `above`; return the number.
+    def write(self, entries: ProducerEntries, *, above: int) -> ProducersFile:
+        """Have a durable file with `entries` under a number above `above`; return which.
 
         No cleaner takes a file above the counter, so that of a lost try is there, unless a person
         has removed it.
@@ -84,14 +86,14 @@ class ProducersWriter:
         files, folder, last = self._files, self._folder, self._last
         if (
             last is not None
-            and last[0] > above
+            and last[0].number > above
             and last[1] == entries
-            and files.size(f"{folder}/{producers_file_name(last[0])}") is not None
+            and files.size(f"{folder}/{producers_file_name(last[0].number)}") is not None
         ):
             return last[0]
-        number = write_producers(files, folder, self._replica_uuid, entries, above=above)
-        self._last = (number, entries)
-        return number
+        file = write_producers(files, folder, self._replica_uuid, entries, above=above)
+        self._last = (file, entries)
+        return file
 
 
 def write_producers(
@@ -101,8 +103,8 @@ def write_producers(
     entries: ProducerEntries,
     *,
     above: int,
-) -> int:
-    """Write `entries` under a free number above `above`, the counter; return the number.
+) -> ProducersFile:
+    """Write `entries` under a free number above `above`, the counter; return which file it is.
 
     It takes the first that is free, not the one after the highest: a file of somebody else's may
     have the highest that there can be.
@@ -111,11 +113,11 @@ def write_producers(
         KafkaStorageError: The root does not answer, or has no room, or others keep taking numbers.
     """
     table = _table_of(entries)
-    number = above + 1
+    number, digest = above + 1, _digest(table)
     for _ in range(_TRIES_MAX):
         path = f"{folder}/{producers_file_name(number)}"
-        if files.write_if_absent(path, _encoded(table, replica_uuid, number)):
-            return number
+        if files.write_if_absent(path, _encoded(table, _label(replica_uuid, number, digest))):
+            return ProducersFile(number, _bits_of(digest))
         taken = set(map(producers_file_number, files.names(folder)))
         number = next(each for each in count(number + 1) if each not in taken)
     raise KafkaStorageError(
@@ -124,36 +126,46 @@ def write_producers(
     )
 
 
-def read_producers(read: ReadFile, replica_uuid: ReplicaUuid, number: int) -> ProducerEntries:
-    """Return the entries of the producer-state file `number` of a replica.
+def read_producers(
+    read: ReadFile, replica_uuid: ReplicaUuid, file: ProducersFile
+) -> ProducerEntries:
+    """Return the entries of the producer-state file that a replica's commits name.
 
     Raises:
-        CorruptLogError: It is missing or damaged, or another replica's.
+        CorruptLogError: It is missing or damaged, or another one, or another replica's.
     """
-    name = producers_file_name(number)
+    name = producers_file_name(file.number)
     try:
         content = read(name)
     except UnsafeFileError as error:
         raise CorruptLogError(error.message, **error.context) from error
     if content is None:
         raise CorruptLogError(f"the producer state {name} is missing from the replica's folder")
-    return decode_producers(content, replica_uuid, number)
+    return decode_producers(content, replica_uuid, file)
 
 
-def decode_producers(content: bytes, replica_uuid: ReplicaUuid, number: int) -> ProducerEntries:
+def decode_producers(
+    content: bytes, replica_uuid: ReplicaUuid, file: ProducersFile
+) -> ProducerEntries:
     """Return the entries in the bytes of a producer-state file.
 
     Raises:
-        CorruptLogError: They are damaged, or those of another replica or number.
+        CorruptLogError: They are damaged, or those of another file or replica.
     """
-    name = producers_file_name(number)
+    name = producers_file_name(file.number)
     table = read_parquet(content, name, verifies_pages=True)
     with parsing(f"the producer state {name}"):
         label = (table.schema.metadata or {}).get(_LABEL)
         table = table.replace_schema_metadata(None)
-        if table.schema != _SCHEMA or label != _label(table, replica_uuid, number):
+        digest = _digest(table) if table.schema == _SCHEMA else ""
+        if not digest or label != _label(replica_uuid, file.number, digest):
             raise CorruptLogError(
                 f"the producer state {name} is not what its digest says, or another replica's"
+            )
+        if _bits_of(digest) != file.digest:
+            raise CorruptLogError(
+                f"the producer state {name} is not the one that the log names, but what another"
+                " writer has put under its number"
             )
         return _entries_of(table)
 
@@ -173,11 +185,10 @@ def listed_file(inspection: RootInspection, folder: str) -> ReadFile:
     return read
 
 
-def _encoded(table: pa.Table, replica_uuid: ReplicaUuid, number: int) -> bytes:
+def _encoded(table: pa.Table, label: bytes) -> bytes:
     sink = pa.BufferOutputStream()
-    label = {_LABEL: _label(table, replica_uuid, number)}
     pq.write_table(
-        table.replace_schema_metadata(label),
+        table.replace_schema_metadata({_LABEL: label}),
         sink,
         compression="zstd",
         use_dictionary=False,
@@ -188,11 +199,14 @@ def _encoded(table: pa.Table, replica_uuid: ReplicaUuid, number: int) -> bytes:
     return encoded
 
 
-def _label(table: pa.Table, replica_uuid: ReplicaUuid, number: int) -> bytes:
+def _label(replica_uuid: ReplicaUuid, number: int, digest: str) -> bytes:
     """Return what a file says of itself: whose it is, its number, and the digest of its rows."""
-    return json.dumps(
-        {"replica_uuid": replica_uuid, "number": number, "digest": _digest(table)}
-    ).encode()
+    return json.dumps({"replica_uuid": replica_uuid, "number": number, "digest": digest}).encode()
+
+
+def _bits_of(digest: str) -> int:
+    """Return as much of a digest as a counter holds."""
+    return int(digest[:16], 16) >> 1
 
 
 def _digest(table: pa.Table) -> str:

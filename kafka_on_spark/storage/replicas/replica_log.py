@@ -2,8 +2,8 @@
 
 The table's partition columns are the batch header, its files are the segments, and its `txn`
 counters are what Kafka keeps in checkpoint files: log start, log end, the fence, and which
-producer-state file counts. So a commit is atomic over data and counters, and any Delta reader sees
-an ordinary table.
+producer-state file counts, with a digest of it. So a commit is atomic over data and counters, and
+any Delta reader sees an ordinary table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.compaction.progress import COUNTERS as COMPACTION_COUNTERS
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.producers import NO_FILE, ProducerEntries, ProducersFile
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
@@ -63,6 +63,7 @@ LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
 CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
 PRODUCER_STATE: Final = "producer-state"  # number of the producer-state file; 0: there is none
+PRODUCER_DIGEST: Final = "producer-digest"  # of what is in it
 
 
 class _Checked(NamedTuple):
@@ -86,7 +87,7 @@ class DeltaReplicaLog:
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._checked: _Checked | None = None
-        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
+        self._producers: tuple[ProducersFile, ProducerEntries] = (NO_FILE, {})
         self._files = RootFiles(address.root, options)
         self._writer = ProducersWriter(self._files, self._delta.uri, address.replica_uuid)
         self._options = options
@@ -164,7 +165,7 @@ class DeltaReplicaLog:
         is_opened_anew = self._delta.follow() is None
         if self._state is None or is_opened_anew:
             # The table may be another one by now, at the very version that is known.
-            self._state, self._producers = None, (0, {})
+            self._state, self._producers = None, (NO_FILE, {})
             self._writer.forget()
             self._check_identity()
         version = self._delta.version
@@ -232,10 +233,11 @@ class DeltaReplicaLog:
             raise flaw
 
     def _read_state(self, version: int, read: ReadFile) -> ReplicaState:
-        start, end, fence, high, low, number = self._delta.counters_of(
-            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_STATE
+        start, end, fence, high, low = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW
         )
-        producers = self._producers_at(number or 0, read)
+        number, digest = self._delta.counters_of(PRODUCER_STATE, PRODUCER_DIGEST)
+        producers = self._producers_of(ProducersFile(number or 0, digest or 0), read)
         compaction = self._delta.counters_of(*COMPACTION_COUNTERS.values())
         files = self._delta.active_files()
         with parsing(f"the table at {self._delta.uri}"):
@@ -277,11 +279,11 @@ class DeltaReplicaLog:
             place += len(batch.segments)
         return place, known.batches
 
-    def _producers_at(self, number: int, read: ReadFile) -> ProducerEntries:
-        """Return the entries in the file `number`, which is read once: files never change."""
-        if self._producers[0] != number:
+    def _producers_of(self, file: ProducersFile, read: ReadFile) -> ProducerEntries:
+        """Return the entries in a file, which is read once: files never change."""
+        if self._producers[0] != file:
             uuid = self._address.replica_uuid
-            self._producers = (number, read_producers(read, uuid, number) if number else {})
+            self._producers = (file, read_producers(read, uuid, file) if file.number else {})
         return self._producers[1]
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
@@ -298,31 +300,31 @@ class DeltaReplicaLog:
                 # may be another one by now, at the very version of `state`.
                 raise CommitConflictError("decided on another state", version=state.version + 1)
             after = state.apply(change)
-            number = self._write_producers(state, change)
+            file = self._write_producers(state, change)
             self._delta.commit(
                 state.version,
                 operation=change.operation,
                 files=list(_files_of(state, change)),
-                counters=_counters(after, change, number),
+                counters=_counters(after, change, file),
             )
             self._state = after
-            self._producers = (number, after.producers)
+            self._producers = (file, after.producers)
             return after
 
-    def _write_producers(self, state: ReplicaState, change: LogChange) -> int:
-        """Write the producer-state file of a change, if it has one; return the number that counts
-        after it. The file is durable then."""
-        number = self._producers[0]  # as of the newest state that was read
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
+        """Write the producer-state file of a change, if it has one; return the one that counts
+        after it, which is durable then."""
+        file = self._producers[0]  # as of the newest state that was read
         if change.producers is None:
-            return number
+            return file
         if not self._delta.is_still_at(state.version):  # the commit would not count: no file
             raise CommitConflictError("decided on an old version", version=state.version + 1)
-        return self._writer.write(change.producers, above=number)
+        return self._writer.write(change.producers, above=file.number)
 
     @property
     def producers_number(self) -> int:
         """Number of the producer-state file of the state that was last loaded; 0: it has none."""
-        return self._producers[0]
+        return self._producers[0].number
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due."""
@@ -367,7 +369,7 @@ def _files_of(state: ReplicaState, change: LogChange) -> Iterator[AddFile | Remo
         yield from added_files(batch, changes_data=changes_data)
 
 
-def _counters(after: ReplicaState, change: LogChange, producers_number: int) -> dict[str, int]:
+def _counters(after: ReplicaState, change: LogChange, file: ProducersFile) -> dict[str, int]:
     """Return the counters that the commit carries: those of the whole log, so that a process that
     opens the table finds them in its newest commit.
 
@@ -380,7 +382,8 @@ def _counters(after: ReplicaState, change: LogChange, producers_number: int) -> 
         LOG_END_OFFSET: after.log_end_offset,
         CHAIN_HIGH: high,
         CHAIN_LOW: low,
-        PRODUCER_STATE: producers_number,
+        PRODUCER_STATE: file.number,
+        PRODUCER_DIGEST: file.digest,
     }
     if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch

@@ -281,13 +281,17 @@ class Faults(Drawing):
         return bool(damaged)
 
     def _lose_producers(self, root: Root, way: str) -> bool:
-        """Lose the producers file that counts in one table, or damage it."""
+        """Lose the producers file that counts in one table, or damage it; a writer that has slept may
+        put an older one in the place of a lost one."""
         for place, table in self._tables(root):
             name, files = producers_file_name(table.number), root.files.get(place, {})
             if name in files and (place, name) not in root.rotten:
                 files[name] = "?"
                 if way == "lost":
                     del files[name]
+                    if self._world.scheduler.calls % 2:
+                        table.write_late(files)
+                        self._world.seen["late producers file"] += 1
                 root.rotten.add((place, name))
                 root.damaged.add(place)
                 return True

@@ -7,6 +7,7 @@ from typing import Any
 from kafka_on_spark.controller.commands import producer_runs
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.log.producer_state import producer_fenced
+from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.upkeep import cleaning
 from kafka_on_spark.log.upkeep.cleaning import Fate, Verdict
 from kafka_on_spark.metadata import clients, image
@@ -113,6 +114,14 @@ _MAY_STAND = producer_runs._may_stand_forgotten
 
 def _empty_if_damaged(files: Any, table: Any, number: int) -> Any:
     return table.written[number][1] if number and table.has_producers(files, number) else {}
+
+
+def _by_its_number(files: Any, table: Any, number: int) -> Any:
+    content = files.get(producers_file_name(number)) if number else None
+    return table.late[content] if content in table.late else _READ(files, table, number)
+
+
+_READ = adapters.read_producers
 
 
 def _but_the_state(self: Any) -> None:
@@ -236,6 +245,13 @@ EXPIRING_MUTANTS = [
         (adapters, "read_producers", _empty_if_damaged),
         plan=damaged,
         seed=4,
+    ),
+    _caught(
+        producers.KEPT,
+        "a commit says what is in its producers file, and not its number alone",
+        (adapters, "read_producers", _by_its_number),
+        plan=damaged,
+        seed=27,
     ),
     _caught(
         producers.CARRIED_ON,

@@ -72,6 +72,7 @@ class Table:
         removed: The files that its commits have removed.
         numbers: Of the producers file that counts, by version; none, as 0: there is no file.
         written: What producers files were written with, by number: their bytes, and what these mean.
+        late: What the bytes mean that writers who slept have put under numbers of lost files.
     """
 
     def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
@@ -84,6 +85,7 @@ class Table:
         self.removed: set[str] = set()
         self.numbers: dict[int, int] = {}
         self.written: dict[int, tuple[str, ProducerEntries]] = {}
+        self.late: dict[str, ProducerEntries] = {}
 
     @property
     def state(self) -> ReplicaState:
@@ -105,6 +107,13 @@ class Table:
             return True
         content, _ = self.written.get(number, (None, {}))
         return content is not None and files.get(producers_file_name(number)) == content
+
+    def write_late(self, files: dict[str, str]) -> None:
+        """Put a file under the number of the one that counts, and was lost: a writer does that has
+        slept since it looked, when nothing was known of producers. It takes the first free number."""
+        content = f"late producers {self.number}"
+        files[producers_file_name(self.number)] = content
+        self.late[content] = {}
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.log.compaction.kept import CompactionFlaw
-from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.calls.file_limits import (
@@ -70,14 +70,14 @@ class FileReplicaArchive:
             names = RootFiles(address.root, self._options).names(folder)
         return [name for name in names if name != "_delta_log"]
 
-    def producers(self, address: ReplicaAddress, number: int) -> ProducerEntries:
+    def producers(self, address: ReplicaAddress, file: ProducersFile) -> ProducerEntries:
         """Return the entries in a replica's producer-state file."""
         files, folder = RootFiles(address.root, self._options), replica_folder(address)
         with as_storage_errors(f"read the producer state at {folder}", self._options):
             return read_producers(
                 lambda name: files.read(f"{folder}/{name}", PRODUCERS_BYTES_MAX),
                 address.replica_uuid,
-                number,
+                file,
             )
 
     def check_segment(
