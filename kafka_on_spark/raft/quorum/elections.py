@@ -22,7 +22,8 @@ class Waiting:
     Attributes:
         since_ms: When its looks *or commits* there began to fail, by its own monotonic clock.
         epoch: The leader's epoch; 0: no leader is known.
-        ends: Where each voter's log ended then, as far as it was seen since.
+        ends: Where each voter's log ended then, of those that answered: by looks since, not by what
+            was seen before.
     """
 
     since_ms: int

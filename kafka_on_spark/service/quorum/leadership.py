@@ -253,7 +253,7 @@ class Leadership:
         timeout_ms = self._settings().fetch_timeout_ms
         if trouble.waiting is None or began_ms - trouble.last_ms > timeout_ms:
             trouble.waiting = self._waiting(now_ms)
-        trouble.last_ms = now_ms
+        trouble.last_ms = self.now_ms()
         is_heard = self._tables.voters.is_majority(heard)
         is_due = is_heard and is_election_due(trouble.waiting, now_ms, timeout_ms)
         if is_due:
@@ -304,9 +304,14 @@ class Leadership:
         self._clock.sleep_ms(pause_ms)
 
     def _waiting(self, now_ms: int) -> Waiting:
+        """Begin to wait, and look where each voter's log ends now: what this process has seen of
+        it may be old, and then a batch of long ago would pass for one that was taken since."""
+        keys = self._tables.voters.keys if self.can_elect else ()
+        ends = {
+            table.key: table.log.end_offset for table in self._tables.each(keys, self._tables.look)
+        }
         tables = self._tables.newest_of_all()
         epochs = (epoch for each in tables.values() for _, epoch in each.leaders)
-        ends = {key: table.log.end_offset for key, table in tables.items()}
         return Waiting(now_ms, max(epochs, default=NO_EPOCH), ends)
 
     def _unavailable(self) -> KafkaOnSparkError:

@@ -1,5 +1,7 @@
 """Elections that a process holds, and what stops one."""
 
+from contextlib import suppress
+
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
@@ -7,7 +9,7 @@ from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.candidacy import decide_vote, stand
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.service.quorum.settings import QuorumSettings
-from tests.voter_fakes import MemoryQuorum, VoterFault
+from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault
 
 
 @pytest.fixture
@@ -67,6 +69,27 @@ def test_a_leader_whose_root_fails_for_less_stays(quorum, process):
     process.decide("a")
 
     assert epochs(quorum) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("fault", ["is_offline", "is_read_only"])
+def test_what_voters_took_before_the_leader_failed_is_no_sign_of_it(quorum, process, fault):
+    """This process knows the third voter as it was long before: others brought it up."""
+    other = quorum.process("q")
+    other.decide("b")
+    other.decide("c")
+    process.names()
+    assert (
+        process.tables.newest(quorum.roots[2].key).log.end_offset
+        < quorum.roots[2].table.log.end_offset
+    )
+    setattr(quorum.roots[0], fault, True)
+    began_ms = quorum.clock.monotonic_ms()
+
+    with suppress(CommitConflictError):  # it is decided again
+        process.decide("d")
+
+    assert quorum.roots[1].table.leads
+    assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
 
 
 def test_failures_long_apart_do_not_add_up(quorum, process):
