@@ -336,12 +336,23 @@ class Leadership:
         terms = [(table.key, table.quorum_epoch) for table in stranded]
         self._stranded = {term: self._stranded.get(term, now_ms) for term in terms}
         due_ms = now_ms - self._settings().fetch_timeout_ms
-        due = [key for (key, _), since_ms in self._stranded.items() if since_ms <= due_ms]
-        # Others may have taken it back: its table is looked at once more.
-        seen = [*self._tables.each(due, self._tables.look)] if due else []
-        if any(is_stranded(table, led.table) for table in seen):
+        due = [term for term, since_ms in self._stranded.items() if since_ms <= due_ms]
+        leader = self._still_stranding(led, due) if due else None
+        if leader is not None:
             self.led = None
-            self._elections.elect_again(led.table)
+            self._elections.elect_again(leader)
+
+    def _still_stranding(
+        self, led: Led, terms: Collection[tuple[VoterKey, QuorumEpoch]]
+    ) -> VoterTable | None:
+        """Return the leader's table if it still leads, and a voter still is where it was stranded;
+        None: others took that voter back, or do so, or elected another leader."""
+        for leader in self._tables.each([led.view.key], self._tables.look):
+            if leader.quorum_epoch == led.view.epoch:
+                for table in self._tables.each({key for key, _ in terms}, self._tables.look):
+                    if (table.key, table.quorum_epoch) in terms and is_stranded(table, leader):
+                        return leader
+        return None
 
 
 def copying_ms(record_count: int) -> int:

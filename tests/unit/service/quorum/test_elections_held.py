@@ -219,6 +219,35 @@ def test_a_candidate_that_others_took_back_is_left_alone(quorum, process):
     assert process.read(from_offset=end)
 
 
+def test_a_voter_that_was_stranded_and_votes_in_a_later_election_is_left_alone(quorum, process):
+    """Another process is just taking it back."""
+    stood(quorum, 2, 5)
+    process.decide("a")
+    process.maintain()
+    candidate = stood(quorum, 1, 6)
+    root = quorum.roots[2]
+    assert root.put(root.table, decide_vote(root.table, candidate.table).change, {})
+    quorum.clock.advance(2000)
+
+    process.maintain()
+
+    assert epochs(quorum) == [1, 6, 6]
+
+
+def test_a_voter_stays_stranded_where_others_elected_another_leader(quorum, process):
+    """It is theirs to take back: this process knows the old leader."""
+    stood(quorum, 2, 5)
+    process.decide("a")
+    process.maintain()
+    quorum.lead(1, epoch=3, voters=[0])
+    quorum.clock.advance(2000)
+
+    process.maintain()
+
+    assert epochs(quorum) == [3, 3, 5]
+    assert quorum.roots[1].table.leads
+
+
 def test_a_leader_that_stood_and_whose_process_died_is_followed_by_an_election(quorum, process):
     stood(quorum, 0, 2)
 
