@@ -44,7 +44,8 @@ FIRST_EPOCH: Final = 1
 class Elections:
     """Elections that this process holds. Threads may share it.
 
-    `new_id` returns an id that nobody else makes, `votes_ms` how long votes are waited for.
+    `new_id` returns an id that nobody else makes, `votes_ms` how long votes are waited for, and
+    each commit of the candidate.
     """
 
     def __init__(
@@ -100,7 +101,9 @@ class Elections:
             return None
 
     def _elected(self, candidacy: Candidacy) -> VoterTable | None:
-        candidate = self._stood(candidacy)
+        candidate = self._tables.in_time(
+            candidacy.key, partial(self._stood, candidacy), self._votes_ms()
+        )
         if candidate is None:
             return None
         votes = {candidate.key}
@@ -165,10 +168,13 @@ class Elections:
         )
         stamp = Stamp(time_ms=self._clock.now_ms())
         batch = MetadataBatch(base_offset=candidate.log.end_offset, stamp=stamp, records=(record,))
+        key, most_ms = candidate.key, self._votes_ms()
         try:
-            leader = self._tables.append(candidate, change, batch)
+            leader = self._tables.in_time(
+                key, partial(self._tables.append, candidate, change, batch), most_ms
+            )
         except CommitError:  # it may have landed, or another process have begun it
-            leader = self._tables.load(candidate.key)
+            leader = self._tables.in_time(key, partial(self._tables.load, key), most_ms)
         if not leader.leads or leader.quorum_epoch != candidate.quorum_epoch:
             return None
         level = logging.INFO if leader.quorum_epoch == FIRST_EPOCH else logging.WARNING

@@ -108,6 +108,10 @@ class Leadership:
         meanwhile."""
         return copying_ms(record_count) + self.now_ms() + self._settings().call_timeout_ms
 
+    def commit_timeout_ms(self, record_count: int) -> int:
+        """Return how long one voter is waited for that takes so many records."""
+        return self._settings().answer_timeout_ms + copying_ms(record_count)
+
     def now_ms(self) -> int:
         """Return the time of this process's own clock."""
         return self._clock.monotonic_ms()
@@ -198,7 +202,7 @@ class Leadership:
         others = [key for key in self._tables.voters.keys if key != leader.key]
         if not view.is_confirmed:
             newest = sum(each.end_offset - each.base_offset for each in view.log.batches[-1:])
-            timeout_ms = self._settings().answer_timeout_ms + copying_ms(newest)
+            timeout_ms = self.commit_timeout_ms(newest)
             ask = partial(follow, self._tables, leader)
             for table in self._tables.each(others, ask, timeout_ms=timeout_ms):
                 view = view.seen(table)

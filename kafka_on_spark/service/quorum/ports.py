@@ -5,14 +5,15 @@ tests' in-memory one too, passes tests/contract/test_voter_log_contract.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
-from kafka_on_spark.raft.voter_set import Voter
+from kafka_on_spark.raft.voter_set import Voter, VoterKey
 
 T = TypeVar("T")
 
@@ -127,13 +128,35 @@ OpenVoterLog = Callable[[Voter], VoterLog]
 """Returns a voter's log; nothing is read yet."""
 
 
-class SideBySide(Protocol):
-    """Makes several calls at once."""
+@dataclass(frozen=True, slots=True)
+class VoterCall(Generic[T]):
+    """A call on a voter."""
 
-    def run(self, calls: Sequence[Callable[[], T]], timeout_ms: int) -> Iterator[T]:
-        """Yield the results of `calls` as they come, for `timeout_ms` at most.
+    key: VoterKey
+    work: Callable[[], T]
+
+    def __call__(self) -> T:
+        return self.work()
+
+
+class SideBySide(Protocol):
+    """Makes several calls at once. No call raises."""
+
+    def run(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> Iterator[T]:
+        """Yield the results of `calls` as they come, for `timeout_ms` at most. None waits for a
+        call on another voter, however many of those hang.
 
         A caller may stop asking; calls that are not done then go on by themselves, and their
-        results are lost. No call raises.
+        results are lost.
         """
+        ...
+
+    def is_quick(self, key: VoterKey) -> bool:
+        """Return whether a look at a voter takes so little time that several are sooner made one
+        after the other than side by side."""
+        ...
+
+    def run_in_turn(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> list[T] | None:
+        """Return the results of `calls`, made one after the other; None: they take longer than
+        `timeout_ms`, and go on by themselves."""
         ...

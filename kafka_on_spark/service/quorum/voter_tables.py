@@ -6,27 +6,33 @@ people. One error ends everything: a log that contradicts another (InconsistentC
 
 import logging
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar, cast
 
 from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
     InconsistentClusterError,
     KafkaOnSparkError,
+    KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.discovery import newest_voters
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
+from kafka_on_spark.service.quorum.calls_under_way import CallsUnderWay, CallUnderWay
+from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterCall, VoterLog
 
 log = logging.getLogger(__name__)
 
-SLOW_CALLS_MAX: Final = 2
-"""A voter that has so many calls under way for longer than an answer waits for it is asked no more
-until one of them ends: a root that hangs for hours piles up nothing."""
+T = TypeVar("T")
+
+TURNS: Final = 10
+"""Voters that are looked at one after the other have this part of the time that one has: what takes
+longer is no quick look."""
 
 Ask = Callable[[VoterKey], VoterTable | None]
 
@@ -57,8 +63,7 @@ class VoterTables:
         self._lock = threading.Lock()
         self._logs: dict[VoterKey, VoterLog] = {}
         self._newest: dict[VoterKey, VoterTable] = {}
-        self._clock = clock
-        self._under_way: defaultdict[VoterKey, list[int]] = defaultdict(list)
+        self._under_way = CallsUnderWay(clock, timeout_ms)
 
     def use(self, voters: VoterSet) -> None:
         """Ask these voters from now on. Calls to former ones may still be under way."""
@@ -151,6 +156,46 @@ class VoterTables:
                 self._newest[table.key] = table
         return table
 
+    def looks(self, keys: Sequence[VoterKey]) -> Iterator[VoterTable]:
+        """Do as `each` with `look`. As long as all is well and nothing was committed, that is one
+        wait for looks that take no time."""
+        left = list(keys)
+        if len(keys) > 1 and all(self._is_quick(key) for key in keys):
+            for call, outcome in self._in_turn(keys, self._unchanged):
+                table = outcome.answer()
+                if table is not None:
+                    yield table
+                if table is not None or outcome.error is not None:
+                    left.remove(call.key)
+        if left:
+            yield from self.each(left, self.look)
+
+    def _is_quick(self, key: VoterKey) -> bool:
+        return (
+            key in self._newest
+            and key not in self.failures
+            and not self._under_way.has_any(key)
+            and self._side_by_side.is_quick(key)
+        )
+
+    def _unchanged(self, key: VoterKey) -> VoterTable | None:
+        known = self._newest[key]
+        return known if self.log_of(key).is_newest(known) else None
+
+    def _in_turn(
+        self, keys: Sequence[VoterKey], ask: Ask
+    ) -> list[tuple[CallUnderWay, "_Outcome[VoterTable | None]"]]:
+        """Return what voters answer one after the other; nothing, where one hangs: the others are
+        not to wait for it."""
+        calls = self._begun(keys)
+        try:
+            made = [self._call(each, partial(ask, each.key)) for each in calls]
+            found = self._side_by_side.run_in_turn(made, self._timeout_ms // TURNS)
+        finally:
+            self._under_way.drop(calls)
+            self._under_way.leave(calls)
+        return [] if found is None else list(zip(calls, found, strict=True))
+
     def each(
         self, keys: Iterable[VoterKey], ask: Ask, *, timeout_ms: int | None = None
     ) -> Iterator[VoterTable]:
@@ -162,41 +207,116 @@ class VoterTables:
         Raises:
             InconsistentClusterError: One log contradicts another.
         """
-        calls = [partial(self._answer, ask, key) for key in keys]
-        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        for found in self._side_by_side.run(calls, limit_ms):
-            if isinstance(found, InconsistentClusterError):
-                raise found
-            if found is not None:
-                yield found
+        calls = self._begun(keys)
+        made = [self._call(each, partial(ask, each.key)) for each in calls]
+        for outcome in self._outcomes(calls, made, timeout_ms):
+            table = outcome.answer()
+            if table is not None:
+                yield table
 
-    def _answer(self, ask: Ask, key: VoterKey) -> VoterTable | InconsistentClusterError | None:
-        began_ms = self._begin(key)
-        if began_ms is None:
-            return None
+    def in_time(self, key: VoterKey, ask: Callable[[], T], timeout_ms: int | None = None) -> T:
+        """Return what `ask` returns, which calls voter `key` and no other. One of several voters is
+        waited for as `each` waits; the only one for as long as its calls take.
+
+        Raises:
+            CommitOutcomeUnknownError: It does not answer in time: what it was asked goes on by
+                itself, and what that puts may land.
+            KafkaStorageError: Too many calls on it hang. It was not asked.
+            And what `ask` raises.
+        """
+        if self._is_alone:
+            return ask()
+        call = self._under_way.begin(key, is_only=False)
+        if call is None:
+            raise KafkaStorageError(
+                f"voter {key} does not answer: calls to it hang, and no more begin until one of"
+                " them returns"
+            )
+        for outcome in self._outcomes([call], [self._call(call, ask)], timeout_ms):
+            return outcome.result()
+        raise CommitOutcomeUnknownError(
+            f"voter {key} does not answer in time: what it was asked may still be done"
+        )
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self.voters.voters) == 1
+
+    def _begun(self, keys: Iterable[VoterKey]) -> list[CallUnderWay]:
+        """Count a call on each voter, but for those that hang."""
+        calls = (self._under_way.begin(key, is_only=self._is_alone) for key in keys)
+        return [each for each in calls if each is not None]
+
+    def _call(self, call: CallUnderWay, ask: Callable[[], T]) -> "VoterCall[_Outcome[T]]":
+        return VoterCall(call.key, partial(self._made, call, ask))
+
+    def _outcomes(
+        self,
+        calls: Sequence[CallUnderWay],
+        made: Sequence["VoterCall[_Outcome[T]]"],
+        timeout_ms: int | None,
+    ) -> Iterator["_Outcome[T]"]:
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         try:
-            found = ask(key)
+            if self._is_alone and len(made) == 1:
+                yield made[0]()
+            else:
+                yield from self._side_by_side.run(made, limit_ms)
+        except KafkaOnSparkError:  # no thread makes them
+            self._under_way.drop(calls)
+            raise
+        finally:
+            self._under_way.leave(calls)
+
+    def _made(self, call: CallUnderWay, ask: Callable[[], T]) -> "_Outcome[T]":
+        """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
+        if not self._under_way.start(call):
+            return _Outcome(error=KafkaStorageError("nobody waits for this call any more"))
+        key = call.key
+        try:
+            found = ask()
+        except CommitConflictError as error:
+            return _Outcome(error=error)  # it has answered
         except InconsistentClusterError as error:
-            # Its caller may be gone by now.
             log.error("voter %s: %s", key, error)
-            return error
+            return _Outcome(error=error)
         except KafkaOnSparkError as error:
             log.debug("voter %s is left out: %s", key, error)
             self.failures[key] = error
-            return None
+            return _Outcome(error=error)
+        except Exception as error:
+            log.exception("a call on voter %s failed", key)
+            return _Outcome(error=error)
         finally:
-            with self._lock:
-                self._under_way[key].remove(began_ms)
+            self._under_way.end(call)
         self.failures.pop(key, None)
-        return found
+        return _Outcome(found)
 
-    def _begin(self, key: VoterKey) -> int | None:
-        """Note a call and return when it began; None: the voter is too slow, and is left out."""
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            began = self._under_way[key]
-            slow = sum(each <= now_ms - self._timeout_ms for each in began)
-            if slow >= SLOW_CALLS_MAX and len(self.voters.voters) > 1:
-                return None
-            began.append(now_ms)
-            return now_ms
+
+@dataclass(frozen=True, slots=True)
+class _Outcome(Generic[T]):
+    """What became of a call on a voter."""
+
+    found: T | None = None
+    error: Exception | None = None
+
+    def answer(self) -> T | None:
+        """Return what the voter answered; None: nothing, and it is left out.
+
+        Raises:
+            InconsistentClusterError: One log contradicts another.
+            And what is no error of a root.
+        """
+        error = self.error
+        is_of_a_root = isinstance(error, KafkaOnSparkError) and not isinstance(
+            error, InconsistentClusterError
+        )
+        if error is not None and not is_of_a_root:
+            raise error
+        return self.found
+
+    def result(self) -> T:
+        """Return what the call returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return cast(T, self.found)

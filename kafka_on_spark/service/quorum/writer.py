@@ -6,10 +6,12 @@ keeps: Q9 (only on a log that is committed to its end), Q2 (what was answered st
 A decision is put at one version of one table, always the one after the table that it was decided
 on. So after an unknown outcome the next decision of this process contradicts nothing: if the table
 is as it was, both are puts at one version, of which one counts; if it has gone on, the log tells.
+That holds also for a put on a root that hangs, which a thread was left behind with.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import (
@@ -141,8 +143,10 @@ class Writer:
                 be its own.
             InconsistentClusterError: One log contradicts another.
         """
+        put = partial(self._tables.append, write.table, write.change, write.batch)
+        timeout_ms = self._leadership.commit_timeout_ms(len(write.batch.records))
         try:
-            leader = self._tables.append(write.table, write.change, write.batch)
+            leader = self._tables.in_time(write.table.key, put, timeout_ms)
         except (CommitOutcomeUnknownError, ProtocolError) as error:
             write.may_stand |= isinstance(error, CommitOutcomeUnknownError)
             write.failure = error

@@ -21,7 +21,12 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
-from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
+from kafka_on_spark.storage.calls.deadlines import (
+    SHORT_CALL_SECONDS,
+    extend_deadline,
+    is_awaited,
+    within,
+)
 from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import is_local
@@ -34,8 +39,12 @@ WAIT_S: Final = 0.5
 WAITS_MAX: Final = 4
 """How many times `WAIT_S` a process waits in all: others may write there without the lock."""
 
-ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
-"""How long a process waits for the lock on a root that hangs."""
+HANG_SECONDS: Final = 1.0
+"""A root whose folder does not open for so long hangs, as far as the lock goes. Where another voter
+can lead, the time until it does has begun."""
+
+ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + HANG_SECONDS
+"""How long a process waits for the lock, once the folder is open, on a root that hangs."""
 
 _PAUSE_S_MAX: Final = 0.004
 
@@ -97,7 +106,7 @@ def acquire_commit_lock(
     lock, descriptor = _NOT_TAKEN
     with suppress(KafkaStorageError):  # the root hangs: the commit says it better
         lock, descriptor = within(
-            os.path.dirname(uri), lambda: _acquired(uri, reports), ACQUIRE_SECONDS
+            os.path.dirname(uri), lambda: _acquired(uri, reports), HANG_SECONDS
         )
     try:
         yield lock
@@ -113,6 +122,7 @@ def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock
     except OSError as error:  # the disk is away: the commit says it better
         log.debug("no commit lock at %s: %s", uri, error)
         return _NOT_TAKEN
+    extend_deadline(ACQUIRE_SECONDS)
     try:
         lock = _acquire(uri, descriptor, reports)
     except BaseException:

@@ -19,10 +19,11 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.quorum.creation import has_decided
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
 from kafka_on_spark.service.quorum.creating import begin_log
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from kafka_on_spark.service.quorum.settings import QuorumSettings
-from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, identity_of
@@ -31,8 +32,8 @@ from kafka_on_spark.storage.roots.root_lists import roots_in
 
 log = logging.getLogger(__name__)
 
-THREADS_MAX: Final = 8
-"""Voters that are asked at once, those that hang included."""
+THREADS_A_VOTER: Final = 2 * LEFT_CALLS_MAX
+"""Calls on one voter at once: those that were left behind, and those of as many callers."""
 
 
 class DeltaMetadataLog(QuorumLog):
@@ -58,19 +59,29 @@ class DeltaMetadataLog(QuorumLog):
         (self.root, self.identity), *_ = self._given.items()
         self.voter_log = DeltaVoterLog(self.root, self.identity, options)
         self.uri = self.voter_log.uri
+        self._local: set[VoterKey] = set()
         super().__init__(
             _voters_of(self._given),
             self._open_voter,
-            ThreadsSideBySide(THREADS_MAX),
+            ThreadsSideBySide(THREADS_A_VOTER, self._is_local),
             SystemClock(),
             random=random.random,
             new_id=_new_id,
             settings=QuorumSettings(),
         )
 
+    def _is_local(self, key: VoterKey) -> bool:
+        return key in self._local
+
     def _open_voter(self, voter: Voter) -> DeltaVoterLog:
         """Return a voter's table: on the root that was given, else on the one that it is said to
         have."""
+        opened = self._opened(voter)
+        if is_local(opened.root):
+            self._local.add(voter.key)
+        return opened
+
+    def _opened(self, voter: Voter) -> DeltaVoterLog:
         if voter.key == self.voter_log.key:
             return self.voter_log
         for root, identity in self._given.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    KafkaOnSparkError,
     KafkaStorageError,
 )
 from kafka_on_spark.raft.log.raft_log import RaftLog
@@ -200,7 +201,7 @@ class Greenlets:
     def run(self, calls, timeout_ms):
         scheduler = self._scheduler
         until_ms = scheduler.now_ms + timeout_ms
-        left = [scheduler.spawn(self._node.child_name("voter"), self._node, c) for c in calls]
+        left = [self._begun(call) for call in calls]
         while left and scheduler.now_ms < until_ms:
             done = [task for task in left if task.is_done]
             for task in done:
@@ -210,3 +211,27 @@ class Greenlets:
                 yield task.result
             if left and not done:
                 scheduler.sleep(POLL_MS)
+
+    def _begun(self, call):
+        return self._scheduler.spawn(
+            self._node.child_name("voter"), self._node, lambda: without_bug(call())
+        )
+
+    def is_quick(self, key):
+        return True
+
+    def run_in_turn(self, calls, timeout_ms):
+        *_, found = [None, *self.run([lambda: [call() for call in calls]], timeout_ms)]
+        return found
+
+
+def without_bug(outcome):
+    """Return what became of a call, of which its caller may never ask.
+
+    Raises:
+        Exception: The call failed, and not because of a root.
+    """
+    error = getattr(outcome, "error", None)
+    if error is not None and not isinstance(error, KafkaOnSparkError):
+        raise error
+    return outcome

@@ -114,3 +114,24 @@ def test_the_lock_leaves_no_file_behind(tmp_path):
         pass
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_process_waits_long_for_a_folder_that_does_not_open(tmp_path, monkeypatch):
+    """The root hangs. Where another voter can lead, the time until it does has begun."""
+    gate = threading.Event()
+
+    class HangingSystem:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def open(self, *arguments):
+            gate.wait(30)
+            return os.open(*arguments)
+
+    monkeypatch.setattr(commit_lock, "HANG_SECONDS", 0.05)
+    monkeypatch.setattr(commit_lock, "os", HangingSystem())
+
+    with acquire_commit_lock(str(tmp_path)) as lock:
+        assert lock == NO_LOCK
+        assert not gate.is_set()
+    gate.set()

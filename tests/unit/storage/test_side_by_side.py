@@ -1,56 +1,107 @@
-"""Several calls at once, whose caller takes what comes first."""
+"""Several calls on voters at once, whose caller takes what comes first."""
 
 import threading
 
 import pytest
 
+from kafka_on_spark.errors import ClusterClosedError
+from kafka_on_spark.service.quorum.ports import VoterCall
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
+from tests.voter_fakes import key_of
 
 LONG_MS = 30_000
+THREADS = 2
 
 
 @pytest.fixture
 def side_by_side():
-    made = ThreadsSideBySide(4)
+    made = ThreadsSideBySide(THREADS, lambda key: key == key_of(0))
     yield made
     made.close()
 
 
-def test_results_come_as_they_are_ready(side_by_side):
-    gate = threading.Event()
+@pytest.fixture
+def gate():
+    made = threading.Event()
+    yield made
+    made.set()
 
+
+def calls_of(*works):
+    """A call on each of several voters."""
+    return [VoterCall(key_of(node), work) for node, work in enumerate(works)]
+
+
+def test_results_come_as_they_are_ready(side_by_side, gate):
     def slow():
         gate.wait(30)
         return "slow"
 
-    results = side_by_side.run([slow, lambda: "quick"], LONG_MS)
+    results = side_by_side.run(calls_of(slow, lambda: "quick"), LONG_MS)
 
     assert next(results) == "quick"
     gate.set()
     assert list(results) == ["slow"]
 
 
-def test_what_is_not_waited_for_goes_on(side_by_side):
-    gate, done = threading.Event(), threading.Event()
+def test_what_is_not_waited_for_goes_on(side_by_side, gate):
+    done = threading.Event()
 
     def slow():
         gate.wait(30)
         done.set()
 
-    for _ in side_by_side.run([slow, lambda: "quick"], LONG_MS):
+    for _ in side_by_side.run(calls_of(slow, lambda: "quick"), LONG_MS):
         break
     gate.set()
 
     assert done.wait(30)
 
 
-def test_a_call_that_hangs_is_left_out_once_the_time_is_up(side_by_side):
-    gate = threading.Event()
+def test_a_call_that_hangs_is_left_out_once_the_time_is_up(side_by_side, gate):
+    hang = lambda: gate.wait(30)  # noqa: E731
 
-    assert list(side_by_side.run([lambda: gate.wait(30), lambda: "quick"], 200)) == ["quick"]
-    gate.set()
-
-
-def test_a_single_call_needs_no_thread(side_by_side):
-    assert list(side_by_side.run([threading.get_ident], 0)) == [threading.get_ident()]
+    assert list(side_by_side.run(calls_of(hang, lambda: "quick"), 200)) == ["quick"]
+    assert list(side_by_side.run(calls_of(hang), 20)) == []
     assert list(side_by_side.run([], 0)) == []
+
+
+def test_no_voter_waits_for_another_of_which_all_threads_hang(side_by_side, gate):
+    hang = lambda: gate.wait(30)  # noqa: E731
+    for _ in range(2 * THREADS):
+        assert list(side_by_side.run(calls_of(hang), 0)) == []
+
+    found = list(side_by_side.run(calls_of(hang, lambda: "one", lambda: "two"), 200))
+
+    assert sorted(found) == ["one", "two"]
+
+
+def test_calls_in_turn_are_made_in_one_thread_which_their_own_calls_on_roots_stay_in(side_by_side):
+    ident = threading.get_ident
+    works = [ident, ident, lambda: within("/a root", ident), lambda: within("/another", ident, 5.0)]
+
+    found = side_by_side.run_in_turn(calls_of(*works), LONG_MS)
+
+    assert len(found) == len(works)
+    assert len({*found}) == 1
+    assert found[0] != ident()
+
+
+def test_calls_in_turn_that_take_long_go_on_by_themselves(side_by_side, gate):
+    done = threading.Event()
+
+    assert side_by_side.run_in_turn(calls_of(lambda: gate.wait(30), done.set), 20) is None
+    gate.set()
+    assert done.wait(30)
+
+
+def test_a_look_is_quick_on_a_disk_of_this_machine(side_by_side):
+    assert [side_by_side.is_quick(key_of(node)) for node in (0, 1)] == [True, False]
+
+
+def test_once_closed_no_calls_are_taken(side_by_side):
+    side_by_side.close()
+
+    with pytest.raises(ClusterClosedError):
+        list(side_by_side.run(calls_of(lambda: "never"), LONG_MS))

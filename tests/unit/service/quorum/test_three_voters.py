@@ -1,8 +1,5 @@
 """Three voters: a decision is answered once a majority holds it, and a read is confirmed by one."""
 
-import threading
-from functools import partial
-
 import pytest
 
 from kafka_on_spark.errors import (
@@ -15,7 +12,6 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.service.quorum import leadership
-from kafka_on_spark.service.quorum.voter_tables import SLOW_CALLS_MAX
 from tests.voter_fakes import (
     SETTINGS,
     STAMP,
@@ -251,38 +247,6 @@ def test_a_leader_that_lacks_what_was_seen_committed_stops_everything(quorum, pr
         process.names()
 
 
-def test_a_voter_that_is_slow_for_hours_is_asked_no_more_often_at_once(quorum, process):
-    """Its calls are left behind with each answer; they don't add up."""
-    gate, begun, threads = threading.Event(), threading.Semaphore(0), []
-
-    def hang(key):
-        begun.release()
-        gate.wait(30)
-
-    class Threads:
-        def run(self, calls, timeout_ms):
-            for call in calls:
-                threads.append(threading.Thread(target=call, daemon=True))
-                threads[-1].start()
-                if len(threads) <= SLOW_CALLS_MAX:
-                    assert begun.acquire(timeout=30)
-                else:
-                    threads[-1].join(30)
-            quorum.clock.sleep_ms(timeout_ms)
-            yield from ()
-
-    tables = process.tables
-    tables._side_by_side = Threads()
-    for _ in range(5):
-        assert list(tables.each([quorum.roots[2].key], hang)) == []
-
-    assert [each.is_alive() for each in threads] == [True] * SLOW_CALLS_MAX + [False] * 3
-    gate.set()
-    for thread in threads:
-        thread.join(30)
-    assert not begun.acquire(blocking=False)
-
-
 class LateAnswers:
     """Voters whose answers come after the call that asked has gone on, the first `late` times; each
     answer takes `answer_ms`."""
@@ -298,6 +262,9 @@ class LateAnswers:
             return
         self.clock.sleep_ms(self.answer_ms)
         yield from answers
+
+    def is_quick(self, key):
+        return False
 
 
 def test_voters_that_are_slow_are_waited_for_as_a_leader_is(quorum):
@@ -348,34 +315,6 @@ def test_a_large_decision_has_the_time_that_its_voters_need_to_copy_it(
     process.append(settings_of(*names), STAMP, expected_offset=end)
 
     assert [root.table.log.end_offset for root in quorum.roots] == [end + len(names)] * 3
-
-
-def test_threads_of_one_process_may_ask_a_voter_at_once(quorum, process):
-    gate, threads = threading.Event(), []
-
-    def wait(key):
-        gate.wait(30)
-        return quorum.roots[2].table
-
-    class Threads:
-        def run(self, calls, timeout_ms):
-            found = []
-            answers.append(found)
-            for call in calls:
-                work = partial(lambda call, found: found.append(call()), call, found)
-                threads.append(threading.Thread(target=work, daemon=True))
-                threads[-1].start()
-            yield from ()
-
-    answers = []
-    process.tables._side_by_side = Threads()
-    for _ in range(5):
-        list(process.tables.each([quorum.roots[2].key], wait))
-    gate.set()
-    for thread in threads:
-        thread.join(30)
-
-    assert answers == [[quorum.roots[2].table]] * 5
 
 
 def test_a_voter_that_was_away_for_long_catches_up_in_bounded_commits(quorum, process, monkeypatch):

@@ -1,0 +1,243 @@
+"""A voter that hangs is left behind, whatever it hangs in: the others go on, and nothing piles up.
+
+Calls run in real threads. A root hangs until the test ends; what hangs then goes on.
+"""
+
+import threading
+
+import pytest
+
+from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
+from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
+from tests.voter_fakes import MemoryQuorum, MemoryVoterRoot
+
+LONG_S = 30
+SHORT_MS = 50
+
+
+class Hanging:
+    """Roots that hang: their commits, or every call. `begun` counts the calls that do."""
+
+    def __init__(self, patch):
+        self.roots, self.begun, self.over = set(), 0, threading.Event()
+        answers = MemoryVoterRoot.check_answers
+
+        def check_answers(root):
+            if id(root) in self.roots:
+                self.wait()
+            answers(root)
+
+        patch.setattr(MemoryVoterRoot, "check_answers", check_answers)
+
+    def wait(self):
+        self.begun += 1
+        assert self.over.wait(LONG_S)
+
+    def commits(self, root):
+        root.before_commit = lambda change: self.wait()
+
+    def all_calls(self, root):
+        self.roots.add(id(root))
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    made = Hanging(monkeypatch)
+    yield made
+    made.over.set()
+
+
+def process_of(quorum, name="p", **times):
+    """A process of which each call waits a moment for a voter."""
+    times = {"answer_timeout_ms": SHORT_MS, "election_timeout_ms": SHORT_MS, **times}
+    process = quorum.process(name, **times)
+    process.decide("first")
+    process.tables._side_by_side = ThreadsSideBySide(2 * LEFT_CALLS_MAX)
+    return process
+
+
+@pytest.fixture
+def quorum():
+    return MemoryQuorum()
+
+
+@pytest.fixture
+def process(quorum):
+    return process_of(quorum)
+
+
+def decide(process, name):
+    """Decide, and again where another decision or an election was first."""
+    try:
+        process.decide(name)
+    except CommitConflictError:
+        process.decide(name)
+
+
+def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_behind(
+    quorum, process, hanging
+):
+    hanging.commits(quorum.roots[2])
+    names = [f"decision {number}" for number in range(40)]
+
+    for name in names:
+        process.decide(name)
+
+    assert process.names() == ["first", *names]
+    assert hanging.begun <= LEFT_CALLS_MAX
+
+
+def test_a_leader_that_hangs_in_a_commit_is_replaced(quorum, process, hanging):
+    hanging.commits(quorum.roots[0])
+
+    decide(process, "a")
+
+    assert quorum.roots[1].table.leads
+    assert hanging.begun <= LEFT_CALLS_MAX
+
+
+def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
+    hanging.commits(quorum.roots[0])
+    end = process.read(from_offset=0)[-1].end_offset
+    with pytest.raises(CommitConflictError):
+        process.decide("a", at=end)
+    process.decide("b")
+    quorum.roots[0].before_commit = lambda change: None
+
+    hanging.over.set()
+    wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
+    for name in "cdefgh":  # its calls under way end, and then it follows
+        process.decide(name)
+
+    assert process.names() == quorum.process("q").names() == ["first", *"bcdefgh"]
+    wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
+
+
+def test_a_decision_that_hung_and_landed_is_answered_once(quorum, process, hanging):
+    """It is put again meanwhile, by another thread on the same table."""
+    quorum.roots[0].before_commit = lambda change: hanging.over.wait(SHORT_MS * 3 / 1000)
+
+    process.decide("a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[0].table.leads
+
+
+def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging):
+    hanging.all_calls(quorum.roots[0])
+
+    decide(process, "a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[1].table.leads
+
+
+def test_a_candidate_that_hangs_is_followed_by_another(hanging):
+    quorum = MemoryQuorum(5)
+    process = process_of(quorum)
+    quorum.roots[0].is_offline = True
+    hanging.commits(quorum.roots[1])
+
+    decide(process, "a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[2].table.leads
+
+
+def wait_until(holds):
+    for _ in range(LONG_S * 100):
+        if holds():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it does not come to hold")
+
+
+def test_what_does_not_answer_in_time_may_still_be_done(quorum, process, hanging):
+    key, done = quorum.roots[2].key, threading.Event()
+
+    def hang():
+        hanging.wait()
+        done.set()
+
+    with pytest.raises(CommitOutcomeUnknownError, match="may still be done"):
+        process.tables.in_time(key, hang)
+
+    hanging.over.set()
+    assert done.wait(LONG_S)
+
+
+@pytest.mark.parametrize("calls_max, is_slow", [(SLOW_CALLS_MAX, True), (LEFT_CALLS_MAX, False)])
+def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
+    quorum, process, hanging, calls_max, is_slow
+):
+    key, tables = quorum.roots[2].key, process.tables
+    for _ in range(calls_max):
+        with pytest.raises(CommitOutcomeUnknownError):
+            tables.in_time(key, hanging.wait)
+        if is_slow:
+            quorum.clock.advance(SHORT_MS)
+
+    with pytest.raises(KafkaStorageError, match="calls to it hang"):
+        tables.in_time(key, hanging.wait)
+    assert list(tables.each([key], tables.look)) == []
+
+    hanging.over.set()
+    wait_until(lambda: not tables._under_way.has_any(key))
+    assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
+    assert hanging.begun == calls_max
+
+
+def test_threads_of_one_process_may_ask_a_voter_at_once(quorum, process):
+    tables, answers = process.tables, []
+    together = threading.Barrier(LEFT_CALLS_MAX + 2)
+
+    def ask(key):
+        together.wait(LONG_S)
+        return quorum.roots[2].table
+
+    def work():
+        answers.extend(tables.each([quorum.roots[2].key], ask, timeout_ms=LONG_S * 1000))
+
+    threads = [threading.Thread(target=work) for _ in range(together.parties)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LONG_S)
+
+    assert answers == [quorum.roots[2].table] * together.parties
+
+
+def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):
+    process = process_of(MemoryQuorum(1))
+    [key] = process.tables.voters.keys
+
+    assert process.tables.in_time(key, threading.get_ident) == threading.get_ident()
+
+
+def test_an_error_that_is_no_roots_is_raised_to_who_asked(quorum, process):
+    def fail(key):
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        list(process.tables.each(process.tables.voters.keys, fail, timeout_ms=LONG_S * 1000))
+    with pytest.raises(ZeroDivisionError):
+        process.tables.in_time(quorum.roots[1].key, lambda: fail(None), LONG_S * 1000)
+
+
+def test_calls_that_no_thread_makes_are_not_counted(quorum, process):
+    """The process can't start a thread for a while."""
+
+    class NoThreads:
+        def run(self, calls, timeout_ms):
+            raise KafkaStorageError("this process can't start another thread")
+            yield
+
+    tables, threads = process.tables, process.tables._side_by_side
+    tables._side_by_side = NoThreads()
+    for _ in range(LEFT_CALLS_MAX + 1):
+        with pytest.raises(KafkaStorageError):
+            list(tables.each(tables.voters.keys, tables.look))
+
+    tables._side_by_side = threads
+    assert len(list(tables.each(tables.voters.keys, tables.look))) == 3
