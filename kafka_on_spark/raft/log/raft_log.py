@@ -7,7 +7,7 @@ committed, so nobody asks for the borders in it. A log is then as long as its ta
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -79,6 +79,10 @@ class RaftLog:
     batches: tuple[RaftBatch, ...] = ()
     start: OffsetAndEpoch = LOG_BEGINNING
     snapshot_voters: VoterSet | None = None
+    _voters_batch: list[RaftBatch | None] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """What `voters_batch` has found: each look asks for it, and the log is long."""
 
     def __post_init__(self) -> None:
         # Of a long log only the newest batch is new.
@@ -111,7 +115,10 @@ class RaftLog:
     @property
     def voters_batch(self) -> RaftBatch | None:
         """The batch of the newest set of voters; None: it came with the snapshot, or not."""
-        return next((each for each in reversed(self.batches) if each.voters is not None), None)
+        if not self._voters_batch:
+            found = (each for each in reversed(self.batches) if each.voters is not None)
+            self._voters_batch.append(next(found, None))
+        return self._voters_batch[0]
 
     @property
     def proved_end(self) -> Offset:

@@ -23,12 +23,13 @@ from kafka_on_spark.ids import QuorumEpoch
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.quorum.elections import Waiting, is_election_due, is_stranded
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among, newest_leader, view_of
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, view_of
 from kafka_on_spark.raft.states.timing import retry_backoff_ms
 from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
+from kafka_on_spark.service.quorum.leader_looks import LeaderLooks, Led
 from kafka_on_spark.service.quorum.settings import AskSettings
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
@@ -43,14 +44,6 @@ partitions takes its time, and one that is left out of its answer is unknown."""
 
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Led:
-    """A leader's table as it was looked at, and who was seen to hold its log."""
-
-    table: VoterTable
-    view: LeaderView
 
 
 @dataclass(slots=True)
@@ -95,6 +88,7 @@ class Leadership:
         self.led: Led | None = None
         self.confirmed: LeaderView | None = None
         self._tables = tables
+        self._looks = LeaderLooks()
         self._elections = elections
         self._clock = clock
         self._random = random
@@ -128,10 +122,10 @@ class Leadership:
         while True:
             began_ms = self.now_ms()
             seen = self._look_around()
-            led = _led(seen)
-            if led is not None and not led.view.is_confirmed:
+            led = self._looks.led(seen)
+            if led is not None and not led.is_confirmed:
                 led = self._end_tail()
-            if led is not None and led.view.is_confirmed:
+            if led is not None and led.is_confirmed:
                 self._reading.end()
                 _check_continues(led, known)
                 self.keep(led)
@@ -149,12 +143,13 @@ class Leadership:
         """
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
-        keys = self._likely()
+        tables = self._tables
+        keys = self._looks.likely(tables.voters, tables.newest_of_all(), tables.failures)
         for _ in range(DISCOVERIES_MAX):
-            for table in self._tables.each(keys, self._tables.look):
+            for table in self._tables.looks(keys):
                 seen[table.key] = table
-                led = _led(seen)
-                if led is not None and led.view.is_confirmed:
+                led = self._looks.led(seen)
+                if led is not None and led.is_confirmed:
                     self._tables.use(led.view.log.voters or self._tables.voters)
                     return seen
             asked.update(keys)
@@ -167,24 +162,12 @@ class Leadership:
         self._tables.learn_voters(seen.values())
         return seen
 
-    def _likely(self) -> list[VoterKey]:
-        """Return the leader and as few others as may confirm it; all, where none is known."""
-        voters = self._tables.voters
-        known = self._tables.newest_of_all()
-        key, view = newest_leader(known), leader_among(known)
-        if key is None or view is None or not voters.is_voter(key):
-            return list(voters.keys)
-        others = sorted(
-            (each for each in voters.keys if each != key), key=lambda each: -view.held.get(each, -1)
-        )
-        return [key, *others[: voters.majority - 1]]
-
     def _end_tail(self) -> Led | None:
         """Return the leader once a majority holds its end: its writer has a commit's time for that,
         then this process brings the others up."""
         self._clock.sleep_ms(self._settings().commit_ms)
-        led = _led(self._look_around())
-        if led is None or led.view.is_confirmed:
+        led = self._looks.led(self._look_around())
+        if led is None or led.is_confirmed:
             return led
         return self.replicate(led.table)
 
@@ -388,8 +371,3 @@ def _check_continues(led: Led, known: LeaderView | None) -> None:
             " that voter",
             epoch=led.view.epoch,
         )
-
-
-def _led(seen: dict[VoterKey, VoterTable]) -> Led | None:
-    view = leader_among(seen)
-    return None if view is None else Led(seen[view.key], view)

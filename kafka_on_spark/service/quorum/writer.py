@@ -27,7 +27,8 @@ from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
-from kafka_on_spark.service.quorum.leadership import Leadership, Led
+from kafka_on_spark.service.quorum.leader_looks import Led
+from kafka_on_spark.service.quorum.leadership import Leadership
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 TRIES_MAX: Final = 1000
@@ -154,9 +155,9 @@ class Writer:
         write.may_stand, write.failure = True, None
         self._leadership.committed()
         led = self._leadership.replicate(leader)
-        if led.view.is_confirmed:
+        if led.is_confirmed:
             self._leadership.keep(led)
-        return led.view.is_confirmed
+        return led.is_confirmed
 
     def _resolve(self, write: _Write, until_ms: int) -> None:
         """Return once a write is committed of which that is open. As long as the leader's table is

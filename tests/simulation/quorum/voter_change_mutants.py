@@ -10,7 +10,7 @@ from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.quorum.voter_changes import remove_voter, with_new_voter
 from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.service.quorum import leadership, voter_changing
+from kafka_on_spark.service.quorum import voter_changing
 from kafka_on_spark.service.quorum.leadership import Leadership
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from tests.simulation.quorum.quorum_mutants import eager, emptied
@@ -32,7 +32,7 @@ def next_change_comes_before_the_last_is_committed(patch):
     confirm = Leadership.confirm
 
     def looked_at(self):
-        led = leadership._led(self._look_around())
+        led = self._looks.led(self._look_around())
         return confirm(self) if led is None else led
 
     def decided(self, decide):
