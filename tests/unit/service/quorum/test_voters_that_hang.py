@@ -114,8 +114,9 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
     wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
 
 
-def test_a_decision_that_hung_and_landed_is_answered_once(quorum, process, hanging):
+def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
     """It is put again meanwhile, by another thread on the same table."""
+    process = process_of(quorum, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
     quorum.roots[0].before_commit = lambda change: hanging.over.wait(SHORT_MS * 3 / 1000)
 
     process.decide("a")
