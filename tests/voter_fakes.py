@@ -83,7 +83,7 @@ class MemoryVoterRoot:
     key: VoterKey
     versions: list[VoterTable]
     content: dict[str, MetadataBatch]
-    snapshots: dict[Offset, MetadataBatch] = field(default_factory=dict)
+    snapshots: dict[OffsetAndEpoch, MetadataBatch] = field(default_factory=dict)
     flushed: int = 1
     is_offline: bool = False
     is_read_only: bool = False
@@ -251,12 +251,13 @@ class MemoryVoterLog:
                 return each.base_offset
         return self._root.table.log.end_offset
 
-    def newest_snapshot(
-        self, *, to_offset: Offset, above: Offset = Offset(0)
-    ) -> MetadataBatch | None:
+    def snapshots(self) -> list[OffsetAndEpoch]:
         self._check()
-        ends = [end for end in self._root.snapshots if above < end <= to_offset]
-        return self._root.snapshots[max(ends)] if ends else None
+        return list(self._root.snapshots)
+
+    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
+        self._check()
+        return self._root.snapshots[end]
 
     def write_snapshot(self, records: Sequence[object], stamp: Stamp, end: OffsetAndEpoch) -> None:
         self._check()
@@ -264,7 +265,7 @@ class MemoryVoterLog:
             raise KafkaStorageError("the root takes no writes")
         base_offset = Offset(end.offset - len(records))
         batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
-        self._root.snapshots.setdefault(end.offset, batch)
+        self._root.snapshots.setdefault(end, batch)
 
     def check_writable(self) -> None:
         self._check_answers()

@@ -96,8 +96,10 @@ def snapshot(*names, cluster_id="a-cluster"):
 
 @pytest.fixture
 def long_logs(metadata_logs):
-    """The same log, with twelve records."""
-    metadata_logs().append(settings(*"abcdefghijkl"), STAMP, expected_offset=at(0))
+    """The same log, with twelve records in three batches."""
+    log = metadata_logs()
+    for start, names in ((0, "abcdefg"), (7, "hi"), (9, "jkl")):
+        log.append(settings(*names), STAMP, expected_offset=at(start))
     return metadata_logs
 
 

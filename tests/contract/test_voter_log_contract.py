@@ -211,7 +211,8 @@ def test_a_root_that_is_away_says_so(roots):
         log.load,
         lambda: log.is_newest(table),
         lambda: log.read(from_offset=0, to_offset=1),
-        lambda: log.newest_snapshot(to_offset=1),
+        log.snapshots,
+        lambda: log.read_snapshot(OffsetAndEpoch(1, 0)),
     ):
         with pytest.raises(KafkaStorageError):
             ask()
@@ -227,14 +228,15 @@ def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(roots):
     assert found == [0, 2, 2, 4]
 
 
-def test_the_newest_snapshot_up_to_an_offset_is_found(roots):
+def test_a_snapshot_is_found_and_read_by_where_it_ends(roots):
     log = roots.open(0)
-    for end in (4, 6):
-        log.write_snapshot(SNAPSHOT, STAMP, OffsetAndEpoch(end, 1))
-    log.write_snapshot(SNAPSHOT[:1], STAMP, OffsetAndEpoch(4, 1))
+    assert log.snapshots() == []
+    ends = [OffsetAndEpoch(4, 1), OffsetAndEpoch(6, 1), OffsetAndEpoch(6, 2)]
+    for end in ends:
+        log.write_snapshot(SNAPSHOT, STAMP, end)
+    log.write_snapshot(SNAPSHOT[:1], STAMP, ends[0])
 
-    assert log.newest_snapshot(to_offset=3) is None
-    assert log.newest_snapshot(to_offset=5).records == SNAPSHOT
-    assert log.newest_snapshot(to_offset=5, above=3).records == SNAPSHOT
-    assert log.newest_snapshot(to_offset=5, above=4) is None
-    assert roots.open(0).newest_snapshot(to_offset=9).end_offset == 6
+    assert sorted(roots.open(0).snapshots()) == ends
+    for end in ends:
+        found = log.read_snapshot(end)
+        assert (found.end_offset, found.records) == (end.offset, SNAPSHOT)

@@ -140,6 +140,8 @@ class RaftLog:
 
     def epoch_before(self, offset: Offset) -> QuorumEpoch:
         """Return the epoch of the record before `offset`."""
+        if offset <= self.start.offset:
+            return self.start.epoch
         place = bisect_left(self.batches, offset, key=lambda each: each.end_offset)
         return self.batches[place].epoch if place < len(self.batches) else self.end.epoch
 

@@ -1,4 +1,5 @@
-"""What snapshots allow: when a log starts anew, at one, and what may be deleted before one.
+"""What snapshots allow: which are of a log, when a log starts anew, at one, and what may be deleted
+before one.
 
 Source: KafkaMetadataLog (KIP-630).
 """
@@ -9,6 +10,21 @@ from kafka_on_spark.errors import OffsetOutOfRangeError, ensure
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.raft.log.lookups import Validity, validate_offset_and_epoch
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
+
+
+def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
+    """Return whether a snapshot is of `log`: it ends where a batch of that does, and the record
+    before that end is of the snapshot's epoch.
+
+    A snapshot is a file beside a log. Others may lie there: of a generation of the cluster that was
+    given up, whose end another log has passed since. An epoch belongs to one generation, and what
+    was committed in an epoch up to an offset is one history.
+    """
+    if not log.start.offset <= snapshot.offset <= log.end_offset or snapshot.offset == 0:
+        return False
+    if not log.has_border(snapshot.offset) and log.run_at(snapshot.offset) is None:
+        return False  # within a run, the borders are not known any more
+    return log.epoch_before(snapshot.offset) == snapshot.epoch
 
 
 def replaces_log(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:

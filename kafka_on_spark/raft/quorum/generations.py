@@ -3,11 +3,15 @@
 It breaks what a quorum promises: what the lost voters had committed alone is gone. So partitions
 are led anew only by proof (see the controller), and a process of the old generation finds fences
 that it does not know.
+
+Each generation has epochs of its own, above those of all before it. So a batch, a leader's mark and
+a snapshot that name an epoch name a generation with it, also where voters that were given up have
+gone on meanwhile.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NewType
+from typing import Final, NewType
 
 from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
 from kafka_on_spark.ids import Offset, QuorumEpoch
@@ -18,6 +22,15 @@ from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 
 Generation = NewType("Generation", int)
 """How often the cluster was forced; 0: never."""
+
+EPOCHS_OF_A_GENERATION: Final = 10_000_000
+"""Epochs that voters which were given up may still come to, without one of the next generation: an
+election a second takes 115 days for them. The first digits of an epoch are people's sign of it."""
+
+
+def first_epoch_after(epoch: QuorumEpoch) -> QuorumEpoch:
+    """Return the epoch with which a generation begins, of a voter that has seen `epoch`."""
+    return QuorumEpoch((epoch // EPOCHS_OF_A_GENERATION + 1) * EPOCHS_OF_A_GENERATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,7 @@ def force(
     voters, mine = _own_voter(table)
     _check_no_majority(voters, answering)
     alone = VoterSet((mine if root is None else Voter(mine.key, root),))
-    epoch = QuorumEpoch(table.quorum_epoch + 1)
+    epoch = first_epoch_after(table.quorum_epoch)
     end = table.log.end_offset
     batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
     change = TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))

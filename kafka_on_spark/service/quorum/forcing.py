@@ -22,6 +22,7 @@ from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.quorum.generations import Force, Generation, check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 TRIES_MAX: Final = 8
@@ -76,7 +77,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
     table = tables.load(voter.key)
     answering[voter.key] = table
     log, end = tables.log_of(voter.key), table.log.end_offset
-    snapshot = log.newest_snapshot(to_offset=end)
+    snapshot = newest_snapshot(table.log, [(log, log.snapshots())], end)
     image = MetadataImage()
     if snapshot is not None:
         image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)

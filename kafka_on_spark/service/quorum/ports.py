@@ -6,8 +6,14 @@ tests' in-memory one too, passes tests/contract/test_voter_log_contract.py.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
@@ -16,6 +22,9 @@ from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
 
 T = TypeVar("T")
+
+UNREADABLE: Final = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
+"""Why a voter can't be read; another one may."""
 
 
 class VoterLog(Protocol):
@@ -82,13 +91,18 @@ class VoterLog(Protocol):
         """
         ...
 
-    def newest_snapshot(
-        self, *, to_offset: Offset, above: Offset = Offset(0)
-    ) -> MetadataBatch | None:
-        """Return the root's newest readable snapshot that ends at `to_offset` or before; None: it
-        has none that ends above `above`. Of those up to there, no bytes are read.
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """Return where the root's snapshots end, by their names. None of them is read, so they may
+        be damaged, and some may be of other logs than this one.
 
         Raises: as `load`.
+        """
+        ...
+
+    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
+        """Return a snapshot, as a batch that ends at its end offset.
+
+        Raises: as `load`; CorruptLogError also where it is damaged, or another cluster's.
         """
         ...
 

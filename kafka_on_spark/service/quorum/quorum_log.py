@@ -6,28 +6,30 @@ where that holds the leader's log. Once committed, a batch is read from any vote
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from kafka_on_spark.errors import (
-    ClusterNotFoundError,
-    CorruptLogError,
     InconsistentClusterError,
-    KafkaStorageError,
+    KafkaOnSparkError,
     ProtocolError,
-    ReplicaLostError,
+    QuorumUnavailableError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.following import follow
 from kafka_on_spark.service.quorum.leadership import Leadership, as_met_alone
-from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterLog
+from kafka_on_spark.service.quorum.ports import UNREADABLE, OpenVoterLog, SideBySide, VoterLog
 from kafka_on_spark.service.quorum.settings import AskSettings, QuorumSettings
+from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 from kafka_on_spark.service.quorum.writer import Writer
@@ -35,9 +37,6 @@ from kafka_on_spark.service.quorum.writer import Writer
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-UNREADABLE = (ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError)
-"""Why a voter can't be read; another one may."""
 
 
 class QuorumLog:
@@ -160,22 +159,21 @@ class QuorumLog:
         assert first is not None, keys
         raise as_met_alone(first)
 
-    def _of_all(self, ask: Callable[[VoterLog], T], first: VoterKey | None = None) -> list[T]:
-        """Return what the voters say that answer; they are asked one after the other, from `first`
-        on.
+    def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
+        """Return what voters say that answer; they are asked one after the other.
 
         Raises:
             KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
         """
         answers: list[T] = []
         errors: list[ProtocolError] = []
-        for key in sorted(self.tables.voters.keys, key=lambda each: each != first):
+        for key in keys:
             try:
                 answers.append(ask(self.tables.log_of(key)))
             except UNREADABLE as error:
                 log.info("voter %s is passed over: %s", key, error)
                 errors.append(error)
-        if not answers:
+        if errors and not answers:
             raise as_met_alone(errors[0])
         return answers
 
@@ -223,7 +221,7 @@ class QuorumLog:
         Raises:
             KafkaOnSparkError: No voter answers, which costs time only.
         """
-        if any(self._of_all(lambda each: each.maintain())):
+        if any(self._of_all(self.tables.voters.keys, lambda each: each.maintain())):
             self._leadership.led = None  # the next decision is put at a later version
         self._leadership.rescue_stranded()
 
@@ -235,7 +233,8 @@ class QuorumLog:
 
         Raises: as `_of_all`.
         """
-        done = self._of_all(lambda each: each.clean(delay_ms, now_ms, is_over))
+        keys = self.tables.voters.keys
+        done = self._of_all(keys, lambda each: each.clean(delay_ms, now_ms, is_over))
         return CleanedFiles(
             count=sum(each.count for each in done),
             read_bytes=sum(each.read_bytes for each in done),
@@ -261,34 +260,47 @@ class QuorumLog:
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
-        its end offset; the newest of those up to `to_offset`.
+        its end offset; the newest of those up to `to_offset`. Only those of the committed log
+        count.
 
-        The leader is asked first. As a rule all have the same, and others then read none: an
-        opening decodes one snapshot, however many voters there are.
+        Their names are asked for, and one is read: of those that end at one place, the leader's.
+        Voters that are slower than the leader and a majority are not waited for.
 
         Raises: as `read`.
         """
         view = self._leadership.confirm().view
-        end = view.log.end_offset
-        bound = end if to_offset is None else min(end, to_offset)
-        newest: MetadataBatch | None = None
+        bound = view.log.end_offset if to_offset is None else to_offset
+        voters = self.tables.voters
+        found: dict[VoterKey, list[OffsetAndEpoch]] = {}
+        for key, ends in self.tables.each(voters.keys, self._snapshots_on):
+            found[key] = ends
+            if view.key in found and voters.is_majority(found):
+                break
+        if not found:
+            raise self._unavailable()
+        leader_first = sorted(found, key=lambda key: key != view.key)
+        logs = ((self.tables.log_of(key), found[key]) for key in leader_first)
+        return newest_snapshot(view.log, logs, bound)
 
-        def ask(voter: VoterLog) -> None:
-            nonlocal newest
-            above = Offset(0) if newest is None else newest.end_offset
-            newest = voter.newest_snapshot(to_offset=bound, above=above) or newest
+    def _snapshots_on(self, key: VoterKey) -> tuple[VoterKey, list[OffsetAndEpoch]]:
+        return key, self.tables.log_of(key).snapshots()
 
-        self._of_all(ask, first=view.key)
-        return newest
+    def _unavailable(self) -> KafkaOnSparkError:
+        for key in self.tables.voters.keys:
+            if key in self.tables.failures:
+                return as_met_alone(self.tables.failures[key])
+        return QuorumUnavailableError("no voter of the metadata quorum answers in time: try again")
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, which is committed, on each
-        voter that takes them: any of them may be left alone one day, and opened.
+        voter that takes them: any of them may be left alone one day, and opened. A voter that does
+        not hold that end gets none: it may be left alone before it does.
 
-        Raises: as `_of_all`.
+        Raises: as `read`, and as `_of_all`.
         """
-        known = self._leadership.confirmed
-        if known is None or known.log.end_offset < end_offset:
-            known = self._leadership.confirm().view
-        end = OffsetAndEpoch(end_offset, known.log.epoch_before(end_offset))
-        self._of_all(lambda each: each.write_snapshot(records, stamp, end))
+        led = self._leadership.confirm()
+        end = OffsetAndEpoch(end_offset, led.view.log.epoch_before(end_offset))
+        others = [key for key in self.tables.voters.keys if key != led.view.key]
+        up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
+        holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
+        self._of_all(holders, lambda each: each.write_snapshot(records, stamp, end))

@@ -34,7 +34,7 @@ TURNS: Final = 10
 """Voters that are looked at one after the other have this part of the time that one has: what takes
 longer is no quick look."""
 
-Ask = Callable[[VoterKey], VoterTable | None]
+Ask = Callable[[VoterKey], T | None]
 
 
 class VoterTables:
@@ -183,7 +183,7 @@ class VoterTables:
         return known if self.log_of(key).is_newest(known) else None
 
     def _in_turn(
-        self, keys: Sequence[VoterKey], ask: Ask
+        self, keys: Sequence[VoterKey], ask: Ask[VoterTable]
     ) -> list[tuple[CallUnderWay, "_Outcome[VoterTable | None]"]]:
         """Return what voters answer one after the other; nothing, where one hangs: the others are
         not to wait for it."""
@@ -197,10 +197,10 @@ class VoterTables:
         return [] if found is None else list(zip(calls, found, strict=True))
 
     def each(
-        self, keys: Iterable[VoterKey], ask: Ask, *, timeout_ms: int | None = None
-    ) -> Iterator[VoterTable]:
-        """Ask several voters at once; yield the tables that `ask` returns, as they come, for
-        `timeout_ms` at most (None: for as long as a voter may take to answer).
+        self, keys: Iterable[VoterKey], ask: Ask[T], *, timeout_ms: int | None = None
+    ) -> Iterator[T]:
+        """Ask several voters at once; yield what `ask` returns, as it comes, for `timeout_ms` at
+        most (None: for as long as a voter may take to answer).
 
         A caller may stop: what is under way goes on by itself.
 

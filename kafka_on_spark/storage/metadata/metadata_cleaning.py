@@ -19,11 +19,13 @@ from typing import Final
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.raft_log import RaftLog
+from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_files import batch_extents
-from kafka_on_spark.storage.metadata.metadata_placement import LogFile, is_file_name
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile, is_file_name, raft_log_of
 from kafka_on_spark.storage.metadata.metadata_snapshots import end_in_name
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import clean_metadata_root
@@ -144,14 +146,14 @@ class MetadataCleaner:
 
     def clean(
         self,
-        read_table: Callable[[], tuple[int, list[LogFile]]],
+        read_table: Callable[[], list[LogFile]],
         before_ms: int,
         is_over: Callable[[], bool],
     ) -> CleanedFiles:
         """Delete what was replaced before a moment, and what else nobody needs, until `is_over`;
         one piece at least.
 
-        `read_table` returns the log's end and its files, in the order of their rows.
+        `read_table` returns the log's files, in the order of their rows.
         """
         self._count = self._replaced.read_bytes = 0
         steps: tuple[Callable[[], bool], ...] = (
@@ -173,14 +175,14 @@ class MetadataCleaner:
 
     def _clean_replaced(
         self,
-        read_table: Callable[[], tuple[int, list[LogFile]]],
+        read_table: Callable[[], list[LogFile]],
         before_ms: int,
         is_over: Callable[[], bool],
     ) -> bool:
         """Return whether some are left."""
         begins_at, self._begins_at = self._begins_at, ""
         listed = self._replaced.names()  # before the table is read
-        _, active = read_table()
+        active = read_table()
         named = {file.path for file in active}
         self._replaced.forget_all_but(named)
         removed_at_ms = read_tombstones(self._files, self._uri)
@@ -195,9 +197,9 @@ class MetadataCleaner:
                 self._count += 1
         return False
 
-    def _clean_snapshots(self, read_table: Callable[[], tuple[int, list[LogFile]]]) -> bool:
-        end, _ = read_table()
-        self._count += clean_snapshots(self._files, self._root, end)
+    def _clean_snapshots(self, read_table: Callable[[], list[LogFile]]) -> bool:
+        active = read_table()
+        self._count += clean_snapshots(self._files, self._root, raft_log_of(active))
         return False
 
     def _clean_unfinished(self) -> bool:
@@ -208,17 +210,17 @@ class MetadataCleaner:
         return False
 
 
-def clean_snapshots(files: RootFiles, metadata_root: str, log_end: int) -> int:
-    """Delete the snapshots that are not kept; return how many.
+def clean_snapshots(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
+    """Delete the snapshots of a log that are not kept; return how many.
 
-    One that ends above the log's end says nothing of which others are needed, and stays: it is of
-    another log, or holds what a log that was rolled back has lost.
+    One that is not of this log says nothing of which others are needed, and stays: it may hold what
+    a log that was rolled back has lost.
     """
     folder = f"{metadata_root}/snapshots"
     ends = {
-        name: end
+        name: end.offset
         for name in files.names(folder)
-        if (end := end_in_name(name)) is not None and end <= log_end
+        if (end := end_in_name(name)) is not None and is_snapshot_of(log, end)
     }
     kept = kept_snapshots(ends.values())
     due = [name for name, end in ends.items() if end not in kept]

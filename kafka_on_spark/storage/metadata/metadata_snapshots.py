@@ -1,61 +1,58 @@
 """Reads and writes snapshots of the metadata log: Parquet files of records that rebuild the image.
 
 A snapshot is named after its end offset and the epoch of its last record. Its first record names
-the cluster.
+the cluster. Whether it counts, the log says (raft/log/snapshots.py): a process that was frozen may
+leave one of an earlier cluster, or generation, at this root.
 """
 
-import logging
 import re
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
+from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
 from kafka_on_spark.storage.roots.roots import RootFiles
 
-log = logging.getLogger(__name__)
-
-_NAME: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.parquet")
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{10})\.parquet")
 
 
-def newest_snapshot(
-    files: RootFiles, metadata_root: str, cluster_id: str, above: Offset, to_offset: Offset
-) -> MetadataBatch | None:
-    """Return the newest readable snapshot of a cluster that ends above `above`, at `to_offset` or
-    before, if any.
-
-    A process that was frozen may leave a snapshot of an earlier cluster at this root.
-    """
-    for name in reversed(files.names(f"{metadata_root}/snapshots")):
-        found = _NAME.fullmatch(name)
-        if found is None or not above < int(found[1]) <= to_offset:
-            continue
-        path = f"{metadata_root}/snapshots/{name}"
-        try:
-            return _read(files, path, cluster_id, int(found[1]))
-        except (CorruptLogError, KafkaStorageError) as error:
-            log.warning("snapshot %s can't be read, an older one is used: %s", name, error)
-    return None
-
-
-def end_in_name(name: str) -> int | None:
-    """Return the end offset in a snapshot's name; None: it is no name of one."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else int(found[1])
-
-
-def newest_snapshot_end(files: RootFiles, metadata_root: str) -> int:
-    """Return where the newest snapshot ends by its name, 0 without any; none of them is read."""
+def snapshot_ends(files: RootFiles, metadata_root: str) -> list[OffsetAndEpoch]:
+    """Return where the snapshots at a root end, by their names; none of them is read."""
     found = map(end_in_name, files.names(f"{metadata_root}/snapshots"))
-    return max((each for each in found if each is not None), default=0)
+    return [each for each in found if each is not None]
 
 
-def _read(files: RootFiles, path: str, cluster_id: str, end: int) -> MetadataBatch:
+def end_in_name(name: str) -> OffsetAndEpoch | None:
+    """Return the end in a snapshot's name; None: it is no name of one."""
+    found = _NAME.fullmatch(name)
+    return (
+        None if found is None else OffsetAndEpoch(Offset(int(found[1])), QuorumEpoch(int(found[2])))
+    )
+
+
+def newest_snapshot_end(files: RootFiles, metadata_root: str, log: RaftLog) -> int:
+    """Return where the newest snapshot of a log ends, 0 without any; none of them is read."""
+    ends = snapshot_ends(files, metadata_root)
+    return max((each.offset for each in ends if is_snapshot_of(log, each)), default=0)
+
+
+def read_snapshot(
+    files: RootFiles, metadata_root: str, cluster_id: str, end: OffsetAndEpoch
+) -> MetadataBatch:
+    """Return a snapshot of a cluster, as a batch that ends at its end offset.
+
+    Raises:
+        CorruptLogError: It is damaged, or another cluster's.
+        KafkaStorageError: The root does not answer.
+    """
+    path = _path(metadata_root, end)
     batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
-    if len(batches) != 1 or batches[0].end_offset != end:
+    if len(batches) != 1 or batches[0].end_offset != end.offset:
         raise CorruptLogError("a snapshot is not what its name says", path=path)
     first, *_ = batches[0].records
     if not isinstance(first, ClusterRecord) or first.cluster_id != cluster_id:
@@ -68,11 +65,12 @@ def write_snapshot(
     metadata_root: str,
     records: Sequence[Record],
     stamp: Stamp,
-    end_offset: Offset,
-    epoch: QuorumEpoch,
+    end: OffsetAndEpoch,
 ) -> None:
-    """Write the records that rebuild the image at `end_offset`, unless they are there. `epoch`: of
-    the last record in it."""
-    path = f"{metadata_root}/snapshots/{end_offset:020d}-{epoch:010d}.parquet"
-    content = encode_file(records, stamp, end_offset - len(records))
-    files.write_if_absent(path, content.to_pybytes())
+    """Write the records that rebuild the image at `end`, unless they are there."""
+    content = encode_file(records, stamp, end.offset - len(records))
+    files.write_if_absent(_path(metadata_root, end), content.to_pybytes())
+
+
+def _path(metadata_root: str, end: OffsetAndEpoch) -> str:
+    return f"{metadata_root}/snapshots/{end.offset:020d}-{end.epoch:010d}.parquet"

@@ -35,6 +35,7 @@ from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.delta.files.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, check_replaced
+from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_cleaning import MetadataCleaner
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
@@ -50,7 +51,6 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     remove_file,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
-from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
 from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, write_batches
 from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
@@ -348,11 +348,15 @@ class DeltaVoterLog:
     # The rest of the root
 
     @on_root
-    def newest_snapshot(
-        self, *, to_offset: Offset, above: Offset = Offset(0)
-    ) -> MetadataBatch | None:
-        """Return the newest readable snapshot that ends above `above`, at `to_offset` or before."""
-        return newest_snapshot(self._files, self.root, self._identity.cluster_id, above, to_offset)
+    def snapshots(self) -> list[OffsetAndEpoch]:
+        """Return where the root's snapshots end, by their names."""
+        return metadata_snapshots.snapshot_ends(self._files, self.root)
+
+    @on_root
+    def read_snapshot(self, end: OffsetAndEpoch) -> MetadataBatch:
+        """Return a snapshot, as a batch that ends at its end offset."""
+        cluster_id = self._identity.cluster_id
+        return metadata_snapshots.read_snapshot(self._files, self.root, cluster_id, end)
 
     @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end: OffsetAndEpoch) -> None:
@@ -362,7 +366,7 @@ class DeltaVoterLog:
             ClusterNotFoundError: Another cluster was created in this one's place.
         """
         check_replaced(self.root, self._identity, self._options)
-        write_snapshot(self._files, self.root, records, stamp, end.offset, end.epoch)
+        metadata_snapshots.write_snapshot(self._files, self.root, records, stamp, end)
 
     @on_root
     def check_writable(self) -> None:
@@ -387,11 +391,7 @@ class DeltaVoterLog:
     @on_root
     def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
         """Delete what no reader needs, as MetadataCleaner says."""
-        return self._cleaner.clean(self._end_and_files, now_ms - delay_ms, is_over)
-
-    def _end_and_files(self) -> tuple[int, list[LogFile]]:
-        files = self._files_now()
-        return (files[-1].end_offset if files else 0), files
+        return self._cleaner.clean(self._files_now, now_ms - delay_ms, is_over)
 
 
 def _copied(source: VoterLog, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:

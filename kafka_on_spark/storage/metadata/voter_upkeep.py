@@ -76,9 +76,9 @@ class VoterUpkeep:
         Appends may go on while files are read and written; the commit is one like any other.
         """
         with self._delta.lock:
-            end = merging_end(load().log)
-            files = [each for each in log_files() if each.end_offset <= end]
-        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root))
+            log = load().log
+            files = [each for each in log_files() if each.end_offset <= merging_end(log)]
+        merged = files_to_merge(files, partial(newest_snapshot_end, self._files, self._root, log))
         if not merged:
             return False
         written = write_merged(self._files, self._uri, merged)

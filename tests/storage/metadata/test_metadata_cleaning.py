@@ -8,6 +8,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
@@ -228,14 +229,18 @@ def test_the_newest_snapshots_stay_and_older_ones_thin_out(log, tmp_path):
     assert log.newest_snapshot(to_offset=22).end_offset == 15
 
 
-def test_a_snapshot_above_the_end_of_the_log_decides_nothing(log, tmp_path):
+@pytest.mark.parametrize("end, epoch", [(10_000, 1), (25, 2)])
+def test_a_snapshot_of_another_log_stays_and_decides_nothing(log, tmp_path, end, epoch):
     record = ClusterRecord(cluster_id="cluster")
-    for end in (10, 20, 28, 29, 30, 10_000):
-        log.write_snapshot([record], Stamp(time_ms=7), end)
+    for each in (10, 20, 28, 29, 30):
+        log.write_snapshot([record], Stamp(time_ms=7), each)
+    other = OffsetAndEpoch(end, epoch)
+    log.voter_log.write_snapshot([record], Stamp(time_ms=7), other)
 
     log.clean(3_600_000, 0)
 
     assert len(os.listdir(tmp_path / "snapshots")) == 6
+    assert log.newest_snapshot(to_offset=27).end_offset == 20
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 100, 5000])

@@ -21,7 +21,13 @@ from kafka_on_spark.raft.quorum.elections import (
     is_election_due,
     is_stranded,
 )
-from kafka_on_spark.raft.quorum.generations import check_generation, check_may_force, force
+from kafka_on_spark.raft.quorum.generations import (
+    EPOCHS_OF_A_GENERATION,
+    check_generation,
+    check_may_force,
+    first_epoch_after,
+    force,
+)
 from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
@@ -263,8 +269,13 @@ def test_force_goes_on_with_one_voter_in_another_generation():
     assert after.leads
     assert after.log.voters == VoterSet.of([voter(1)])
     assert view_of(after).is_confirmed
-    assert after.log.end == OffsetAndEpoch(6, 3)
+    assert after.log.end == OffsetAndEpoch(6, EPOCHS_OF_A_GENERATION)
     assert after.log.batches[-1].kind is BatchKind.NO_OP
+
+
+@pytest.mark.parametrize("epoch, first", [(0, 1), (9_999_998, 1), (10_000_000, 2), (10_000_007, 2)])
+def test_a_generation_has_epochs_that_those_before_it_do_not_come_to(epoch, first):
+    assert first_epoch_after(epoch) == first * EPOCHS_OF_A_GENERATION
 
 
 def test_force_is_refused_while_a_majority_answers():

@@ -1,0 +1,60 @@
+"""Snapshots of a generation that was given up never count, whoever wrote them, and when."""
+
+import pytest
+
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.raft.quorum import generations
+from kafka_on_spark.service.quorum import snapshots
+from kafka_on_spark.service.quorum.quorum_log import QuorumLog
+from tests.simulation.quorum.forced_snapshots import Forced
+
+SEEDS = 60
+
+
+def flaws(seeds):
+    found = {seed: Forced(seed).run() for seed in seeds}
+    return {seed: flaw for seed, flaw in found.items() if flaw is not None}
+
+
+def test_what_is_read_after_a_force_is_the_log_of_who_goes_on():
+    assert flaws(range(SEEDS)) == {}
+
+
+def any_snapshot_below_the_end_counts(patch):
+    """A snapshot counts by where it ends."""
+    patch.setattr(snapshots, "is_snapshot_of", lambda log, end: end.offset <= log.end_offset)
+
+
+def generation_begins_with_the_next_epoch(patch):
+    """The voters that were given up elect a leader of the very epoch."""
+    patch.setattr(generations, "EPOCHS_OF_A_GENERATION", 1)
+
+
+def snapshot_lies_on_all_that_answer(patch):
+    """A snapshot is written to a voter that does not hold its end as yet."""
+
+    def write_snapshot(self, records, stamp, end_offset):
+        end = OffsetAndEpoch(end_offset, self._leadership.confirm().view.log.end.epoch)
+        for key in self.tables.voters.keys:
+            self.tables.log_of(key).write_snapshot(records, stamp, end)
+
+    patch.setattr(QuorumLog, "write_snapshot", write_snapshot)
+
+
+# fmt: off
+MUTANTS = {
+    any_snapshot_below_the_end_counts:     ("is read of", "CorruptLogError"),
+    generation_begins_with_the_next_epoch: ("is read of",),
+    snapshot_lies_on_all_that_answer:      ("which it lacks",),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_rule_of_snapshots_that_is_left_out_is_told(mutant, monkeypatch):
+    mutant(monkeypatch)
+
+    found = flaws(range(SEEDS)).values()
+
+    for words in MUTANTS[mutant]:
+        assert any(words in flaw for flaw in found), (mutant.__doc__, words)
