@@ -5,8 +5,9 @@ creation creates another table, since a racing process may be about to name the 
 named, maintenance removes the others.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
@@ -55,19 +56,28 @@ def create_metadata_log(
         # Before anything is written to the others.
         cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
         _check_undecided(BETWEEN.join(found), options)
-    taken = {each.node_id for each in found.values()}
-    free = (NodeId(each) for each in count(NODE_ID) if each not in taken)
-    for root in roots:
-        if root not in found:
-            node_id = next(free)
-            create_voter(
-                root, options, cluster_id, node_id=node_id, delete_delay_ms=delete_delay_ms
-            )
-        elif is_local(root):
-            flush([root])  # whoever wrote it may have died before
+    # In one order, however they are named: of processes that create them at once, all go on with
+    # what the first has named.
+    for root in sorted(roots):
+        if root in found:
+            if is_local(root):
+                flush([root])  # whoever wrote it may have died before
+            continue
+        node_id = _free_id(roots.index(root), found.values())
+        found[root] = create_voter(
+            root, options, cluster_id, node_id=node_id, delete_delay_ms=delete_delay_ms
+        )
+        cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
     log = _check_undecided(metadata_root, options)
     log.begin()
     return log
+
+
+def _free_id(place: int, found: Iterable[MetadataIdentity]) -> NodeId:
+    """Return the id of the root that is named at a place in the list, or else one that is free."""
+    taken = {each.node_id for each in found}
+    wanted = chain([NODE_ID + place], count(NODE_ID))
+    return next(NodeId(each) for each in wanted if each not in taken)
 
 
 def _check_undecided(metadata_root: str, options: StorageOptions) -> DeltaMetadataLog:
