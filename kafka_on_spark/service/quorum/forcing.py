@@ -7,6 +7,7 @@ from typing import Final
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    InvalidRequestError,
     ProtocolError,
     QuorumUnavailableError,
 )
@@ -27,6 +28,10 @@ from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 TRIES_MAX: Final = 8
 """Others may still commit on the voter's table."""
+
+FAILING_MS_MAX: Final = 600_000
+"""Longer than any root is waited for: its own deadlines end each call. A voter that only takes its
+time is none that is lost."""
 
 BeginGeneration = Callable[[MetadataImage, int, str], list[Record]]
 """Returns what a generation begins with, of an image, with its cause."""
@@ -55,15 +60,27 @@ class Standing:
 
 
 def all_that_answer(tables: VoterTables) -> list[VoterTable]:
-    """Return the tables of all voters, and former ones, that answer; the newest set that one of
-    them names is in use from now on."""
+    """Return the tables of all voters, and former ones, that answer, however long that takes; the
+    newest set that one of them names is in use from now on.
+
+    Raises:
+        InvalidRequestError: One of them neither answers nor fails: it may be one of a majority.
+    """
     seen: dict[VoterKey, VoterTable] = {}
     asked: set[VoterKey] = set()
     while keys := [key for key in tables.known if key not in asked]:
         asked.update(keys)
-        for table in tables.each(keys, tables.look):
+        for key in keys:
+            tables.failures.pop(key, None)  # what it was before says nothing of now
+        for table in tables.each(keys, tables.look, timeout_ms=FAILING_MS_MAX):
             seen[table.key] = table
         tables.learn_voters(seen.values())
+    silent = sorted(key for key in asked if key not in seen and key not in tables.failures)
+    if silent:
+        raise InvalidRequestError(
+            f"voter {', '.join(map(str, silent))} neither answers nor fails, so it may not be lost:"
+            " wait until its root answers, or take it away, then force again"
+        )
     return list(seen.values())
 
 
@@ -71,6 +88,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
     """Return what is left of the quorum, for a voter that is to go on.
 
     Raises:
+        InvalidRequestError: A voter neither answers nor fails.
         KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
     """
     answering = {each.key: each for each in all_that_answer(tables)}
