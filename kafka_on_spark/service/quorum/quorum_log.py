@@ -159,6 +159,12 @@ class QuorumLog:
         assert first is not None, keys
         raise as_met_alone(first)
 
+    def _well(self) -> list[VoterKey]:
+        """Return the voters that did not fail when they were last asked: each that hangs would hold
+        up what is done on one after the other. All of them, if there are none."""
+        keys, failures = self.tables.voters.keys, self.tables.failures
+        return [key for key in keys if key not in failures] or list(keys)
+
     def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
         """Return what voters say that answer; they are asked one after the other.
 
@@ -172,6 +178,7 @@ class QuorumLog:
                 answers.append(ask(self.tables.log_of(key)))
             except UNREADABLE as error:
                 log.info("voter %s is passed over: %s", key, error)
+                self.tables.failures[key] = error
                 errors.append(error)
         if errors and not answers:
             raise as_met_alone(errors[0])
@@ -216,14 +223,17 @@ class QuorumLog:
         return describe(view, seen, problems)
 
     def maintain(self) -> None:
-        """Write the checkpoints that are due; have a voter taken back that a candidate left behind.
+        """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
+        which waits for no voter's checkpoint.
 
         Raises:
             KafkaOnSparkError: No voter answers, which costs time only.
         """
-        if any(self._of_all(self.tables.voters.keys, lambda each: each.maintain())):
-            self._leadership.led = None  # the next decision is put at a later version
-        self._leadership.rescue_stranded()
+        try:
+            self._leadership.rescue_stranded()
+        finally:
+            if any(self._of_all(self._well(), lambda each: each.maintain())):
+                self._leadership.led = None  # the next decision is put at a later version
 
     def clean(
         self, delay_ms: int, now_ms: int, is_over: Callable[[], bool] = lambda: False
@@ -233,8 +243,7 @@ class QuorumLog:
 
         Raises: as `_of_all`.
         """
-        keys = self.tables.voters.keys
-        done = self._of_all(keys, lambda each: each.clean(delay_ms, now_ms, is_over))
+        done = self._of_all(self._well(), lambda each: each.clean(delay_ms, now_ms, is_over))
         return CleanedFiles(
             count=sum(each.count for each in done),
             read_bytes=sum(each.read_bytes for each in done),
@@ -249,14 +258,18 @@ class QuorumLog:
         """
         led = self._leadership.confirm()
         self.tables.log_of(led.view.key).check_writable()
-        voters, denied = self.tables.voters, 0
-        for key in voters.keys:
+        voters, granted = self.tables.voters, {led.view.key}
+        refusal: ProtocolError | None = None
+        for key in sorted(voters.keys, key=lambda each: each in self.tables.failures):
+            if voters.is_majority(granted):
+                return
             try:
                 self.tables.log_of(key).check_writable()
-            except UNREADABLE:
-                denied += 1
-                if len(voters.voters) - denied < voters.majority:
-                    raise
+                granted.add(key)
+            except UNREADABLE as error:
+                refusal = refusal or error
+        if refusal is not None and not voters.is_majority(granted):
+            raise refusal
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at

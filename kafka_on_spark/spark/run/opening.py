@@ -20,7 +20,7 @@ from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.metadata_root import is_there
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_log import OPENING_PATIENCE_MS, DeltaMetadataLog
 from kafka_on_spark.storage.roots.root_lists import roots_in
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def metadata_service(
     Raises:
         ClusterNotFoundError: There is no cluster.
     """
-    metadata_log = DeltaMetadataLog(metadata_root, options)
+    metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
     metadata_log.check()
     service = MetadataService(
         metadata_log,

@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
 from typing import Final
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, identity_of
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
@@ -35,12 +37,16 @@ log = logging.getLogger(__name__)
 THREADS_A_VOTER: Final = 2 * LEFT_CALLS_MAX
 """Calls on one voter at once: those that were left behind, and those of as many callers."""
 
+OPENING_PATIENCE_MS: Final = 1000
+"""So long an opening waits for the other roots on its list, once more than half have answered: one
+that hangs takes seconds, on a store minutes, until it fails."""
+
 
 class DeltaMetadataLog(QuorumLog):
     """A MetadataLog on the Delta tables of a cluster's voters.
 
     `url`: the metadata roots that are asked first, with commas between. The list may be old, and
-    some of them away.
+    some of them away. `patience_ms`: as of `given_roots`.
 
     Attributes:
         voter_log: The table of the first root that answers.
@@ -53,9 +59,11 @@ class DeltaMetadataLog(QuorumLog):
         InvalidRootError: Two of them are one voter's.
     """
 
-    def __init__(self, url: str, options: StorageOptions) -> None:
+    def __init__(
+        self, url: str, options: StorageOptions, *, patience_ms: int | None = None
+    ) -> None:
         self._options = options
-        self._given = given_roots(roots_in(url), options)
+        self._given = given_roots(roots_in(url), options, patience_ms=patience_ms)
         (self.root, self.identity), *_ = self._given.items()
         self.voter_log = DeltaVoterLog(self.root, self.identity, options)
         self.uri = self.voter_log.uri
@@ -141,20 +149,52 @@ class DeltaMetadataLog(QuorumLog):
                 yield batch
 
 
-def given_roots(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str, MetadataIdentity]:
-    """Return the identities of the roots that answer, those of former voters last."""
-    found: dict[str, MetadataIdentity] = {}
-    first: ProtocolError | None = None
-    for root in roots:
-        try:
-            found[root] = identity_of(root, options)
-        except (ClusterNotFoundError, CorruptLogError, KafkaStorageError) as error:
-            log.info("the metadata root %s is passed over: %s", root, error)
-            first = first or error
-    if first is not None and not found:
-        raise first
+def given_roots(
+    roots: tuple[str, ...], options: StorageOptions, *, patience_ms: int | None = None
+) -> Mapping[str, MetadataIdentity]:
+    """Return the identities of the roots that answer, in their order, those of former voters last.
+
+    `patience_ms`: so long they are waited for, if more than half answer until then; None: each is,
+    until it answers or fails.
+
+    Raises: as `identity_of`, where none answers.
+        InconsistentClusterIdError: They belong to several clusters.
+    """
+    if len(roots) == 1:
+        return {roots[0]: identity_of(roots[0], options)}
+    asked = _ask_all(roots, options)
+    wait(asked.values(), None if patience_ms is None else patience_ms / 1000)
+    answers = {root: future.result() for root, future in asked.items() if future.done()}
+    if 2 * len(_identities(answers)) <= len(roots):
+        answers = {root: future.result() for root, future in asked.items()}
+    found = _identities(answers)
+    if not found:
+        raise next(each for each in answers.values() if isinstance(each, ProtocolError))
     check_cluster_ids({root: identity.cluster_id for root, identity in found.items()})
     return dict(sorted(found.items(), key=lambda each: each[1].is_removed))
+
+
+_Answer = MetadataIdentity | ProtocolError
+
+
+def _ask_all(roots: tuple[str, ...], options: StorageOptions) -> Mapping[str, Future[_Answer]]:
+    threads = DaemonThreads(len(roots), "roots")
+    try:
+        return {root: threads.submit(_ask, root, options) for root in roots}
+    finally:
+        threads.shutdown(wait=False)
+
+
+def _ask(root: str, options: StorageOptions) -> _Answer:
+    try:
+        return identity_of(root, options)
+    except (ClusterNotFoundError, CorruptLogError, KafkaStorageError) as error:
+        log.info("the metadata root %s is passed over: %s", root, error)
+        return error
+
+
+def _identities(answers: Mapping[str, _Answer]) -> dict[str, MetadataIdentity]:
+    return {root: each for root, each in answers.items() if isinstance(each, MetadataIdentity)}
 
 
 def first_answering_root(url: str, options: StorageOptions) -> str:
@@ -163,7 +203,7 @@ def first_answering_root(url: str, options: StorageOptions) -> str:
 
     Raises: as `identity_of`, where none does.
     """
-    return next(iter(given_roots(roots_in(url), options)))
+    return next(iter(given_roots(roots_in(url), options, patience_ms=OPENING_PATIENCE_MS)))
 
 
 def _voters_of(given: Mapping[str, MetadataIdentity]) -> VoterSet:

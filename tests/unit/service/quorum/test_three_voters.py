@@ -9,6 +9,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
+    KafkaStorageError,
     QuorumUnavailableError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -496,6 +497,84 @@ def test_a_snapshot_that_can_not_be_read_gives_way_to_another_voters(quorum, pro
     monkeypatch.setattr(MemoryVoterLog, "read_snapshot", damaged)
 
     assert process.newest_snapshot().end_offset == end
+
+
+class FirstTwo:
+    """A SideBySide of which only the first two calls are done: who waits for another waits long."""
+
+    def run(self, calls, timeout_ms):
+        yield from (call() for call in calls[:2])
+        raise AssertionError("a third voter is waited for")
+
+
+def test_an_opening_waits_for_no_more_voters_than_the_leader_and_a_majority(quorum, process):
+    end = process.decide("a").end_offset
+    process.write_snapshot(settings_of("first", "a"), STAMP, end)
+    opened = quorum.process("q")
+    opened.tables._side_by_side = FirstTwo()
+
+    assert opened.newest_snapshot().end_offset == end
+
+
+def test_upkeep_asks_no_voter_again_that_fails_until_that_answers(quorum, process, monkeypatch):
+    asked = []
+    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: asked.append(log._key.node_id))
+    quorum.roots[2].is_offline = True
+    process.decide("a")
+
+    process.maintain()
+    assert asked == [0, 1]
+    quorum.roots[2].is_offline = False
+    process.decide("b")
+    process.maintain()
+    assert asked == [0, 1, 0, 1, 2]
+
+
+def test_a_voter_that_fails_in_upkeep_alone_is_left_out_of_the_next(quorum, process, monkeypatch):
+    """A root that hangs costs one deadline, and not one each time."""
+    asked = []
+
+    def maintain(log):
+        asked.append(log._key.node_id)
+        if log._key.node_id == 1:
+            raise KafkaStorageError("a call to it hangs")
+        return False
+
+    monkeypatch.setattr(MemoryVoterLog, "maintain", maintain)
+
+    process.maintain()
+    process.maintain()
+
+    assert asked == [0, 1, 2, 0, 2]
+
+
+def test_a_stranded_voter_is_rescued_before_the_upkeep_of_any(quorum, process, monkeypatch):
+    done = []
+    rescue = process._leadership.rescue_stranded
+    monkeypatch.setattr(
+        process._leadership, "rescue_stranded", lambda: done.append("rescue") or rescue()
+    )
+    monkeypatch.setattr(MemoryVoterLog, "maintain", lambda log: done.append("upkeep"))
+
+    process.maintain()
+
+    assert done == ["rescue", "upkeep", "upkeep", "upkeep"]
+
+
+@pytest.mark.parametrize("failing, expected", [(None, [0, 1]), (1, [0, 2]), (2, [0, 1])])
+def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
+    quorum, process, monkeypatch, failing, expected
+):
+    asked = []
+    monkeypatch.setattr(
+        MemoryVoterLog, "check_writable", lambda log: asked.append(log._key.node_id)
+    )
+    if failing is not None:
+        quorum.roots[failing].is_offline = True
+
+    process.check_writable()
+
+    assert [*dict.fromkeys(asked)] == expected
 
 
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
