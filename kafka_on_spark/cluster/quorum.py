@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import InvalidRequestError, VoterNotFoundError
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_voters import mark_former_voter, prepare_voter
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.root_lists import cluster_url, roots_in
 from kafka_on_spark.storage.roots.roots import normalize
 
@@ -72,13 +71,6 @@ class Quorum:
             key = metadata_log.changes.elect(key)
         metadata.catch_up()
         return voter_named(metadata_log.tables.voters, key.node_id)
-
-
-def metadata_log_of(metadata: MetadataService) -> DeltaMetadataLog:
-    """Return the log of a cluster that this process has open."""
-    found = metadata.log
-    assert isinstance(found, DeltaMetadataLog), "a cluster's log is its voters' tables"
-    return found
 
 
 def new_root(root: str | os.PathLike[str]) -> str:

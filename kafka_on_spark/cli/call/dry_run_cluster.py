@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.parts import ClusterParts
-from kafka_on_spark.cluster.quorum import VotersChange, metadata_log_of, new_root, voter_named
+from kafka_on_spark.cluster.quorum import VotersChange, new_root, voter_named
 from kafka_on_spark.cluster.refusing import Refusing
 from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.controller.brokers.broker_changes import register_broker
@@ -25,6 +25,7 @@ from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.quorum.voter_changing import voters_record
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
 from kafka_on_spark.spark.wiring.services import ID_SOURCE, Services, new_uuid

@@ -39,6 +39,7 @@ STORAGE_PREFIX: Final = "storage."
 
 _SOURCE_NAMES: Final = (
     "cluster",
+    "metadata",
     "assign",
     "subscribe",
     "subscribePattern",
@@ -60,7 +61,9 @@ _SOURCE_NAMES: Final = (
     "includeHeaders",
     "client.rack",
 )
-_SOURCE: Final = {name.lower(): name for name in _SOURCE_NAMES}
+SOURCE_OPTIONS: Final = {name.lower(): name for name in _SOURCE_NAMES}
+"""The names as people write them, by the lower-cased names."""
+
 _STREAM_ONLY: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 _NOT_IN_STREAMS: Final = {
     "endingoffsets": "ending offset not valid in streaming queries",
@@ -117,11 +120,11 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         InvalidRequestError: One is missing, unknown or not allowed.
     """
     client, rest = split_client_options(options)
-    given = known_options(rest, _SOURCE)
+    given = known_options(rest, SOURCE_OPTIONS)
+    is_of_metadata = flag(given, "metadata", default=False)
+    assert not is_of_metadata, "such a read has options of its own"
     if is_stream:
-        for name, sentence in _NOT_IN_STREAMS.items():
-            if name in given:
-                raise InvalidRequestError(sentence)
+        check_stream(given)
     subscription = parse_subscription(given)
     starting = parse_starting(given, default=LATEST if is_stream else EARLIEST)
     ending = parse_ending(given)
@@ -140,21 +143,33 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         as_of=_as_of(given),
         is_data_loss_failed=flag(given, "failondataloss", default=True),
         limits=_limits(given),
-        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
-        records_max=_positive(
+        tasks_min=positive(given, "minpartitions", "minPartitions must be positive"),
+        records_max=positive(
             given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
         ),
         has_headers=flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(RACK),
         group=client.get(GROUP_ID) or None,
-        warnings=(*ignored_warnings(client), *_unused(given, is_stream=is_stream)),
+        warnings=(*ignored_warnings(client), *ignored_in_batches(given, is_stream=is_stream)),
         storage=storage_options(options),
     )
 
 
-def _unused(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+def check_stream(given: Mapping[str, str]) -> None:
+    """Check that no option is given that a stream can't have.
+
+    Raises:
+        InvalidRequestError: One is.
+    """
+    for name, sentence in _NOT_IN_STREAMS.items():
+        if name in given:
+            raise InvalidRequestError(sentence)
+
+
+def ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+    """Return a warning for each option that has an effect in streams only, in a batch."""
     names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
-    return [f"{_SOURCE[name]} option ignored in batch queries" for name in names]
+    return [f"{SOURCE_OPTIONS[name]} option ignored in batch queries" for name in names]
 
 
 def _as_of(given: Mapping[str, str]) -> AsOf | None:
@@ -171,17 +186,22 @@ def _as_of(given: Mapping[str, str]) -> AsOf | None:
 
 def _limits(given: Mapping[str, str]) -> TriggerLimits:
     return TriggerLimits(
-        max_offsets=_positive(
+        max_offsets=positive(
             given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
         ),
-        min_offsets=_positive(
+        min_offsets=positive(
             given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
         ),
         max_delay_ms=parse_delay_ms(given.get("maxtriggerdelay", MAX_DELAY_DEFAULT)),
     )
 
 
-def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+def positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+    """Return an option that is a whole number above 0; None: it is not given.
+
+    Raises:
+        InvalidRequestError: It is none. `sentence` says so.
+    """
     if name not in given:
         return None
     try:
@@ -243,5 +263,7 @@ def flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
-        raise InvalidRequestError(f"option {_SOURCE[name]!r} can't be {text!r}: true or false")
+        raise InvalidRequestError(
+            f"option {SOURCE_OPTIONS[name]!r} can't be {text!r}: true or false"
+        )
     return text.lower() == "true"

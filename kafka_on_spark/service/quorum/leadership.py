@@ -367,7 +367,7 @@ def _check_continues(led: Led, known: LeaderView | None) -> None:
     if not has_write(led.view.log, newest):
         raise InconsistentClusterError(
             f"the metadata log of voter {led.view.key} went back behind {newest.end_offset}, which"
-            " this process has seen committed: a voter was restored from a copy; stop, and remove"
-            " that voter",
+            " this process has seen committed: a voter was restored from a copy, then stop, and"
+            " remove it; or the quorum was forced to go on without that, then begin anew",
             epoch=led.view.epoch,
         )

@@ -130,3 +130,10 @@ def metadata_service(
     )
     metadata_log.settings = lambda: QuorumSettings.of(service.image.settings())
     return service
+
+
+def metadata_log_of(metadata: MetadataService) -> DeltaMetadataLog:
+    """Return the log of a cluster that this process has open."""
+    found = metadata.log
+    assert isinstance(found, DeltaMetadataLog), "a cluster's log is its voters' tables"
+    return found

@@ -160,6 +160,17 @@ def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
         return [rows[each.start : each.stop] for each in _batch_ranges(table)]
 
 
+def decode_table(content: bytes | None, path: str) -> pa.Table:
+    """Return the rows of a file in order, verified, as they are: no record is made, and a column
+    that has no value is left out.
+
+    Raises:
+        CorruptLogError: It is missing or damaged.
+    """
+    with parsing("a file of the metadata log", path):
+        return _read(content, path)
+
+
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     """Return where each batch of a file begins and when it was committed (ms), in order.
 

@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
@@ -95,10 +96,13 @@ class DeltaMetadataLog(QuorumLog):
         for root, identity in self._given.items():
             if key_of(identity) == voter.key:
                 return DeltaVoterLog(root, identity, self._options)
-        identity = identity_of(voter.root, self._options)
-        if key_of(identity) != voter.key or identity.cluster_id != self.identity.cluster_id:
-            raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
-        return DeltaVoterLog(voter.root, identity, self._options)
+        return open_voter(voter, self.identity.cluster_id, self._options)
+
+    def located(self, voter: Voter) -> Voter:
+        """Return a voter with the root at which this process looks for it: the one that was given,
+        else the one that it is said to have."""
+        given = (root for root, identity in self._given.items() if key_of(identity) == voter.key)
+        return replace(voter, root=next(given, voter.root))
 
     @property
     def leader_uri(self) -> str:
@@ -147,6 +151,19 @@ class DeltaMetadataLog(QuorumLog):
         for batch in found.batches_from(offset):
             if batch.end_offset <= known.log.end_offset:
                 yield batch
+
+
+def open_voter(voter: Voter, cluster_id: str, options: StorageOptions) -> DeltaVoterLog:
+    """Return the table of a voter, at the root that it names.
+
+    Raises:
+        ReplicaLostError: The root is another voter's, or another cluster's.
+        And as `identity_of`.
+    """
+    identity = identity_of(voter.root, options)
+    if key_of(identity) != voter.key or identity.cluster_id != cluster_id:
+        raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
+    return DeltaVoterLog(voter.root, identity, options)
 
 
 def given_roots(

@@ -41,6 +41,7 @@ from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     batch_times,
     decode_file,
+    decode_table,
 )
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
@@ -324,6 +325,25 @@ class DeltaVoterLog:
             for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
                 if batch.end_offset > offset:
                     yield batch
+
+    def load_files(self) -> tuple[VoterTable, list[LogFile]]:
+        """Return the newest table, and its files in the order of their rows.
+
+        Raises: as `load`.
+        """
+        table = self.load()
+        with self._delta.lock:
+            return table, list(self._log_files)
+
+    def rows_of(self, file: LogFile) -> pa.Table:
+        """Return the rows of one file, as `decode_table` does.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+            KafkaStorageError: The root does not answer.
+        """
+        path = f"{self.uri}/{file.path}"
+        return decode_table(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
 
     def _files_now(self) -> list[LogFile]:
         with self._delta.lock:
