@@ -92,7 +92,7 @@ def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):
 
 def test_a_process_that_serves_goes_on_and_one_begins_without_the_first_root(cluster, folder):
     url = ",".join(map(str, roots_in(folder)))
-    limits = Limits(stalled_ms=60_000, look_ms=20_000)
+    limits = Limits(stalled_ms=60_000, rounds_stalled_ms=60_000, look_ms=20_000)
     served = [ServedCluster(url, StorageOptions(), None)]
     try:
         served[0].begin()
