@@ -121,6 +121,7 @@ STARTS = [
     pytest.param(Span(start="earliest"), "latest",  None, 10, id="asked for"),
     pytest.param(Span(start=15),        "latest",   None, 15, id="an offset"),
     pytest.param(Span(start=5),         "latest",   None, 5,  id="an offset that is gone is told of"),
+    pytest.param(Span(start=42),        "earliest", None, 20, id="an offset that is not there yet"),
     pytest.param(Span(start=-3),        "latest",   None, 17, id="the last three"),
     pytest.param(Span(start=-30),       "latest",   None, 10, id="as many as there are"),
     pytest.param(Span(start_ms=1),      "latest",   12,   12, id="a time"),

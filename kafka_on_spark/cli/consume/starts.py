@@ -73,12 +73,12 @@ def start_offset(span: Span, default: str, log_start: int, end: int, at_start: i
     """Return where to begin in a partition; `at_start` is the offset of `span.start_ms`, None: all
     records are older.
 
-    Offsets that are gone, or not there yet, are brought into the log's range.
+    An offset that is not there yet is the log's end. One that is gone stays: the read tells of it.
     """
     if span.start_ms is not None:
         return end if at_start is None else at_start
     start = default if span.start is None else span.start
     if isinstance(start, str):
         return log_start if start == EARLIEST else end
-    wanted = end + start if start < 0 else start
-    return min(max(wanted, log_start), end)
+    wanted = max(end + start, log_start) if start < 0 else start
+    return min(wanted, end)
