@@ -2,35 +2,24 @@
 
 It breaks what a quorum promises: what the lost voters had committed alone is gone. So partitions
 are led anew only by proof (see the controller), and a process of the old generation finds fences
-that it does not know.
-
-Each generation has epochs of its own, above those of all before it. So a batch, a leader's mark and
-a snapshot that name an epoch name a generation with it, also where voters that were given up have
-gone on meanwhile.
+that it does not know, or a voter's epoch that is another generation's.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, NewType
 
-from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.raft.epochs import (
+    Generation,
+    check_generation,
+    first_epoch_after,
+    generation_of,
+)
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.quorum.elections import best_log
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-
-Generation = NewType("Generation", int)
-"""How often the cluster was forced; 0: never."""
-
-EPOCHS_OF_A_GENERATION: Final = 10_000_000
-"""Epochs that voters which were given up may still come to, without one of the next generation: an
-election a second takes 115 days for them. The first digits of an epoch are people's sign of it."""
-
-
-def first_epoch_after(epoch: QuorumEpoch) -> QuorumEpoch:
-    """Return the epoch with which a generation begins, of a voter that has seen `epoch`."""
-    return QuorumEpoch((epoch // EPOCHS_OF_A_GENERATION + 1) * EPOCHS_OF_A_GENERATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +100,17 @@ def _check_no_majority(voters: VoterSet, answering: Iterable[VoterKey]) -> None:
         )
 
 
-def check_generation(known: Generation, found: Generation) -> None:
-    """Check the generation that a root has against the one of this process's metadata.
+def given_up(tables: Collection[VoterTable]) -> list[VoterKey]:
+    """Return whose tables are of an earlier generation of the cluster than others of `tables`."""
+    newest = max((generation_of(each.quorum_epoch) for each in tables), default=0)
+    return [each.key for each in tables if generation_of(each.quorum_epoch) < newest]
+
+
+def check_not_given_up(epoch: QuorumEpoch, tables: Iterable[VoterTable]) -> None:
+    """Check that a leader's epoch is of the newest generation that any of `tables` shows.
 
     Raises:
-        InconsistentClusterError: The root is of a later one: this process is of a cluster that
-            people gave up.
+        InconsistentClusterError: It is not: the cluster was forced since.
     """
-    if found > known:
-        raise InconsistentClusterError(
-            f"a root is of generation {found} of the cluster and this process of {known}: the"
-            " cluster was forced; stop this process and open the cluster anew",
-            known=known,
-            found=found,
-        )
+    for each in tables:
+        check_generation(generation_of(epoch), generation_of(each.quorum_epoch))

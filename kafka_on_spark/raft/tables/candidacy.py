@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.errors import IllegalStateError
 from kafka_on_spark.ids import QuorumEpoch
+from kafka_on_spark.raft.epochs import check_generation, generation_of
 from kafka_on_spark.raft.log.lookups import is_log_up_to_date
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.states.election_state import ElectionState
@@ -35,12 +36,15 @@ def stand(table: VoterTable, epoch: QuorumEpoch) -> TableChange:
 
     Raises:
         IllegalStateError: The voter has seen that epoch.
+        InconsistentClusterError: It is an epoch of a later generation of the cluster than the
+            voter's, which was given up.
     """
     if epoch <= table.quorum_epoch:
         raise IllegalStateError(
             f"voter {table.key} has seen epoch {table.quorum_epoch} and can't stand in {epoch}:"
             " stand in a later one"
         )
+    check_generation(generation_of(table.quorum_epoch), generation_of(epoch))
     return TableChange(quorum_epoch=epoch, vote=table.key)
 
 

@@ -19,8 +19,9 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
+from kafka_on_spark.raft.epochs import Generation
 from kafka_on_spark.raft.log.lookups import find_write
-from kafka_on_spark.raft.quorum.generations import Force, Generation, check_may_force, force
+from kafka_on_spark.raft.quorum.generations import Force, check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.snapshots import newest_snapshot

@@ -22,6 +22,7 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
+from kafka_on_spark.raft.quorum.generations import check_not_given_up
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
@@ -83,13 +84,13 @@ class QuorumLog:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter, or of each
                 that has the batches.
-            InconsistentClusterError: The log ends before `from_offset`, or one log contradicts
-                another.
+            InconsistentClusterError: The log ends before `from_offset`, one log contradicts
+                another, or the cluster was forced since.
         """
         known = self._leadership.confirmed
         if known is not None and to_offset is not None and to_offset <= known.log.end_offset:
             return self._batches(known, from_offset, to_offset)  # it stays as it is
-        view = self._leadership.confirm().view
+        view = self._confirmed()
         end = view.log.end_offset
         if from_offset > end:
             raise InconsistentClusterError(
@@ -99,6 +100,16 @@ class QuorumLog:
         if to_offset is None:
             self._read_end = end
         return self._batches(view, from_offset, end if to_offset is None else to_offset)
+
+    def _confirmed(self) -> LeaderView:
+        """Return the leader as a majority has just confirmed it.
+
+        Raises: as `read`.
+        """
+        view, tables = self._leadership.confirm().view, self.tables
+        seen = (tables.newest(key) for key in tables.known)
+        check_not_given_up(view.epoch, (each for each in seen if each is not None))
+        return view
 
     def has_next(self) -> bool:
         """Return whether there may be a commit after the newest that was read: one look at the
@@ -286,7 +297,7 @@ class QuorumLog:
 
         Raises: as `read`.
         """
-        view = self._leadership.confirm().view
+        view = self._confirmed()
         bound = view.log.end_offset if to_offset is None else to_offset
         voters = self.tables.voters
         found: dict[VoterKey, list[OffsetAndEpoch]] = {}

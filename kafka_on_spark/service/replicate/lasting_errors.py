@@ -30,7 +30,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.raft.quorum.generations import Generation, check_generation
+from kafka_on_spark.raft.epochs import Generation, check_generation
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, RunInspections
 from kafka_on_spark.service.probing.probes import RunProbes, probe_orders

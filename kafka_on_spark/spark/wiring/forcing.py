@@ -7,7 +7,8 @@ from kafka_on_spark.controller.partitions.forcing import awaiting_leaders, begin
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.raft.quorum.generations import Generation, check_may_force
+from kafka_on_spark.raft.epochs import Generation
+from kafka_on_spark.raft.quorum.generations import check_may_force
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.control.forced_elections import ForcedElections, ForcedElectionsReport
 from kafka_on_spark.service.quorum.forcing import (

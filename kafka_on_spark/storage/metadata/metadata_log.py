@@ -20,6 +20,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.quorum.creation import has_decided
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
+from kafka_on_spark.raft.quorum.generations import given_up
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
 from kafka_on_spark.service.quorum.creating import begin_log
@@ -131,12 +132,25 @@ class DeltaMetadataLog(QuorumLog):
             KafkaStorageError: The metadata root is away or does not answer.
         """
         if len(self._given) > 1:
+            self._look_at_generations()
             return  # the first read asks a majority of them
         table = self.voter_log.load()
         if not table.leaders and not table.votes:
             raise ClusterNotFoundError(
                 f"the creation of a cluster at {self.root} was cut off: create it again, which goes"
                 " on with what is there"
+            )
+
+    def _look_at_generations(self) -> None:
+        """See to it that the newest generation of the cluster counts, whoever answers first: the
+        list may name roots that were given up, and they may be a majority of theirs."""
+        tables = [*self.tables.each(self.tables.voters.keys, self.tables.look)]
+        old = given_up(tables)
+        if old:
+            log.warning(
+                "the cluster was forced, and the metadata roots of voters %s were given up: take"
+                " them off the list of its roots",
+                ", ".join(map(str, old)),
             )
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:

@@ -11,6 +11,11 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
+from kafka_on_spark.raft.epochs import (
+    EPOCHS_OF_A_GENERATION,
+    check_generation,
+    first_epoch_after,
+)
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter
@@ -22,11 +27,10 @@ from kafka_on_spark.raft.quorum.elections import (
     is_stranded,
 )
 from kafka_on_spark.raft.quorum.generations import (
-    EPOCHS_OF_A_GENERATION,
-    check_generation,
     check_may_force,
-    first_epoch_after,
+    check_not_given_up,
     force,
+    given_up,
 )
 from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
@@ -273,7 +277,9 @@ def test_force_goes_on_with_one_voter_in_another_generation():
     assert after.log.batches[-1].kind is BatchKind.NO_OP
 
 
-@pytest.mark.parametrize("epoch, first", [(0, 1), (9_999_998, 1), (10_000_000, 2), (10_000_007, 2)])
+@pytest.mark.parametrize(
+    "epoch, first", [(0, 1), (99_999_999, 1), (100_000_000, 2), (100_000_007, 2)]
+)
 def test_a_generation_has_epochs_that_those_before_it_do_not_come_to(epoch, first):
     assert first_epoch_after(epoch) == first * EPOCHS_OF_A_GENERATION
 
@@ -297,6 +303,13 @@ def test_the_voter_with_the_most_of_the_log_goes_on():
 
 
 def test_a_process_of_an_older_generation_stops():
+    new = table(2, 1, EPOCHS_OF_A_GENERATION)
+
     check_generation(1, 1)
+    check_not_given_up(EPOCHS_OF_A_GENERATION + 3, [table(0, 1), new])
+    assert given_up([table(0, 1), table(1, 1), new]) == [key(0), key(1)]
+    assert given_up([]) == given_up([new]) == []
+    with pytest.raises(InconsistentClusterError, match="forced"):
+        check_not_given_up(7, [table(0, 1), new])
     with pytest.raises(InconsistentClusterError, match="forced"):
         check_generation(0, 1)

@@ -4,8 +4,9 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
 from kafka_on_spark.metadata.records import ClusterRecord
+from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.service.quorum.forcing import FAILING_MS_MAX, all_that_answer, force_voter
 from tests.voter_fakes import STAMP, MemoryQuorum, voter_of
 
@@ -74,3 +75,21 @@ def test_voters_that_fail_are_lost(quorum):
     quorum.roots[0].is_offline = quorum.roots[1].is_offline = True
 
     assert force(process_of(quorum, {})) == 1
+
+
+def test_voters_that_were_given_up_do_not_come_to_an_epoch_of_the_new_generation(quorum):
+    """A process that has seen one would elect a leader above it."""
+    old, left = quorum.process("old"), quorum.process("left")
+    old.decide("b")
+    left.cut_off = {0, 1}
+    force(left)
+    old.tables.look(quorum.roots[2].key)
+    old.cut_off = {2}
+
+    for do in (old.names, lambda: old.changes.elect(quorum.roots[1].key)):
+        with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+            do()
+
+    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 1, EPOCHS_OF_A_GENERATION]
+    left.decide("c")
+    assert left.names() == ["a", "b", "c"]

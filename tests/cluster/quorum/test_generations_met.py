@@ -1,0 +1,56 @@
+"""A list names roots of a generation that was given up, and of the one that goes on."""
+
+import logging
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import InconsistentClusterError
+from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.folders import roots_in
+
+
+@pytest.fixture
+def cluster(folder):
+    """A cluster whose first two roots were taken away: the third goes on. They are back."""
+    brokers = {number: folder / str(number) for number in (1, 2, 3)}
+    with Cluster.create(roots_in(folder), brokers, configs=FAST) as cluster:
+        cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+        cluster.append("orders", records(b"a"))
+        while cluster.describe_quorum().lag_max:
+            assert cluster.image  # the third voter is brought up after the answer
+        for name in ("m1", "m2"):
+            (folder / name).rename(folder / f"{name}-away")
+        Cluster.force_controller(folder / "m3", 3)
+        for name in ("m1", "m2"):
+            (folder / f"{name}-away").rename(folder / name)
+        yield cluster
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_the_new_generation_is_opened_whoever_is_named_first(cluster, folder, turn, caplog):
+    roots = roots_in(folder)
+
+    with (
+        caplog.at_level(logging.WARNING),
+        Cluster.open([*roots[turn:], *roots[:turn]]) as opened,
+    ):
+        assert opened.image.generation == 1
+        opened.append("orders", records(b"new"))
+        assert values_of(opened, "orders") == [b"a", b"new"]
+        assert [each.voter.key.node_id for each in opened.describe_quorum().voters] == [3]
+
+    assert "were given up: take them off" in caplog.text
+
+
+def test_a_process_that_has_seen_the_new_generation_does_not_go_back_to_the_old_one(
+    cluster, folder
+):
+    """The old roots are a majority of theirs, and the new one is away."""
+    tables = cluster._services.metadata.log.tables
+    [third] = [key for key in tables.known if key.node_id == 3]
+    tables.look(third)
+    (folder / "m3").rename(folder / "m3-away")
+
+    with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+        cluster.create_topic("other", replica_assignment={0: [1]})
