@@ -1,8 +1,9 @@
 """Disks of brokers and voters, and what can befall them: each fault is a function that returns how to
 undo it.
 
-Where it is allowed, a disk is a small memory file system of its own, so that it can be full; where
-it is not, it is a folder, and that fault is left out with its reason.
+Where it is allowed, a disk is a small file system of its own, so that it can be full: a broker's in
+memory, a voter's in a file, since one in memory can't be made to hang. Where it is not, it is a
+folder, and such faults are left out with their reason.
 """
 
 import ctypes
@@ -52,12 +53,24 @@ class Disks:
             disk = self.folder.disk(name)
             disk.mkdir()
             if "full" not in self.why_not:
-                error = _run("mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(disk))
+                error = self._mount(name, size_mib)
                 if error is not None:
                     self.why_not["full"] = f"no disk of a fixed size can be mounted: {error}"
                 self._are_mounted |= error is None
             self.folder.root(name).mkdir()
+        if self.folder.voter_disks and "full" in self.why_not:
+            self.why_not.setdefault("hangs", self.why_not["full"])
         self._set_read_only = self._how_to_set_read_only()
+
+    def _mount(self, name: DiskName, size_mib: int) -> str | None:
+        """Mount a disk of a fixed size; return why that failed, or None."""
+        disk = self.folder.disk(name)
+        if name in self.folder.voter_disks and "hangs" not in self.why_not:
+            error = _mount_file(disk, size_mib)
+            if error is None:
+                return None
+            self.why_not["hangs"] = f"no disk that can be frozen can be mounted: {error}"
+        return _run("mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(disk))
 
     @property
     def _names(self) -> tuple[DiskName, ...]:
@@ -66,7 +79,10 @@ class Disks:
     @property
     def kind(self) -> str:
         """What the disks are, for the report."""
-        return "tmpfs, one a root" if self._are_mounted else "folders"
+        if not self._are_mounted:
+            return "folders"
+        has_files = self.folder.voter_disks and "hangs" not in self.why_not
+        return "tmpfs, one a root" + ("; ext4 in a file for each voter" if has_files else "")
 
     def _how_to_set_read_only(self) -> Callable[[Path, bool], None] | None:
         """Return how a folder is made read-only here; permissions don't stop root."""
@@ -118,6 +134,12 @@ class Disks:
         assert how is not None
         how(root, True)
         return lambda: how(root, False)
+
+    def freeze(self, name: DiskName) -> Callable[[], None]:
+        """Have all that write to a disk wait; it can be read."""
+        disk = str(self.folder.disk(name))
+        _check_run("fsfreeze", "--freeze", disk)
+        return lambda: _check_run("fsfreeze", "--unfreeze", disk)
 
     def fill(self, name: DiskName) -> Callable[[], None]:
         """Leave not a byte on a disk."""
@@ -268,6 +290,17 @@ def _check_run(*command: str) -> None:
     error = _run(*command)
     if error is not None:
         raise OSError(error)
+
+
+def _mount_file(disk: Path, size_mib: int) -> str | None:
+    """Mount a file system in a file, which goes with the mount; return why that failed, or None."""
+    image = disk.with_name(f"{disk.name}.ext4")
+    with image.open("wb") as file:
+        file.truncate(size_mib << 20)
+    error = _run("mkfs.ext4", "-q", "-m", "0", str(image))
+    error = error or _run("mount", "-o", "loop", str(image), str(disk))
+    image.unlink()
+    return error
 
 
 def _set_mount(root: Path, is_read_only: bool) -> None:

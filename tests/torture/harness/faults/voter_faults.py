@@ -33,12 +33,13 @@ VOTER_FAULTS: Final = (
     "voter read-only",
     "voter full",
     "voter hangs",
+    "pipe for a voter's next commit",
     "voter away for moments",
     "most voters away",
     "voter lost and replaced",
 )
-NEEDS: Final = {"voter read-only": "read-only", "voter full": "full"}
-"""What a fault needs of the place, by the fault of brokers' disks that needs the same."""
+NEEDS: Final = {"voter read-only": "read-only", "voter full": "full", "voter hangs": "hangs"}
+"""What a fault needs of the place, by the name under which disks say why it can't be done."""
 
 DECIDED_S_MAX: Final = 120.0
 FIRST_VALUE: Final = 10**12
@@ -109,14 +110,17 @@ class VoterFaults:
             self._replace(names[0], rng.uniform(*self._pace.hold_s))
             self._decide(kind, time.monotonic())
             return
-        hold_s = rng.uniform(*(PIPE_S if kind == "voter hangs" else self._pace.hold_s))
+        is_short = kind in ("voter hangs", "pipe for a voter's next commit")
+        hold_s = rng.uniform(*(PIPE_S if is_short else self._pace.hold_s))
         begun_s = time.monotonic()
         undo_all = [self._begun(kind, name) for name in names]
-        if len(names) == 1:
-            self._decide(kind, begun_s)
-        self._over.wait(max(hold_s - (time.monotonic() - begun_s), 0))
-        for undo in undo_all:
-            undo()
+        try:
+            if len(names) == 1:
+                self._decide(kind, begun_s)
+            self._over.wait(max(hold_s - (time.monotonic() - begun_s), 0))
+        finally:  # what waits for a disk that hangs can't even be killed
+            for undo in undo_all:
+                undo()
         self._decide(f"{kind}, healed", time.monotonic())
 
     def _begun(self, kind: str, name: str) -> Undo:
@@ -125,12 +129,13 @@ class VoterFaults:
             "most voters away": self._disks.take_away,
             "voter read-only": self._disks.set_read_only,
             "voter full": self._disks.fill,
-            "voter hangs": self._hang,
+            "voter hangs": self._disks.freeze,
+            "pipe for a voter's next commit": self._put_pipe,
         }
         return faults[kind](name)
 
-    def _hang(self, name: str) -> Undo:
-        """Have whoever looks for a voter's next commit wait."""
+    def _put_pipe(self, name: str) -> Undo:
+        """Have something that is no file stand where a voter's next commit would be."""
         root = self._disks.folder.root(name)
         [log] = root.glob("__cluster_metadata-*/_delta_log")
         undo = put_pipe_ahead(log, root)
