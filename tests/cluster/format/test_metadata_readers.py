@@ -70,11 +70,9 @@ def back(folder, *names):
 
 
 def options(folder, *, is_stream, **given):
-    roots = ",".join(map(str, roots_in(folder)))
+    given = {"cluster": ",".join(map(str, roots_in(folder))), "metadata": "true", **given}
     texts = {name.lower(): str(text) for name, text in given.items()}
-    return parse_metadata_source(
-        {"cluster": roots, "metadata": "true", **texts}, is_stream=is_stream
-    )
+    return parse_metadata_source(texts, is_stream=is_stream)
 
 
 def stream(folder, **given):
@@ -185,6 +183,35 @@ def test_a_stream_goes_on_without_one_root_in_this_process_and_in_the_next(clust
 
     assert seen + found == [*range(at["metadata_offset"])]
     assert at["metadata_offset"] == cluster.image.offset
+
+
+def test_a_stream_goes_on_without_the_only_root_that_it_was_given(cluster, folder):
+    """Its tasks, too: other processes are told where the voters are."""
+    reader = stream(folder, cluster=folder / "m1")
+    at = reader.initialOffset()
+    away(folder, "m1")
+    cluster.append("orders", records(b"b"))
+
+    at, seen = read(reader, at)
+
+    assert seen == [*range(cluster.image.offset)]
+
+
+def test_a_stream_goes_on_while_its_voters_change(cluster, folder):
+    reader = stream(folder)
+    at, seen = read(reader, reader.initialOffset())
+    cluster.add_controller(folder / "m4")
+    for voter in (1, 2):
+        cluster.remove_controller(voter)
+        at, found = read(reader, at)
+        seen += found
+    for name in ("m1", "m2"):
+        shutil.rmtree(folder / name)
+    cluster.append("orders", records(b"b"))
+
+    at, found = read(reader, at)
+
+    assert seen + found == [*range(cluster.image.offset)]
 
 
 def test_a_task_reads_what_was_planned_though_a_majority_is_gone_by_now(cluster, folder):
