@@ -37,6 +37,7 @@ class QuorumPlan:
         voters: How many.
         spares: Roots that are no voters at first.
         changes: How often a process changes the voters or the leader, of all that it does.
+        removes_any: It may remove any voter, also while another is lost.
         processes: How many decide and read.
         steps: Calls before the faults end.
         call_faults: Rate of each fault of a call, by name.
@@ -47,6 +48,7 @@ class QuorumPlan:
     voters: int = 3
     spares: int = 0
     changes: float = 0.0
+    removes_any: bool = False
     processes: int = 3
     steps: int = 1500
     call_faults: dict[str, float] = field(default_factory=dict)

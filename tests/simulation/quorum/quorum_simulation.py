@@ -162,6 +162,7 @@ class QuorumSimulation:
             self.checker.changed(log.changes.add(Voter(root.key, root.url), STAMP))
         elif kind == "remove":
             lost = [each.key for each in voters.voters if self.is_lost(each)]
+            lost = [] if self.plan.removes_any else lost
             self.checker.changed(log.changes.remove(node.rng.choice(lost or voters.keys), STAMP))
         elif kind == "elect":
             to = node.rng.choice([None, *voters.keys])
