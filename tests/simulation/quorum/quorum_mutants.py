@@ -29,6 +29,12 @@ def eager(seed: int) -> QuorumPlan:
     )
 
 
+def eager_from_70(seed: int) -> QuorumPlan:
+    """Return such a plan for what few seeds tell: a candidate has the best log of all that were
+    asked, so that a vote for a worse one needs a voter that was away then, and is back."""
+    return eager(seed + 70)
+
+
 def torn(seed: int) -> QuorumPlan:
     """Return a plan of processes that die between a commit and its flush."""
     return QuorumPlan(
@@ -165,7 +171,7 @@ MUTANTS = {
     voter_counts_without_the_mark:     (eager,   ("Q6", "Q10", "Q9", "Q2")),
     voter_follows_uncut:               (eager,   ("Q7", "Q2")),
     self_vote_leads:                   (eager,   ("Q8", "Q1")),
-    vote_is_for_any_log:               (eager,   ("Q2", "Q7")),
+    vote_is_for_any_log:               (eager_from_70, ("Q2", "Q7")),
     emptied_root_keeps_its_identity:   (emptied, ("Q1", "Q2", "Q8", "Q7")),
 }
 # fmt: on
