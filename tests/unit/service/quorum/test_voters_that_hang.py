@@ -13,7 +13,7 @@ from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from tests.voter_fakes import MemoryQuorum, MemoryVoterRoot
 
 LONG_S = 30
-SHORT_MS = 50
+SHORT_MS = 200
 
 
 class Hanging:
@@ -75,9 +75,18 @@ def decide(process, name):
         process.decide(name)
 
 
+def wait_until(holds):
+    for _ in range(LONG_S * 100):
+        if holds():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it does not come to hold")
+
+
 def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_behind(
-    quorum, process, hanging
+    quorum, hanging
 ):
+    process = process_of(quorum, answer_timeout_ms=LONG_S * 1000)  # nobody waits for it
     hanging.commits(quorum.roots[2])
     names = [f"decision {number}" for number in range(40)]
 
@@ -117,12 +126,21 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
 def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
     """It is put again meanwhile, by another thread on the same table."""
     process = process_of(quorum, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
-    quorum.roots[0].before_commit = lambda change: hanging.over.wait(SHORT_MS * 3 / 1000)
+    root, end = quorum.roots[0], quorum.roots[0].table.log.end_offset
+
+    def hang_first(change):
+        if hanging.begun == 0:
+            hanging.wait()
+        else:
+            hanging.over.set()
+            wait_until(lambda: root.table.log.end_offset > end)
+
+    root.before_commit = hang_first
 
     process.decide("a")
 
     assert process.names() == ["first", "a"]
-    assert quorum.roots[0].table.leads
+    assert root.table.leads
 
 
 def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging):
@@ -144,14 +162,6 @@ def test_a_candidate_that_hangs_is_followed_by_another(hanging):
 
     assert process.names() == ["first", "a"]
     assert quorum.roots[2].table.leads
-
-
-def wait_until(holds):
-    for _ in range(LONG_S * 100):
-        if holds():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it does not come to hold")
 
 
 def test_what_does_not_answer_in_time_may_still_be_done(quorum, process, hanging):
