@@ -168,7 +168,7 @@ class QuorumLog:
                 log.info("voter %s is passed over: %s", key, error)
                 first = first or error
         assert first is not None, keys
-        raise as_met_alone(first)
+        raise self._as_met(first)
 
     def _well(self) -> list[VoterKey]:
         """Return the voters that did not fail when they were last asked: each that hangs would hold
@@ -192,7 +192,7 @@ class QuorumLog:
                 self.tables.failures[key] = error
                 errors.append(error)
         if errors and not answers:
-            raise as_met_alone(errors[0])
+            raise self._as_met(errors[0])
         return answers
 
     def offset_at(self, time_ms: int) -> Offset:
@@ -310,6 +310,11 @@ class QuorumLog:
         leader_first = sorted(found, key=lambda key: key != view.key)
         logs = ((self.tables.log_of(key), found[key]) for key in leader_first)
         return newest_snapshot(view.log, logs, bound)
+
+    def _as_met(self, error: ProtocolError) -> KafkaOnSparkError:
+        """Return the error of a voter: what one of several lost, others may have, and nothing need
+        stop for it."""
+        return as_met_alone(error) if len(self.tables.voters.voters) == 1 else error
 
     def _snapshots_on(self, key: VoterKey) -> tuple[VoterKey, list[OffsetAndEpoch]]:
         return key, self.tables.log_of(key).snapshots()
