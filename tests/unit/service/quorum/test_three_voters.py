@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     KafkaStorageError,
     QuorumUnavailableError,
+    ReplicaLostError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
@@ -528,3 +529,18 @@ def test_a_commit_that_is_not_flushed_is_flushed_by_who_counts_it(quorum, proces
 
     assert "a" in quorum.process("q").names()
     assert quorum.roots[1].writes == quorum.roots[0].writes
+
+
+def test_an_emptied_voter_beside_others_that_do_not_answer_stops_nothing_for_ever(
+    quorum, process, monkeypatch
+):
+    """Of the only voter that is an error on which all has to stop; of one of three it is passing."""
+    end = process.read(from_offset=0)[-1].end_offset
+
+    def read(log, **given):
+        error = ReplicaLostError if log._key == quorum.roots[0].key else KafkaStorageError
+        raise error("not now")
+
+    monkeypatch.setattr(MemoryVoterLog, "read", read)
+    with pytest.raises((ReplicaLostError, KafkaStorageError)):
+        process.read(from_offset=0, to_offset=end)

@@ -123,8 +123,9 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
     wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
 
 
-def test_a_decision_that_hung_and_landed_is_answered_once(quorum, process, hanging):
+def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
     """It is put again meanwhile, by another thread on the same table."""
+    process = process_of(quorum, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
     root, end = quorum.roots[0], quorum.roots[0].table.log.end_offset
 
     def hang_first(change):
