@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs.soaking.folder import SoakFolder
+from jobs.soaking.tenths import DESCRIPTORS
 
 MIB: Final = 2**20
 _PAGE_MIB: Final = os.sysconf("SC_PAGE_SIZE") / MIB
@@ -25,7 +26,7 @@ def rss(kind: str) -> str:
 
 def descriptors(kind: str) -> str:
     """Return the name of the series of a kind's open files."""
-    return f"descriptors of {kind}"
+    return f"{DESCRIPTORS}{kind}"
 
 
 BYTES, FILES = "bytes (MiB)", "files"

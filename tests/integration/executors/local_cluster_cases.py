@@ -206,7 +206,7 @@ def test_a_command_to_new_leaders_whose_executor_is_killed_harms_nothing(
     monkeypatch.setattr(task_calls, "fetch_task", dying)
 
     disks.take_away(1)
-    fenced = cluster.run_controller().fenced
+    fenced = disks.fenced_in_time()
 
     killed = mark.read_text().split()
     assert fenced == (1,)

@@ -30,6 +30,7 @@ from jobs.soaking.notes import (
 from jobs.soaking.report import SoakReport
 from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
 from jobs.soaking.verdict import growths
+from jobs.soaking.watching import descriptors
 
 
 def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
@@ -38,6 +39,21 @@ def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
     tenths = tenths_of(samples, [], 100.0)
 
     assert [each.values.get("files") for each in tenths] == [4.0, 10.0, *[None] * 7, 99.9]
+
+
+@pytest.mark.parametrize(
+    "open_files, counted",
+    [
+        pytest.param((14, 65, 65), 14, id="a burst of open files is over"),
+        pytest.param((14, 15, 16), 14, id="a few more each time"),
+        pytest.param((65, 66, 65), 65, id="what is never closed stays"),
+    ],
+)
+def test_of_open_files_a_tenth_counts_the_lowest(open_files, counted):
+    name = descriptors("a client")
+    samples = [Sample(at, {name: value}) for at, value in enumerate(open_files)]
+
+    assert tenths_of(samples, [], 100.0)[0].values[name] == counted
 
 
 def test_tenth_has_percentiles_of_each_kind_of_call():
