@@ -14,12 +14,11 @@ from kafka_on_spark.storage.calls.flush_times import FLUSHES
 def metrics_of(services: Services, logs: Sequence[LogDescription] = ()) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
     that this process knows."""
-    image = services.metadata.image
+    image, watch = services.metadata.image, services.watch
+    now_ms = services.clock.now_ms()
     return [
         *state_metrics(image, services.controller_id),
-        *upkeep_metrics(
-            logs, services.watch, services.watch.current(image), services.clock.now_ms()
-        ),
+        *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
         *services.counts.metrics(),
         *FLUSHES.metrics(),
         *ledger_metrics(services.ledger.report().rows),

@@ -1,4 +1,4 @@
-"""Who may ask: pages of this server alone, and those who know its token.
+"""Lets in the requests of this server's own pages, which know its token, and no others.
 
 No cookie: a browser sends those to every port of a host. The token stands in the fragment of the
 address, which no server, proxy or log ever sees; the page sends it as a header.

@@ -1,4 +1,4 @@
-"""Who votes: voters, their roots, and the arithmetic of majorities (KIP-853).
+"""The voters of a quorum, their roots, and the arithmetic of majorities (KIP-853).
 
 A voter is a metadata root and not a process: its key names the node and the directory, since a
 root that was emptied and made again is another voter. Source: VoterSet, ReplicaKey.

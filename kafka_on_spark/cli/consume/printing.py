@@ -119,7 +119,8 @@ class Printing:
     def _try_to_commit(self) -> None:
         """Commit what was printed; a failure is told, and the next time tries again.
 
-        Who is no member any more does so in vain until the next poll tells it by `lose`, and joins.
+        A caller that is no member any more does so in vain until the next poll tells it by `lose`,
+        and joins.
         """
         try:
             self.commit()

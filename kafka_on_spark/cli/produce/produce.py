@@ -127,7 +127,7 @@ def produce(
             "--acks",
             "--request-required-acks",
             metavar="all|1",
-            help="Who must have a record before it is acknowledged: all in sync, or the leader.",
+            help="What acknowledges a record: all replicas in sync, or the leader alone.",
         ),
     ] = None,
     linger_ms: Annotated[

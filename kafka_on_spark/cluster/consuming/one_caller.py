@@ -15,7 +15,7 @@ NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 
 class OneCaller:
-    """Who is in a call. A callback may make calls in the middle of the one that calls it."""
+    """The thread that is in a call. A callback may make calls in the middle of its caller's."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

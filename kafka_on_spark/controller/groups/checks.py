@@ -1,4 +1,4 @@
-"""What holds of a group before something is decided for it: its name, and who may speak for it."""
+"""Checks of a group before a decision for it: its name, and the member that asks."""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who saves offsets as a member of a group: its id, and the epoch that it knows to be at."""
+    """The member that saves offsets for a group: its id, and the epoch that it knows to be at."""
 
     member_id: MemberId
     member_epoch: GroupEpoch

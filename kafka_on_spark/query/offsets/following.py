@@ -49,7 +49,7 @@ def follow_target(
     Args:
         image: The newest image.
         group: The group.
-        member: Who decides.
+        member: The member that decides.
         held: The partitions that it goes on to hand out.
         processed: Positions to save, of others that it owns.
         begins_at: EARLIEST or LATEST: where it begins without an offset, which is saved. None:

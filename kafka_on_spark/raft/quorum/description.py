@@ -40,7 +40,7 @@ class QuorumDescription:
     """The quorum as one process has just seen it.
 
     Attributes:
-        leader: Who leads.
+        leader: The voter that leads.
         epoch: The leader's epoch.
         high_watermark: Up to where the log is committed.
         voters: All of them, by their ids.

@@ -203,7 +203,7 @@ class Resigned:
     Attributes:
         key: Its own.
         unacknowledged: Voters that do not know yet that it resigned.
-        preferred_successors: Who should stand first, best log first.
+        preferred_successors: The voters that should stand first, best log first.
         timer: The election timeout.
     """
 

@@ -43,7 +43,7 @@ class ChoresDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chores:
-    """Who does each of it; None: nobody."""
+    """The services that do each of it; None: it is not done."""
 
     retention: Retention | None = None
     expiry: Expiry | None = None

@@ -27,6 +27,7 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Upkeep", "due-count"): "Pieces of a kind of upkeep that are due.",
     ("Upkeep", "due-bytes"): "Bytes that they are about.",
     ("Upkeep", "due-for-ms"): "How long the oldest of them has been due, ms.",
+    ("Upkeep", "orphan-bytes"): "Files that no commit names, in replicas that it has cleaned.",
     ("Upkeep", "failing-for-ms"): "How long this process has seen a kind of upkeep fail, ms.",
     ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
     ("Upkeep", "done-bytes"): "Bytes that they were about.",

@@ -1,8 +1,9 @@
 """Figures of logs and their upkeep, under Kafka's names where Kafka has them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble, UpkeepWatch
@@ -16,6 +17,7 @@ def upkeep_metrics(
     watch: UpkeepWatch,
     troubles: Iterable[UpkeepTrouble],
     now_ms: int,
+    orphan_bytes: Mapping[BrokerId, int],
 ) -> list[Metric]:
     """Return the figures of logs, of what of their upkeep is due, and of what a process did."""
     troubles = list(troubles)
@@ -23,6 +25,7 @@ def upkeep_metrics(
         *(metric for log in logs for metric in _of_log(log, now_ms)),
         *_of_brokers(logs, troubles),
         *_of_process(watch),
+        *_of_orphans(orphan_bytes),
         *(_of_trouble(each, now_ms) for each in troubles),
     ]
 
@@ -105,6 +108,12 @@ def _of_process(watch: UpkeepWatch) -> Iterator[Metric]:
             yield Metric(
                 type="Upkeep", name=name, labels={"kind": kind}, value=value, is_counter=True
             )
+
+
+def _of_orphans(orphan_bytes: Mapping[BrokerId, int]) -> Iterator[Metric]:
+    for broker_id, size_bytes in sorted(orphan_bytes.items()):
+        labels: dict[str, str | int] = {"broker": broker_id}
+        yield Metric(type="Upkeep", name="orphan-bytes", labels=labels, value=size_bytes)
 
 
 def _of_trouble(trouble: UpkeepTrouble, now_ms: int) -> Metric:

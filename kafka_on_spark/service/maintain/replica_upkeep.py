@@ -14,6 +14,7 @@ from kafka_on_spark.service.maintain.cleaning import clean_delta_log, clean_repl
 from kafka_on_spark.service.maintain.compaction import compact_replica
 from kafka_on_spark.service.maintain.merging import merge_replica
 from kafka_on_spark.service.maintain.upkeep_work import (
+    CLEAN,
     NOTHING_DONE,
     Allowance,
     UpkeepOrder,
@@ -59,12 +60,12 @@ WORKS: Final[tuple[tuple[str, Work], ...]] = (
     ("log start", apply_log_start),
     ("merge", merge_replica),
     ("compact", compact_replica),
-    ("clean", clean_replica),
+    (CLEAN, clean_replica),
     ("log", clean_delta_log),
 )
 """Each kind of work under its name, in the order in which they run."""
 
-ON_THE_TABLE_ALONE: Final = ("clean", "log")
+ON_THE_TABLE_ALONE: Final = (CLEAN, "log")
 """Kinds of work that read no record, and decide on the newest table that they read themselves. They
 go on where others fail: a damaged file may stay damaged for ever, and a full disk gets room."""
 

@@ -7,6 +7,7 @@ runs a round and ends may not come to a replica that another could not maintain.
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -24,7 +25,7 @@ from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.moments import in_seconds
-from kafka_on_spark.service.maintain.upkeep_work import UPKEEP, UpkeepResult
+from kafka_on_spark.service.maintain.upkeep_work import CLEAN, UPKEEP, UpkeepResult
 
 log = logging.getLogger(__name__)
 
@@ -177,20 +178,24 @@ class UpkeepWatch:
         self._seen: dict[tuple[_Place, str], Seen] = {}
         self._totals: dict[str, UpkeepTotal] = {}
         self._last_run_ms: int | None = None
+        self._orphans: dict[tuple[PartitionKey, BrokerId], int] = {}
         self.last_cleaning = LastCleaning()
 
     def take(self, results: Iterable[UpkeepResult]) -> None:
         """Record what tasks did on replicas."""
-        compacted = []
+        compacted, orphans = [], {}
         for result in results:
             outcomes = {UPKEEP: None, **result.outcomes}
             self.record(result.key, result.broker_id, outcomes)
             for kind, work in result.done:
                 self.count(kind, work.count, work.size_bytes, work.written_bytes, bool(work.error))
+                if kind == CLEAN and not work.error:
+                    orphans[result.key, result.broker_id] = work.orphan_bytes
                 if kind == "compact" and work.count:
                     compacted.append((work, result.took_ms))
         with self._lock:
             self._last_run_ms = self._clock.monotonic_ms()
+            self._orphans |= orphans
             if compacted:
                 self.last_cleaning = LastCleaning(
                     read_bytes=sum(work.size_bytes for work, _ in compacted),
@@ -219,6 +224,21 @@ class UpkeepWatch:
         """What was done of each kind of work."""
         with self._lock:
             return dict(self._totals)
+
+    def orphan_bytes(self, image: MetadataImage) -> dict[BrokerId, int]:
+        """Return by broker the bytes of files of the current leader epochs that no commit names, as
+        this process saw them in each replica that `image` still has and that it last cleaned. A
+        broker of which it cleaned no replica is not there."""
+        found: dict[BrokerId, int] = defaultdict(int)
+        with self._lock:
+            self._orphans = {
+                (key, broker_id): size_bytes
+                for (key, broker_id), size_bytes in self._orphans.items()
+                if _is_made(image, key, broker_id)
+            }
+            for (_, broker_id), size_bytes in self._orphans.items():
+                found[broker_id] += size_bytes
+        return dict(found)
 
     @property
     def since_last_run_ms(self) -> int | None:

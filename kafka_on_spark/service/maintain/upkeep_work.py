@@ -123,6 +123,9 @@ def suspect_in(state: ReplicaState, error: KafkaOnSparkError) -> Segment | None:
 NOTHING_DONE = WorkDone()
 """Nothing was due."""
 
+CLEAN: Final = "clean"
+"""The kind of work that deletes the files which no log names, and finds orphans."""
+
 UPKEEP: Final = "upkeep"
 """The kind of work that stands for all of a task."""
 

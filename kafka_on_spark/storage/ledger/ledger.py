@@ -142,7 +142,7 @@ class Ledger:
 
 
 class _Account(NamedTuple):
-    """Who is charged. `is_free`: what is asked of a disk has no like on a store."""
+    """The account that is charged. `is_free`: what is asked of a disk has no like on a store."""
 
     ledger: Ledger
     operation: str

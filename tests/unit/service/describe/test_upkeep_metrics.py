@@ -1,5 +1,6 @@
 """Figures of logs and their upkeep: Kafka's names, and each with what it says."""
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
@@ -37,7 +38,7 @@ def compacted(ratio):
 
 def figures(logs, watch=None, image=IMAGE, now_ms=1_700_000_000_000):
     watch = watch or UpkeepWatch(FakeClock())
-    metrics = upkeep_metrics(logs, watch, watch.current(image), now_ms)
+    metrics = upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image))
     assert all(each.help for each in metrics)
     found = {
         (each.name, *(str(value) for value in each.labels.values())): each.value for each in metrics
@@ -130,11 +131,38 @@ def test_a_process_has_figures_of_what_it_did():
     assert found["failures", "compact"] == 0
 
 
+def test_orphans_are_told_by_broker_as_they_were_last_seen():
+    watch = UpkeepWatch(FakeClock())
+
+    def clean(broker_id, work, kind="clean"):
+        watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(broker_id), done=((kind, work),))])
+
+    clean(1, WorkDone(orphan_bytes=70))
+    clean(2, WorkDone(orphan_bytes=30))
+    clean(3, WorkDone(count=1), kind="merge")
+    found = figures([], watch)
+    assert (found["orphan-bytes", "1"], found["orphan-bytes", "2"]) == (70, 30)
+    assert ("orphan-bytes", "3") not in found, "nobody has looked there"
+
+    clean(1, WorkDone())
+    clean(2, WorkDone().failed(KafkaStorageError("away")))
+    found = figures([], watch)
+    assert (found["orphan-bytes", "1"], found["orphan-bytes", "2"]) == (0, 30)
+
+
+def test_orphans_of_a_replica_that_the_partition_no_longer_has_are_not_told():
+    watch = UpkeepWatch(FakeClock())
+    work = WorkDone(orphan_bytes=70)
+    watch.take([UpkeepResult(key=KEY, broker_id=BrokerId(3), done=(("clean", work),))])
+
+    assert ("orphan-bytes", "3") not in figures([], watch, image_of(partition("1 2")))
+
+
 def test_only_what_rises_for_good_is_a_counter():
     watch = UpkeepWatch(FakeClock())
     watch.count("merge", 1, 10)
 
-    metrics = upkeep_metrics([log(1)], watch, [], 0)
+    metrics = upkeep_metrics([log(1)], watch, [], 0, {})
 
     assert {each.name for each in metrics if each.is_counter} == {
         "done-count",
