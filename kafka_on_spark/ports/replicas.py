@@ -201,6 +201,17 @@ class LastOffsets(Protocol):
 class Compactor(Protocol):
     """Reads the keys of a replica's segments, and rewrites segments without what goes."""
 
+    def fitting(self, address: ReplicaAddress, parts: Sequence[LogPart]) -> int:
+        """Return how many of some neighbours, from the first on, one file may hold once they are
+        uncompressed; one at least.
+
+        Little of them is read, and what can't be read counts for nothing.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
     def last_offsets(
         self,
         address: ReplicaAddress,

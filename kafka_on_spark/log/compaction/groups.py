@@ -23,6 +23,7 @@ class SegmentExtent:
         base_offset: Its first offset.
         end_offset: Offset after its last.
         size_bytes: Bytes of its files.
+        record_count: Its records.
         leader_epoch: Leadership of its records: a segment has records of one.
         has_append_time: Its timestamps are the append time; a segment has one kind.
     """
@@ -30,17 +31,22 @@ class SegmentExtent:
     base_offset: Offset
     end_offset: Offset
     size_bytes: int
+    record_count: int
     leader_epoch: LeaderEpoch
     has_append_time: bool
 
 
 def next_group(
-    extents: Sequence[SegmentExtent], progress: CompactionProgress, *, bytes_max: int
+    extents: Sequence[SegmentExtent],
+    progress: CompactionProgress,
+    *,
+    bytes_max: int,
+    records_max: int,
 ) -> range | None:
     """Return the places of the extents that are looked at next; None: there are no more.
 
-    Their bytes are at most `bytes_max`, or they are one extent. The last one may reach above the
-    target: its records from there on stay.
+    Their bytes are at most `bytes_max` and their records `records_max`, or they are one extent. The
+    last one may reach above the target: its records from there on stay.
     """
     first = next(
         (place for place, each in enumerate(extents) if each.end_offset > progress.compacted_to),
@@ -49,11 +55,14 @@ def next_group(
     is_done = progress.compacted_to >= progress.round_below
     if first is None or is_done or extents[first].base_offset >= progress.round_below:
         return None
-    begin, size_bytes, end = extents[first], extents[first].size_bytes, first + 1
+    begin, end = extents[first], first + 1
+    size_bytes, record_count = begin.size_bytes, begin.record_count
     for each in extents[end:]:
         size_bytes += each.size_bytes
+        record_count += each.record_count
         if (
             size_bytes > bytes_max
+            or record_count > records_max
             or each.base_offset >= progress.round_below
             or each.leader_epoch != begin.leader_epoch
             or each.has_append_time != begin.has_append_time

@@ -18,6 +18,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction.groups import SegmentExtent, next_group
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from kafka_on_spark.log.merging.merge_plan import RECORDS_MAX
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.compaction import Compaction
@@ -132,7 +133,7 @@ class _Cleaner:
                 self._commit(None, None, progress)
                 return False
             is_begun = True
-            parts = self.state.batches[group.start : group.stop]
+            parts = self._fitting_into_one(self.state.batches[group.start : group.stop])
             progress = progress.advanced(parts[-1].end_offset)
             merged = self._rewritten(parts, last, progress)
             # Without a file to commit, the counters follow with the next commit.
@@ -171,13 +172,19 @@ class _Cleaner:
                 each.base_offset,
                 each.end_offset,
                 each.size_bytes,
+                each.record_count,
                 each.leader_epoch,
                 each.has_append_time,
             )
             for each in self.state.batches
         ]
         bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
-        return next_group(extents, progress, bytes_max=bytes_max)
+        return next_group(extents, progress, bytes_max=bytes_max, records_max=RECORDS_MAX)
+
+    def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
+        """Return as many of a group, from the first on, as a reader takes in one file: how large
+        they are once uncompressed, headers don't tell."""
+        return parts[: self.ports.compactor.fitting(self.order.address, parts)]
 
     def _rewritten(
         self, parts: Sequence[LogPart], last: LastOffsets, progress: CompactionProgress

@@ -26,6 +26,7 @@ from kafka_on_spark.storage.replicas.merged_files import (
     typed,
 )
 from kafka_on_spark.storage.replicas.segments import segment_batches
+from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 _KEYS: Final = ("offset_delta", "key")
@@ -37,6 +38,10 @@ class FileCompactor:
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
+
+    def fitting(self, address: ReplicaAddress, parts: Sequence[LogPart]) -> int:
+        """Return how many of `parts`, from the first on, one file may hold; one at least."""
+        return within(address.root, partial(fitting_into_one, address, parts, self._options))
 
     def last_offsets(
         self,

@@ -1,11 +1,11 @@
-"""Says which parts of a log are too large to be merged once they are uncompressed.
+"""Says which parts of a log fit into one file once they are uncompressed, as a reader has them.
 
 Headers tell how large files are on the root, and only their footers how large they are in memory.
 Apart from `merged_files`, which reads files whole: this reads their ends alone, and so it can be
 asked before anything is read, written or paid for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError
@@ -46,6 +46,26 @@ def too_large_to_merge(
         if part.size_bytes * RATIO_MAX > least and _size_of(address, part, options) > least:
             large.update(part.segments)
     return frozenset(large)
+
+
+def fitting_into_one(
+    address: ReplicaAddress, parts: Sequence[LogPart], options: StorageOptions
+) -> int:
+    """Return how many of those parts, from the first on, one merged segment may hold; one at least.
+    A part that can't be read counts for nothing: whoever reads it finds out what is wrong with it.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    most = merged_files.UNCOMPRESSED_MAX
+    if len(parts) == 1 or sum(part.size_bytes for part in parts) * RATIO_MAX <= most:
+        return len(parts)
+    size = 0
+    for count, part in enumerate(parts):
+        size += _size_of(address, part, options)
+        if count and size > most:
+            return count
+    return len(parts)
 
 
 def _size_of(address: ReplicaAddress, part: LogPart, options: StorageOptions) -> int:

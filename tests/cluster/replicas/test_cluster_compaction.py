@@ -11,8 +11,10 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.replicas import merged_files
 from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.replicas.segments import read_segment
+from kafka_on_spark.storage.roots import parquet_files
 from tests.cluster.disks import isr_of, new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
 
@@ -319,3 +321,20 @@ def is_whole(cluster):
 def uuids_of(cluster):
     _, partition = next(iter(cluster.image.partitions()))
     return {each: partition.uuid_of(each) for each in partition.replicas}
+
+
+def test_what_no_reader_takes_as_one_file_uncompressed_is_compacted_in_several(disks, monkeypatch):
+    """Values that compress well: a group of files of few bytes is more than a reader's memory."""
+    cluster, keys = disks.cluster, "abcdefghijklmnopqrstuvwx"
+    for some in ("a", *(keys[at : at + 4] for at in range(0, len(keys), 4))):
+        append(cluster, " ".join(f"{key}{key * 1000}" for key in some))
+    most = 20_000
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most // 2)
+    monkeypatch.setattr(parquet_files, "UNCOMPRESSED_BYTES_MAX", most)
+
+    report = cluster.maintain()
+
+    assert [row.error for row in report.rows if row.error] == []
+    assert not report.is_left
+    assert [(key, value) for _, key, value in read(cluster)] == [(key, key * 1000) for key in keys]
+    assert cluster.fsck(deep=True).findings == ()

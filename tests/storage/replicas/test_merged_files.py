@@ -24,7 +24,7 @@ from kafka_on_spark.storage.replicas.segments import (
     put_segment,
     read_segment,
 )
-from kafka_on_spark.storage.replicas.uncompressed_sizes import too_large_to_merge
+from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one, too_large_to_merge
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import address
 
@@ -331,6 +331,23 @@ def test_of_a_file_too_small_to_be_large_no_footer_is_read(roots):
     away = replace(here, root=f"{here.root}-away")
 
     assert too_large_to_merge(away, two(here), OPTIONS) == frozenset()
+
+
+def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(roots, monkeypatch):
+    here = roots[1]
+    parts = [written(here, 0, 50, 30), written(here, 80, 50), written(here, 130, 50)]
+    sizes = [uncompressed(here, part) for part in parts]
+    assert fitting_into_one(here, parts, OPTIONS) == 3
+
+    for most, count in [
+        (sum(sizes), 3),
+        (sum(sizes) - 1, 2),
+        (sizes[0] + sizes[1], 2),
+        (sizes[0] + sizes[1] - 1, 1),
+        (1, 1),
+    ]:
+        monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        assert fitting_into_one(here, parts, OPTIONS) == count
 
 
 def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch):

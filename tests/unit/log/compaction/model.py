@@ -107,7 +107,7 @@ class Log:
         leader.epochs += [leader.epoch] * len(new)
         leader.records += new
         leader.extents.append(
-            SegmentExtent(base, leader.end, len(new), self.partition.leader_epoch, False)
+            SegmentExtent(base, leader.end, len(new), len(new), self.partition.leader_epoch, False)
         )
         return True
 
@@ -300,7 +300,7 @@ class Log:
             return False
         begun = replica.progress.begun(decided)
         begun = begun.in_round(self._round_of(replica, begun))
-        group = groups.next_group(replica.extents, begun, bytes_max=3)
+        group = groups.next_group(replica.extents, begun, bytes_max=3, records_max=99)
         if group is None:
             replica.progress = begun.round_finished()
             return True

@@ -63,10 +63,14 @@ def extents(text: str) -> list[SegmentExtent]:
     """Read "0:5 0:5 1:3" as segments of ten offsets: leader epoch and bytes."""
     pairs = [word.split(":") for word in text.split()]
     return [
-        SegmentExtent(at * 10, at * 10 + 10, int(size.rstrip("a")), int(epoch), size.endswith("a"))
+        SegmentExtent(
+            at * 10, at * 10 + 10, int(size.rstrip("a")), 10, int(epoch), size.endswith("a")
+        )
         for at, (epoch, size) in enumerate(pairs)
     ]
 
+
+TO_20 = CompactionProgress(compacted_below=20, round_below=20)
 
 # fmt: off
 GROUPS = [  # segments           C   done   places
@@ -87,17 +91,22 @@ GROUPS = [  # segments           C   done   places
 def test_groups(text, target, done, places):
     progress = CompactionProgress(compacted_below=target, round_below=target, compacted_to=done)
 
-    found = next_group(extents(text), progress, bytes_max=10)
+    found = next_group(extents(text), progress, bytes_max=10, records_max=20)
 
     assert (None if found is None else list(found)) == places
 
 
 def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
-    long = [SegmentExtent(0, 10, 1, 0, False), SegmentExtent(10, OFFSETS_MAX, 1, 0, False)]
+    long = [SegmentExtent(0, 10, 1, 9, 0, False), SegmentExtent(10, OFFSETS_MAX, 1, 9, 0, False)]
 
-    assert list(
-        next_group(long, CompactionProgress(compacted_below=20, round_below=20), bytes_max=9)
-    ) == [0]
+    assert list(next_group(long, TO_20, bytes_max=9, records_max=99)) == [0]
+
+
+@pytest.mark.parametrize("records_max, places", [(1, [0]), (19, [0]), (20, [0, 1])])
+def test_a_group_has_no_more_records_than_a_reader_can_hold_or_is_one_segment(records_max, places):
+    small = extents("0:1 0:1")
+
+    assert list(next_group(small, TO_20, bytes_max=9, records_max=records_max)) == places
 
 
 def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision():

@@ -39,6 +39,7 @@ class MemoryCompactor:
     Attributes:
         asked: The ranges that keys were read of.
         before_write: Called before a file is written.
+        parts_max: How many parts of a log one file may hold.
     """
 
     def __init__(self, segments):
@@ -47,6 +48,7 @@ class MemoryCompactor:
         self._number = 0
         self.asked = []
         self.before_write = lambda: None
+        self.parts_max = 2**31
 
     def offsets_of(self, part):
         known = self._offsets.get(part.segments[0].uuid)
@@ -54,6 +56,9 @@ class MemoryCompactor:
 
     def _records(self, parts):
         return [record_at(each) for part in parts for each in self.offsets_of(part)]
+
+    def fitting(self, address, parts):
+        return min(len(parts), self.parts_max)
 
     def last_offsets(self, address, parts, *, start_offset, end_offset):
         for part in parts:
@@ -260,6 +265,19 @@ def test_an_order_that_found_nothing_to_remove_has_got_on_if_the_next_begins_lat
     assert (done.count, done.is_left, done.has_advanced) == (0, True, True)
     assert cluster.progress() != before
     assert not cluster.compact(bytes_max=0).has_advanced
+
+
+@pytest.mark.parametrize("parts_max", [1, 3])
+def test_what_is_too_large_for_one_file_uncompressed_is_compacted_in_several(parts_max):
+    cluster = Compacting()
+    cluster.compactor.parts_max = parts_max
+
+    done = cluster.compact()
+
+    assert done.count > 1
+    assert not done.is_left
+    assert cluster.records() == cluster.expected()
+    assert cluster.progress().has_finished(cluster.decided)
 
 
 def test_too_many_keys_for_the_memory_are_read_in_rounds():
