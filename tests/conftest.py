@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
@@ -16,8 +17,19 @@ SESSION = "the files that share the Spark session"
 _TAKES_SESSION = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
 
 
-def pytest_configure() -> None:
-    """Have Spark's own launcher, which reads this, start quick drivers; what is set already wins."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Have Spark's own launcher, which reads this, start quick drivers; what is set already wins.
+
+    And have hypothesis try the same examples each time, so that a change is not refused for what it
+    did not do; new ones with --long. It judges no time: a machine that does other work takes long.
+    """
+    hypothesis.settings.register_profile(
+        "ours",
+        deadline=None,
+        derandomize=not config.getoption("--long"),
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("ours")
     given = os.environ.get(VARIABLE, "")
     if jvms.QUICK not in given:
         os.environ[VARIABLE] = f"{jvms.QUICK} {given}".strip()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.search.quorum.model import BrokenError, Scope, replay, search
+from tests.search.quorum.model import BrokenError, Scope, replay, search, walk
 from tests.search.quorum.quorum_mutants import (
     CountsWithoutMark,
     DecidesOnATail,
@@ -60,6 +60,45 @@ def test_every_larger_scope_is_safe(scope):
 @pytest.mark.parametrize("mutant, scope", MUTANTS)
 def test_a_rule_that_is_left_out_is_told(mutant, scope):
     assert search(mutant(), scope).broken is not None
+
+
+# A search of it all would take billions of states; walks go through it at random.
+WHOLE = Scope(epochs=3, decisions=2, processes=2, has_reader=True, wipes=1)
+STEPS = 60
+
+
+def walked(rules, walks):
+    """Yield what each walk has found."""
+    for seed in range(walks):
+        yield walk(rules, WHOLE, seed, steps_max=STEPS)
+
+
+@pytest.mark.parametrize("walks", [1000, pytest.param(30_000, marks=pytest.mark.long)])
+def test_no_walk_through_the_whole_scope_breaks_an_invariant(walks):
+    committed, reads = 0, 0
+    for found in walked(Rules(), walks):
+        assert found.broken is None, found.path
+        committed += found.committed
+        reads += found.reads
+
+    assert committed > 2 * walks
+    assert reads > walks
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        SelfVoteLeads,
+        DecidesOnATail,
+        VotesForAnyLog,
+        EmptiedVoterCounts,
+        ReadConfirmedByEpochs,
+        FollowsAnOlderLeader,
+        VoterFetchesUncut,
+    ],
+)
+def test_walks_tell_a_rule_that_is_left_out(mutant):
+    assert any(found.broken for found in walked(mutant(), 1000))
 
 
 # What takes three epochs and more is far away for a search: these histories are told step by step.

@@ -35,14 +35,14 @@ def gone(steps):
     return timeline
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(steps=STEPS)
 def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps):
     """What must hold is checked at each commit, and that nothing is decided twice."""
     check_replay(gone(steps))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps=STEPS)
 @example(steps=[(timeline_events.reassign, 0, 2, False), (timeline_events.drain, 0, 0, False)])
 @example(steps=[(timeline_events.fence, 0, 0, False), (timeline_events.reassign, 0, 2, False)])

@@ -63,7 +63,7 @@ DECISIONS = [
 def test_decision_is_the_same_when_all_partitions_are_visited(decide, monkeypatch):
     decided = Counter()
 
-    @settings(max_examples=150, deadline=None, derandomize=True)
+    @settings(max_examples=150, derandomize=True)
     @given(images)
     def check(image):
         with monkeypatch.context() as patch:

@@ -229,7 +229,7 @@ FREE = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(FREE), max_size=25))
 def test_snapshot_after_any_records_rebuilds_the_image(records):
     image = BEFORE

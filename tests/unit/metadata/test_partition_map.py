@@ -34,7 +34,7 @@ def changed(map_, change):
     return draft.finish()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(steps, max_size=4))
 def test_map_is_what_a_dict_would_be_after_any_changes(drafts):
     map_, expected = PartitionMap(), {}
@@ -150,7 +150,7 @@ given_changes = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(CHANGES), max_size=20), given_changes)
 def test_changes_at_once_are_changes_one_after_the_other(many, more):
     """Many partitions change once each, then some again, one of them perhaps twice."""

@@ -47,7 +47,7 @@ values = st.recursive(
 CODED = [each for each in ProtocolError.__subclasses__()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(value=values)
 def test_a_value_comes_out_of_json_as_it_went_in(value):
     assert from_json(json.loads(json.dumps(to_json(value)))) == value

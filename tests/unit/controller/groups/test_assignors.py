@@ -62,7 +62,7 @@ def loads(assigned):
 
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(sharings())
 def test_each_partition_goes_to_one_member_that_asked_for_its_topic(assign, given_):
     assigned = assign(given_)
@@ -75,7 +75,7 @@ def test_each_partition_goes_to_one_member_that_asked_for_its_topic(assign, give
     assert assigned.keys() == given_.members.keys()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sharings())
 def test_uniform_leaves_nobody_two_more_than_one_who_could_have_one_of_them(given_):
     assigned = uniform_assignor(given_)
@@ -86,7 +86,7 @@ def test_uniform_leaves_nobody_two_more_than_one_who_could_have_one_of_them(give
                 assert len(keys) <= len(assigned[taker]) + 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sharings(is_uniform=True))
 def test_uniform_gives_equal_members_as_many_and_moves_no_more_than_that_takes(given_):
     before = {name: len(keys) for name, keys in given_.current.items()}
@@ -108,7 +108,7 @@ def test_uniform_gives_equal_members_as_many_and_moves_no_more_than_that_takes(g
     assert moved == least_moved
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(sharings())
 def test_uniform_leaves_what_it_has_decided_as_it_is(given_):
     assigned = uniform_assignor(given_)

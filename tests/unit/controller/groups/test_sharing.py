@@ -312,7 +312,7 @@ class Rebalances(RuleBasedStateMachine):
 
 
 TestRebalances = Rebalances.TestCase
-TestRebalances.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestRebalances.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 def takes_what_another_owns(monkeypatch):
@@ -347,7 +347,6 @@ def test_the_events_find_a_planted_mistake(plant, monkeypatch):
     quick = settings(
         max_examples=300,
         stateful_step_count=25,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=[Phase.generate],

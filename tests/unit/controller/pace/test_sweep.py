@@ -118,7 +118,7 @@ def test_the_next_slice_begins_where_the_last_one_ended():
 gaps = st.lists(st.integers(1, INTERVAL_MS), min_size=1, max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 60), gaps)
 def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(count, pauses):
     """So do cron jobs: what a process remembers is what the hint tells the next one."""
@@ -134,7 +134,7 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(coun
         assert rounds.not_inspected(now_ms) == set()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
 )
@@ -156,7 +156,7 @@ def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, 
             assert each.late(now_ms) == set()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(1, 40),
     st.lists(

@@ -96,7 +96,7 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 30), turns)
 def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_the_rounds(
     count, position
