@@ -19,7 +19,7 @@ one raises the counter above it. There are few: a process has its next try use t
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -105,14 +105,17 @@ class TableFiles:
         named: The files that it names.
         fence: Its fence; None: it has adopted no leadership.
         removed_at_ms: When it removed files, as far as its log still tells.
-        producers: Number of the producer-state file that counts, and when that was written by the
-            root's clock; None: there is none, or it was not listed.
+        producers: Number of the producer-state file that counts; None: there is none, or it was not
+            listed.
+        producers_written_at_ms: When each producer-state file that was listed was written, by its
+            number and the root's clock.
     """
 
     named: Collection[str]
     fence: LeaderEpoch | None
     removed_at_ms: Mapping[str, int]
-    producers: tuple[int, int] | None = None
+    producers: int | None = None
+    producers_written_at_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 def is_cleaned(name: str) -> bool:
@@ -147,12 +150,25 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
     return Verdict(Fate.STAYS)
 
 
+def removed_wait_ms(name: str, table: TableFiles, times: CleaningTimes) -> int | None:
+    """Return how long a file still waits that the table has removed, which `judge` would say too;
+    None: it does not wait, or was not removed. The file itself need not be looked at."""
+    if name not in table.removed_at_ms:
+        return None
+    return judge(FoundFile(name, 0, 0), table, times).wait_ms
+
+
 def _judge_producers(number: int, table: TableFiles, times: CleaningTimes) -> Verdict:
-    """Return what becomes of a producer-state file: a reader may have read the counter before the
-    file that counts was written."""
-    if table.producers is None or number >= table.producers[0]:
+    """Return what becomes of a producer-state file.
+
+    A reader may have read the counter before the next file was written. The time counts from that
+    one: the file that counts now is always a young one where there is much to do.
+    """
+    if table.producers is None or number >= table.producers:
         return Verdict(Fate.STAYS)
-    return _after(times, table.producers[1], times.delete_delay_ms, Fate.GOES)
+    later = (each for each in table.producers_written_at_ms if number < each <= table.producers)
+    since_ms = table.producers_written_at_ms[min(later)]
+    return _after(times, since_ms, times.delete_delay_ms, Fate.GOES)
 
 
 def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Verdict:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.log.producers import producers_file_name
+from kafka_on_spark.log.producers import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep.cleaning import (
     CleaningTimes,
@@ -21,6 +21,7 @@ from kafka_on_spark.log.upkeep.cleaning import (
     files_of,
     is_cleaned,
     judge,
+    removed_wait_ms,
 )
 from kafka_on_spark.service.maintain.upkeep_work import (
     NOTHING_DONE,
@@ -79,10 +80,16 @@ class _Cleaning:
             delete_delay_ms=order.settings.integer("file.delete.delay.ms"),
             append_ms=order.settings.integer("delivery.timeout.ms"),
         )
-        found = ports.folders.found(order.address, unnamed)
-        times = {file.name: file.written_at_ms for file in found}
-        written_at_ms = times.get(producers_file_name(producers_number))
-        self._producers = None if written_at_ms is None else (producers_number, written_at_ms)
+        self._written_at_ms: dict[int, int] = {}
+        self._number = producers_number
+        table = self._table(state)
+        waits = {name: removed_wait_ms(name, table, self._times) for name in unnamed}
+        self._waits_ms = [wait_ms for wait_ms in waits.values() if wait_ms]
+        # What only waits is not looked at: of a log that much is appended to, thousands do.
+        found = ports.folders.found(order.address, [name for name in unnamed if not waits[name]])
+        for file in found:
+            if (number := producers_file_number(file.name)) is not None:
+                self._written_at_ms[number] = file.written_at_ms
         table = self._table(state)
         self._verdicts = [(file, self._judge(file, table)) for file in found]
         # Of the current epoch only: an older fence follows by itself.
@@ -97,7 +104,8 @@ class _Cleaning:
             named=files_of(state),
             fence=state.leader_epoch,
             removed_at_ms=self._removed_at_ms,
-            producers=self._producers,
+            producers=self._number if self._number in self._written_at_ms else None,
+            producers_written_at_ms=self._written_at_ms,
         )
 
     def _judge(self, file: FoundFile, table: TableFiles) -> Verdict:
@@ -119,6 +127,7 @@ class _Cleaning:
             if verdict.fate is Fate.GOES and verdict.due_at_ms is not None
         ]
         waits = [verdict.wait_ms for _, verdict in self._verdicts if verdict.wait_ms is not None]
+        waits += self._waits_ms
         done = WorkDone(
             count=len(gone),
             what=WHAT,
@@ -143,6 +152,5 @@ class _Cleaning:
             newest = self._table(self._replica.load())
             part = due[start : start + FILES_AT_ONCE]
             part = [file for file in part if self._judge(file, newest).fate is Fate.GOES]
-            for file in part:
-                self._ports.folders.delete(self._order.address, [file.name])
-                gone.append(file)
+            self._ports.folders.delete(self._order.address, [file.name for file in part])
+            gone += part

@@ -85,9 +85,7 @@ def run_upkeep(
         is_asked = order.works is None or name in order.works
         if not is_asked or (has_failed and name not in ON_THE_TABLE_ALONE):
             continue
-        if done and allowance.is_time_over:
-            done.append((name, WorkDone(is_left=True)))
-            continue
+        allowance.begin_kind(1 / len(works))
         try:
             done.append((name, work(order, ports, allowance)))
         except KafkaOnSparkError as error:

@@ -200,6 +200,15 @@ class Allowance:
         self._started_ms = clock.monotonic_ms()
         self._order = order
         self.moved_bytes = 0
+        self._until_ms = 0.0
+        self._until_bytes = 0.0
+
+    def begin_kind(self, part: float) -> None:
+        """Give the kind of work that begins now this part of the order's bytes and time at least,
+        whatever the kinds before it have taken: what has always more to do would starve those after
+        it."""
+        self._until_ms = self.took_ms + part * (self._order.work_ms_max or 0.0)
+        self._until_bytes = self.moved_bytes + part * (self._order.bytes_max or 0)
 
     @property
     def took_ms(self) -> int:
@@ -210,13 +219,15 @@ class Allowance:
     def is_time_over(self) -> bool:
         """Whether no further piece of work may begin."""
         work_ms_max = self._order.work_ms_max
-        return work_ms_max is not None and self.took_ms >= work_ms_max
+        return work_ms_max is not None and self.took_ms >= max(work_ms_max, self._until_ms)
 
     @property
     def bytes_left(self) -> int | None:
         """Bytes that may still be rewritten; a first piece may have more. None: no bound."""
         bytes_max = self._order.bytes_max
-        return None if bytes_max is None else max(0, bytes_max - self.moved_bytes)
+        if bytes_max is None:
+            return None
+        return max(0, int(max(bytes_max, self._until_bytes)) - self.moved_bytes)
 
     @property
     def is_spent(self) -> bool:

@@ -46,19 +46,33 @@ def modified_ms(path: str, options: StorageOptions) -> int:
     """Return when a file was written, by its root's clock, ms since 1970 UTC.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        KafkaStorageError: There is no such file; or the root does not answer, or tells no time.
+    """
+    found = time_and_size(path, options)
+    if found is None:
+        raise KafkaStorageError(f"there is no file {path}")
+    return found[0]
+
+
+def time_and_size(path: str, options: StorageOptions) -> tuple[int, int] | None:
+    """Return when a file was written, as `modified_ms`, and its bytes; None: there is none.
+
+    Raises:
         KafkaStorageError: The root does not answer, or tells no time.
     """
     with as_storage_errors(f"read the time of {path}", options):
-        if is_local(path):
-            written_at_ms = os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+        try:
+            if is_local(path):
+                stat = os.stat(path, follow_symlinks=False)
+                return stat.st_mtime_ns // 1_000_000, stat.st_size
+            found = filesystem(path, options).info(path)
+        except FileNotFoundError:
+            return None
+        finally:
             count_look(path)
-            return written_at_ms
-        found = filesystem(path, options).info(path)
-        count_look(path)
     for name in _TIME_NAMES:
         if (time := _time_of(found.get(name))) is not None:
-            return int(time.timestamp() * 1000)
+            return int(time.timestamp() * 1000), int(found.get("size") or 0)
     raise KafkaStorageError(f"the store does not say when {path} was written")
 
 

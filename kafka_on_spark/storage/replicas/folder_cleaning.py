@@ -9,17 +9,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import KafkaStorageError, ensure
+from kafka_on_spark.errors import ensure
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
-from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.deadlines import extend_deadline, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.identity.root_clock import modified_ms, root_now_ms
+from kafka_on_spark.storage.identity.root_clock import root_now_ms, time_and_size
 from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.replicas.uncompressed_sizes import too_large_to_merge
@@ -43,18 +43,17 @@ class FileReplicaFolders:
 
     def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
         """Return those of the files that are there, with sizes and times."""
-        files, folder = RootFiles(address.root, self._options), replica_folder(address)
+        look = partial(self._found, replica_folder(address), list(names))
+        return within(address.root, look, short_call_seconds(address.root))
+
+    def _found(self, folder: str, names: Sequence[str]) -> list[FoundFile]:
         found = []
         for name in names:
-            path = f"{folder}/{name}"
-            read_time = partial(modified_ms, path, self._options)
-            try:
-                written_at_ms = within(address.root, read_time, short_call_seconds(path))
-            except KafkaStorageError:
-                if files.size(path) is None:
-                    continue  # another cleaner was faster
-                raise
-            found.append(FoundFile(name, files.size(path) or 0, written_at_ms))
+            extend_deadline(short_call_seconds(folder))
+            seen = time_and_size(f"{folder}/{name}", self._options)
+            if seen is not None:  # else another cleaner was faster
+                written_at_ms, size_bytes = seen
+                found.append(FoundFile(name, size_bytes, written_at_ms))
         return found
 
     def too_large_to_merge(
@@ -83,12 +82,18 @@ class FileReplicaFolders:
         """Delete files; one that is gone was deleted by another cleaner."""
         for name in names:
             ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
-            self._delete(address, f"{replica_folder(address)}/{name}")
-
-    def _delete(self, address: ReplicaAddress, path: str) -> None:
-        if not is_local(path):
-            RootFiles(address.root, self._options).delete_file(path)
+        paths = [f"{replica_folder(address)}/{name}" for name in names]
+        if is_local(address.root):
+            delete = partial(self._delete_local, paths)
+            within(address.root, delete, short_call_seconds(address.root))
             return
-        count_deleted_file(path)
-        with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
-            within(address.root, partial(delete_file, path), short_call_seconds(path))
+        files = RootFiles(address.root, self._options)
+        for path in paths:
+            files.delete_file(path)
+
+    def _delete_local(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            extend_deadline(short_call_seconds(path))
+            count_deleted_file(path)
+            with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
+                delete_file(path)

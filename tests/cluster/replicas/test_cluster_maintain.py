@@ -162,15 +162,15 @@ def test_a_reader_that_planned_before_a_file_was_cleaned_plans_again(disks):
 def test_a_file_that_another_cleaner_deletes_meanwhile_is_no_failure(disks, monkeypatch):
     leave_garbage(disks)
     raise_epoch(disks)
-    read, gone = folder_cleaning.modified_ms, []
+    look, gone = folder_cleaning.time_and_size, []
 
     def after_another_cleaner(path, options):
         if not gone:
             gone.append(path)
             os.unlink(path)
-        return read(path, options)
+        return look(path, options)
 
-    monkeypatch.setattr(folder_cleaning, "modified_ms", after_another_cleaner)
+    monkeypatch.setattr(folder_cleaning, "time_and_size", after_another_cleaner)
 
     report = disks.cluster.maintain()
 

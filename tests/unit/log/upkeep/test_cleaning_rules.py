@@ -57,19 +57,27 @@ def test_what_becomes_of_a_segment(epoch, fence, is_named, removed_at_ms, writte
 
 
 # fmt: off
-PRODUCERS = [  # number, the file that counts, fate
-    pytest.param(3, (4, LONG_AGO), Fate.GOES,  id="below-the-one-that-counts"),
-    pytest.param(3, (4, NOW - 1),  Fate.WAITS, id="below-one-that-counts-just-now"),
-    pytest.param(4, (4, LONG_AGO), Fate.STAYS, id="the-one-that-counts"),
-    pytest.param(5, (4, LONG_AGO), Fate.STAYS, id="above-it"),
-    pytest.param(3, None,          Fate.STAYS, id="none-counts"),
+PRODUCERS = [  # number, the one that counts, when they were written, fate
+    pytest.param(3, 4, {3: 0, 4: LONG_AGO},               Fate.GOES,  id="below-the-one-that-counts"),
+    pytest.param(3, 4, {3: 0, 4: NOW - 1},                Fate.WAITS, id="below-one-that-counts-just-now"),
+    pytest.param(3, 9, {3: 0, 4: LONG_AGO, 9: NOW - 1},   Fate.GOES,  id="followed-long-ago"),
+    pytest.param(4, 9, {3: 0, 4: LONG_AGO, 9: NOW - 1},   Fate.WAITS, id="followed-just-now"),
+    pytest.param(4, 4, {4: LONG_AGO},                     Fate.STAYS, id="the-one-that-counts"),
+    pytest.param(5, 4, {4: LONG_AGO, 5: 0, 6: LONG_AGO},  Fate.STAYS, id="above-it"),
+    pytest.param(3, None, {3: 0, 4: LONG_AGO},            Fate.STAYS, id="none-counts"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("number, counting, fate", PRODUCERS)
-def test_what_becomes_of_a_producer_state_file(number, counting, fate):
-    files = TableFiles(named=set(), fence=5, removed_at_ms={}, producers=counting)
+@pytest.mark.parametrize("number, counting, written, fate", PRODUCERS)
+def test_what_becomes_of_a_producer_state_file(number, counting, written, fate):
+    files = TableFiles(
+        named=set(),
+        fence=5,
+        removed_at_ms={},
+        producers=counting,
+        producers_written_at_ms=written,
+    )
 
     assert judge(FoundFile(producers_file_name(number), 7, 0), files, TIMES).fate is fate
 

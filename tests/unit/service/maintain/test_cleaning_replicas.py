@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.upkeep.cleaning import ORPHANS_STAY_MS, CleaningTimes
-from kafka_on_spark.service.maintain.cleaning import clean_replica
+from kafka_on_spark.service.maintain.cleaning import FILES_AT_ONCE, clean_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
 from tests.builders import address, segment
@@ -170,20 +170,41 @@ def test_a_dry_run_counts_and_deletes_nothing():
 
 def test_what_was_deleted_before_an_error_is_told():
     cluster = Cleaned()
-    for name in ("o1", "o2"):
-        cluster.put(name, epoch=EPOCH - 1)
-    delete = cluster.folders.delete
+    for number in range(FILES_AT_ONCE + 1):
+        cluster.put(f"o{number}", epoch=EPOCH - 1)
+    delete, calls = cluster.folders.delete, []
 
     def fail_after_one(place, names):
-        if cluster.folders.deleted:
+        if calls:
             raise KafkaStorageError("away")
+        calls.append(names)
         delete(place, names)
 
     cluster.folders.delete = fail_after_one
 
     done = cluster.clean()
 
-    assert (done.count, done.error, done.is_left) == (1, "away", False)
+    assert (done.count, done.error, done.is_left) == (FILES_AT_ONCE, "away", False)
+
+
+def test_files_that_only_wait_are_not_looked_at():
+    """Of a log that much is appended to, thousands wait at each visit."""
+    cluster = Cleaned()
+    waiting = cluster.drop_below(2, at_ms=cluster.folders.now - DELAY_MS + 5)
+    old = cluster.put("old", epoch=EPOCH - 1)
+    found, looked_at = cluster.folders.found, []
+
+    def note(place, names):
+        looked_at.extend(names)
+        return found(place, looked_at)
+
+    cluster.folders.found = note
+
+    done = cluster.clean()
+
+    assert looked_at == [old]
+    assert (done.count, done.due_in_ms) == (1, 5)
+    assert set(waiting) <= set(cluster.names())
 
 
 def test_a_cleaner_whose_time_is_over_leaves_the_rest_to_the_next():

@@ -620,3 +620,42 @@ def test_after_a_failure_goes_on_what_rests_on_the_table_alone(failing, done):
 
     assert [name for name, _ in result.done] == done
     assert [name for name, work in result.done if work.error] == [failing]
+
+
+def test_each_kind_of_work_has_a_part_of_a_visit_whatever_those_before_it_take():
+    """What is merged anew at each visit would else keep a folder from being cleaned for ever."""
+    worked = begun()
+    worked.share()
+    order = replace(worked.done[0], work_ms_max=100.0, bytes_max=1000)
+    seen = []
+
+    def work_of(name):
+        def work(order, ports, allowance):
+            seen.append((name, allowance.is_time_over, allowance.bytes_left))
+            worked.clock.advance(500)
+            allowance.charge(1100)
+            return WorkDone(count=1, is_left=allowance.is_spent)
+
+        return work
+
+    result = run_upkeep(order, worked.ports(), [(name, work_of(name)) for name in KINDS])
+
+    assert seen == [("log start", False, 1000), *((name, False, 200) for name in KINDS[1:])]
+    assert [name for name, _ in result.done] == KINDS
+    assert result.is_left
+    assert (result.took_ms, result.moved_bytes) == (2500, 5500)
+
+
+def test_a_throttle_that_lets_nothing_through_gives_no_kind_of_work_anything():
+    worked = begun()
+    worked.share()
+    order = replace(worked.done[0], bytes_max=0)
+    left = []
+
+    def work(order, ports, allowance):
+        left.append(allowance.bytes_left)
+        return WorkDone()
+
+    run_upkeep(order, worked.ports(), [(name, work) for name in KINDS])
+
+    assert left == [0] * len(KINDS)
