@@ -19,12 +19,14 @@ class AppendedRange:
         end_offset: Offset after its last.
         size_bytes: Bytes of its files.
         appended_at_ms: When it was appended, by the leader's clock; the newest of several.
+        oldest_ms: The same of the oldest of several, or before.
     """
 
     base_offset: Offset
     end_offset: Offset
     size_bytes: int
     appended_at_ms: int
+    oldest_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Dirt:
         cleanable_below: Where what may be compacted ends: a border of batches.
         clean_bytes: Bytes before the dirty part.
         dirty_bytes: Bytes from there to `cleanable_below`.
-        oldest_dirty_ms: When the first dirty batch that may be compacted was appended; None: there
-            is none.
+        oldest_dirty_ms: When the first dirty batch that may be compacted was appended, or before;
+            None: there is none.
     """
 
     first_dirty: Offset
@@ -87,5 +89,5 @@ def dirt_of(
             break
         cleanable_below = each.end_offset
         dirty_bytes += each.size_bytes
-        oldest = each.appended_at_ms if oldest is None else min(oldest, each.appended_at_ms)
+        oldest = each.oldest_ms if oldest is None else min(oldest, each.oldest_ms)
     return Dirt(first_dirty, cleanable_below, clean_bytes, dirty_bytes, oldest)

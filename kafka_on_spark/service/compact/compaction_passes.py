@@ -4,6 +4,7 @@ What a process remembers of its looks is its own and costs looks if it is lost; 
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -65,8 +66,10 @@ class CompactionPasses:
         *,
         run_looks: RunCompactionLooks,
         timeout_ms: int,
+        random_below: Callable[[int], int],
         watch: UpkeepWatch | None = None,
     ) -> None:
+        self._random_below = random_below
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
@@ -138,7 +141,12 @@ class CompactionPasses:
         return self.run(scope, is_all=True, is_dry_run=is_dry_run).rows
 
     def _due(self, image: MetadataImage, topics: Scope, is_all: bool) -> list[CompactionLookOrder]:
-        """Return the looks that are due, those first that were looked at longest ago."""
+        """Return the looks that are due, those first that were looked at longest ago, and never
+        before all others.
+
+        The first pass of a process begins at a random place: processes that make one pass only come
+        to all partitions together.
+        """
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         backoff_ms = image.settings().integer("log.cleaner.backoff.ms")
         keys = [
@@ -150,10 +158,14 @@ class CompactionPasses:
             if may_be_due(partition)
         ]
         if len(self._looked_at_ms) > 2 * len(keys):  # some topics were deleted, or are idle
+            kept = set(keys)
             self._looked_at_ms = {
-                key: at_ms for key, at_ms in self._looked_at_ms.items() if key in set(keys)
+                key: at_ms for key, at_ms in self._looked_at_ms.items() if key in kept
             }
-        last = {key: self._looked_at_ms.get(key, now_ms - backoff_ms) for key in keys}
+        if keys and not self._looked_at_ms:
+            start = self._random_below(len(keys))
+            keys = [*keys[start:], *keys[:start]]
+        last = {key: self._looked_at_ms.get(key, -math.inf) for key in keys}
         due = [key for key in keys if is_all or now_ms - last[key] >= backoff_ms]
         orders = []
         for key in sorted(due, key=last.__getitem__):

@@ -14,6 +14,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.compaction.dirt import AppendedRange, Dirt, dirt_of
 from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -117,9 +118,23 @@ def _progress(address: ReplicaAddress, state: ReplicaState) -> ReplicaProgress:
 def appended_ranges(state: ReplicaState) -> list[AppendedRange]:
     """Return what a log is made of, as ranges that were appended."""
     return [
-        AppendedRange(each.base_offset, each.end_offset, each.size_bytes, each.appended_at_ms)
+        AppendedRange(
+            each.base_offset,
+            each.end_offset,
+            each.size_bytes,
+            each.appended_at_ms,
+            _oldest_ms(each),
+        )
         for each in state.batches
     ]
+
+
+def _oldest_ms(part: LogPart) -> int:
+    """Return when the first record of a part was appended, or before: a merged part knows when its
+    last one was, and the smallest timestamp, which Kafka goes by."""
+    if isinstance(part, MergedSegment):
+        return min(part.segment.timestamp_min_us // 1000, part.appended_at_ms)
+    return part.appended_at_ms
 
 
 def leader_dirt(

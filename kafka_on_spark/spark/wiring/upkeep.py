@@ -67,6 +67,7 @@ def compaction_of(
         clock,
         run_looks=tasks.look_at_replicas,
         timeout_ms=timeout_ms,
+        random_below=random.randrange,
         watch=watch,
     )
 

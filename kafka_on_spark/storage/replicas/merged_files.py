@@ -274,10 +274,17 @@ def put_merged(
 
     Raises:
         KafkaStorageError: The root is another disk or none, or does not answer, or what was read
-            back is not what was written.
+            back is not what was written; or no reader would take the file, which is not written.
     """
-    create_folder(target, options)
     path = f"{replica_folder(target)}/{merged.segment.file_name}"
+    try:
+        read_footer(file.data, path)
+    except CorruptLogError as error:
+        raise KafkaStorageError(
+            f"{path} was not written: uncompressed it would be more than a reader takes, since one"
+            " append has so many records; append fewer at once"
+        ) from error
+    create_folder(target, options)
     RootFiles(target.root, options).write(path, file.data, is_flushed=target.is_flushed)
     flush_folder(target)
     content = Content()

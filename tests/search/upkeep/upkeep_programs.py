@@ -106,6 +106,7 @@ class Deciding:
                 run_compaction_look(each, process.replicas, _time_of(process)) for each in orders
             ],
             timeout_ms=1,
+            random_below=lambda count: 0,
         )
         passes.run(is_all=True)
         return self

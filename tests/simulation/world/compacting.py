@@ -166,4 +166,5 @@ def compaction_of(driver: "Driver", *, timeout_ms: int) -> CompactionPasses | No
         driver.clock,
         run_looks=lambda orders: driver.executors.run(compaction_look_task, orders),
         timeout_ms=timeout_ms,
+        random_below=lambda count: 0,
     )

@@ -25,6 +25,7 @@ from kafka_on_spark.storage.replicas.segments import (
     read_segment,
 )
 from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one, too_large_to_merge
+from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import address
 
@@ -348,6 +349,20 @@ def test_of_neighbours_as_many_fit_into_one_file_as_a_reader_takes_uncompressed(
     ]:
         monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
         assert fitting_into_one(here, parts, OPTIONS) == count
+
+
+def test_a_file_that_no_reader_would_take_is_not_written(roots, monkeypatch):
+    here = roots[1]
+    parts = [written(here, 0, 50), written(here, 50, 50)]
+    monkeypatch.setattr(
+        parquet_files, "UNCOMPRESSED_BYTES_MAX", 5 * uncompressed(here, parts[0]) // 4
+    )
+    before = set(Path(replica_folder(here)).iterdir())
+
+    with pytest.raises(KafkaStorageError, match="append fewer at once"):
+        merge(here, parts)
+
+    assert set(Path(replica_folder(here)).iterdir()) == before
 
 
 def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch):

@@ -69,7 +69,7 @@ class Compaction(Adapter):
         bases["offsets 0-9, segment base 15 with 15-24, active base 30"] = [0, 15, 30]
         for base, end in zip(bases[words], bases[words][1:], strict=False):
             self.records += [KeyedRecord(Offset(base + i), b"%d" % i) for i in range(10)]
-            self.ranges.append(AppendedRange(Offset(base), Offset(end), 1, 0))
+            self.ranges.append(AppendedRange(Offset(base), Offset(end), 1, 0, 0))
         self.end = self.stable = bases[words][-1]
 
     def _in_words(self, words):
@@ -93,7 +93,7 @@ class Compaction(Adapter):
             name = None if key is None else b"%d" % key
             self.records.append(KeyedRecord(Offset(base + place), name, place in nulls))
         self.end = base + len(keys)
-        self.ranges.append(AppendedRange(Offset(base), Offset(self.end), len(keys), 0))
+        self.ranges.append(AppendedRange(Offset(base), Offset(self.end), len(keys), 0, 0))
 
     def op_append_tombstone(self, key, timestamp):
         self.op_append_batch({"keys": [key], "null_values": [0]})
@@ -223,7 +223,7 @@ class CleanableRange(Adapter):
         end = log_end_offset or 80
         times = [1000] * 80 if isinstance(segments, int) else [1000] * 40 + [LARGE // 2] * 40
         self.ranges = [
-            AppendedRange(Offset(at), Offset(at + 1), 1, times[at])
+            AppendedRange(Offset(at), Offset(at + 1), 1, times[at], times[at])
             for at in range(log_start_offset, end)
         ]
         self.stable = high_watermark if isinstance(high_watermark, int) else end

@@ -256,7 +256,7 @@ class Log:
     def decide(self, sees_others: bool = True) -> bool:
         leader, registration = self.leader, self.partition
         ranges = [
-            AppendedRange(each.base_offset, each.end_offset, each.size_bytes, 0)
+            AppendedRange(each.base_offset, each.end_offset, each.size_bytes, 0, 0)
             for each in leader.extents
         ]
         found = dirt.dirt_of(

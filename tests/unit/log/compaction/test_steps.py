@@ -9,7 +9,7 @@ from kafka_on_spark.log.compaction.groups import OFFSETS_MAX, SegmentExtent, nex
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
 
-FIVE = [AppendedRange(at, at + 10, 100, 1000 + at) for at in range(0, 50, 10)]
+FIVE = [AppendedRange(at, at + 10, 100, 1000 + at, 1000 + at) for at in range(0, 50, 10)]
 
 
 # fmt: off
@@ -50,7 +50,7 @@ def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
 
 
 def test_a_batch_behind_one_that_is_too_new_is_not_compacted_though_its_time_is_older():
-    ranges = [AppendedRange(0, 10, 1, 500), AppendedRange(10, 20, 1, 100)]
+    ranges = [AppendedRange(0, 10, 1, 500, 500), AppendedRange(10, 20, 1, 100, 100)]
 
     found = dirt_of(
         ranges, log_start_offset=0, compacted_below=0, stable_below=20, appended_before_ms=200

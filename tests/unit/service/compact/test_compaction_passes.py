@@ -1,5 +1,6 @@
 """Passes of compaction: which partitions are looked at, what is decided, and what is remembered."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -54,11 +55,16 @@ class World:
         self.errors = {}
         self.look_ms = 0
         self.looked_at = []
+        self.first = 0
         self.process()
 
     def process(self):
         self.passes = CompactionPasses(
-            self.metadata, self.clock, run_looks=self.look, timeout_ms=1000
+            self.metadata,
+            self.clock,
+            run_looks=self.look,
+            timeout_ms=1000,
+            random_below=lambda count: self.first % count,
         )
 
     def look(self, orders):
@@ -189,6 +195,31 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
 
     world.clock.advance(BACKOFF_MS)
     assert world.seen() == [0, 1]
+
+
+def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
+    """Those that were looked at are due again before the others have been looked at once."""
+    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    world = World(*of_all(20))
+    world.look_ms = compaction_passes.LOOK_MS_MAX
+    seen = Counter()
+    for _ in range(40):
+        seen.update(world.seen())
+        world.clock.advance(2000)
+
+    assert set(seen.values()) == {4}
+
+
+def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
+    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    world = World(*of_all(4))
+    world.look_ms = compaction_passes.LOOK_MS_MAX
+    seen = []
+    for world.first in (3, 1):
+        world.process()
+        seen += world.seen()
+
+    assert seen == [3, 0, 1, 2]
 
 
 def test_maintain_is_not_bounded_by_time(monkeypatch):

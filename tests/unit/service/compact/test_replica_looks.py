@@ -1,5 +1,7 @@
 """A look at a partition's tables for a decision of compaction: who says what, and who is left out."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
@@ -7,8 +9,12 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.upkeep import replacing
-from kafka_on_spark.service.compact.replica_looks import plan_compaction_look, run_compaction_look
-from tests.builders import KEY, NOW_MS, address, image_of, partition
+from kafka_on_spark.service.compact.replica_looks import (
+    appended_ranges,
+    plan_compaction_look,
+    run_compaction_look,
+)
+from tests.builders import KEY, NOW_MS, address, image_of, merged, partition
 from tests.unit.service.rounds import EPOCH, Rounds
 
 HOUR_MS = 3_600_000
@@ -68,6 +74,22 @@ def test_the_newest_batches_are_left_for_the_lag():
     cluster = Looking(**{"min.compaction.lag.ms": str(2 * HOUR_MS)})
 
     assert cluster.look().report.dirt.cleanable_below == 4
+
+
+def test_what_was_merged_is_as_old_as_its_oldest_record():
+    """Else a merge would put off what max.compaction.lag.ms asks for."""
+    plain = Looking().table(1).load()
+    whole = merged(plain, 0, 5)
+    whole = replace(
+        whole,
+        segment=replace(whole.segment, timestamp_min_us=1000 * plain.batches[0].appended_at_ms),
+    )
+
+    of_plain = appended_ranges(plain)
+    [of_whole] = appended_ranges(replace(plain, batches=(whole,)))
+
+    assert of_whole.oldest_ms == of_plain[0].oldest_ms == of_plain[0].appended_at_ms
+    assert of_whole.appended_at_ms == of_plain[-1].appended_at_ms
 
 
 def test_the_lag_is_told_by_the_slower_of_two_clocks():
