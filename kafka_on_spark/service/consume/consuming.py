@@ -9,25 +9,19 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Generic
 
 from kafka_on_spark.controller.groups.checks import Membership
-from kafka_on_spark.errors import (
-    InvalidRequestError,
-    KafkaStorageError,
-    OffsetOutOfRangeError,
-    WakeupError,
-)
+from kafka_on_spark.errors import InvalidRequestError, WakeupError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.query.consuming.assigned import assigned_keys, due_in_turn
+from kafka_on_spark.query.consuming.assigned import assigned_keys
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing, partition_of
-from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.query.subscription import Assign, Subscription
-from kafka_on_spark.service.consume.failing import FailingPartitions
 from kafka_on_spark.service.consume.members.membership import Hands, Member
 from kafka_on_spark.service.consume.positions import Positions
 from kafka_on_spark.service.consume.saving import Saving
-from kafka_on_spark.service.consume.turns import TURN_OFFSETS_MAX, EndOf, ReadRows, Rows, Turn
+from kafka_on_spark.service.consume.turn_taking import TurnTaking
+from kafka_on_spark.service.consume.turns import EndOf, ReadRows, Rows
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
@@ -63,7 +57,6 @@ class Consuming(Generic[Rows]):
         self._metadata = metadata
         self._clock = clock
         self._wait = wait
-        self._read = read
         self._end_of = end_of
         self._make_member = make_member
         self._member: Member | None = None
@@ -75,9 +68,14 @@ class Consuming(Generic[Rows]):
         self.saving = Saving(
             metadata, clock, settings, self._positions, self._speaker, timeout_ms=timeout_ms
         )
-        self._failing = FailingPartitions(timeout_ms)
-        self._turn: Turn[Rows] | None = None
-        self._last: PartitionKey | None = None
+        self._turns = TurnTaking(
+            metadata,
+            clock,
+            self._positions,
+            read,
+            client_rack=settings.client_rack,
+            timeout_ms=timeout_ms,
+        )
         self._seen = metadata.image
         self._is_woken = False
 
@@ -144,7 +142,7 @@ class Consuming(Generic[Rows]):
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
         self._positions.seek(key, Standing(Offset(offset), generation))
-        self.forget_turn({key})
+        self._turns.forget({key})
 
     def pause(self, keys: Set[PartitionKey]) -> None:
         """Hand out nothing of some partitions until they are resumed.
@@ -155,7 +153,7 @@ class Consuming(Generic[Rows]):
         for key in keys:
             self._check_assigned(key)
         self.paused |= keys
-        self.forget_turn(keys)
+        self._turns.forget(keys)
 
     def resume(self, keys: Set[PartitionKey]) -> None:
         """Go on with partitions that were paused.
@@ -172,19 +170,14 @@ class Consuming(Generic[Rows]):
             name = self._metadata.image.name_of(key)
             raise InvalidRequestError(f"{name} is not assigned to this consumer: assign it first")
 
-    def forget_turn(self, keys: Set[PartitionKey]) -> None:
-        """Forget what was read of some partitions and not handed out: it is read again."""
-        if self._turn is not None and self._turn.key in keys:
-            self._turn = None
-
     def void(self) -> None:
         """Forget all that was read and not handed out: a call was interrupted anywhere."""
-        self._turn = None
+        self._turns.turn = None
 
     def take_back(self) -> None:
         """Go back to before what was handed out and is not processed: nobody has got it."""
         self._positions.take_back()
-        self._turn = None
+        self._turns.turn = None
 
     # Handing out
 
@@ -235,29 +228,29 @@ class Consuming(Generic[Rows]):
 
         Raises: as `next_rows`.
         """
-        while (rows := self._peek(rows_max)) is None:
+        while (rows := self._turns.peek(rows_max)) is None:
             image = self._wait.newest()
             self._resolve(image)
             self._seen = image
-            if not self._begin_turn(image):
+            if not self._turns.begin(image, self.paused):
                 return None
         return rows if self._may_hand_out() else None
 
     def _may_hand_out(self) -> bool:
         """Return whether the turn's partition is still this consumer's, as far as can be known."""
-        member, turn = self._member, self._turn
+        member, turn = self._member, self._turns.turn
         if member is None:
             return True
         if not member.may_hand_out() and not self._positions.has_in_hand:
             member.follow()
-        return member.may_hand_out() and self._turn is turn
+        return member.may_hand_out() and self._turns.turn is turn
 
     def hand_out(self, rows: Rows) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
-        assert self._turn is not None, "there are rows of it"
-        key = self._turn.key
+        assert self._turns.turn is not None, "there are rows of it"
+        key = self._turns.turn.key
         self._positions.note_handed_out(key)
-        self._turn.advance(rows.num_rows)
+        self._turns.turn.advance(rows.num_rows)
         self._positions.move(key, self._end_of(rows))
 
     @property
@@ -265,38 +258,13 @@ class Consuming(Generic[Rows]):
         """Whose rows `next_rows` has returned; what it has returned is void once this is another,
         or None."""
         is_sure = self._member is None or self._member.is_sure
-        return self._turn if is_sure else None
-
-    def _peek(self, rows_max: int) -> Rows | None:
-        """Return the next rows of the turn under way; None if there is none, or it is over."""
-        turn = self._turn
-        if turn is None:
-            return None
-        try:
-            rows = turn.peek(rows_max)
-        except KafkaStorageError as error:
-            self._turn = None
-            self._failing.note(turn.key, error, self._clock.monotonic_ms())
-            return None
-        except OffsetOutOfRangeError:
-            self._turn = None
-            now = self._metadata.catch_up().partition(turn.key)
-            if now is not None and now.log_start_offset <= turn.order.partition.log_start_offset:
-                raise
-            return None  # the newest image says where the log starts
-        if rows is None:
-            self._turn = None
-            self._positions.move(
-                turn.key, turn.order.end_offset
-            )  # behind gaps that compaction has left
-        self._failing.forget(turn.key)
-        return rows
+        return self._turns.turn if is_sure else None
 
     def _until_due(self, left_ms: float) -> float:
         """Return how long to wait: until a partition is tried again, or a commit or a member's turn
         is due."""
         now_ms = self._clock.monotonic_ms()
-        due = [left_ms, *self._failing.pauses_ms(now_ms)]
+        due = [left_ms, *self._turns.pauses_ms(now_ms)]
         if (commit_ms := self.saving.pause_ms(now_ms)) is not None:
             due.append(commit_ms)
         if self._member is not None:
@@ -318,27 +286,6 @@ class Consuming(Generic[Rows]):
         is_member = self._member is not None
         self._positions.begin(image, keys, is_begun=self._is_begun, is_member=is_member)
 
-    def _begin_turn(self, image: MetadataImage) -> bool:
-        """Begin to read the next partition that has records; return whether there is one."""
-        now_ms = self._clock.monotonic_ms()
-        standings = self._positions.standings
-        for key in due_in_turn(image, standings, self._last):
-            if key in self.paused or self._failing.is_waiting(key, now_ms):
-                continue
-            self._positions.revise(image, key)
-            start, end = standings[key].offset, partition_of(image, key).high_watermark
-            if start < end:
-                order = plan_read(
-                    image,
-                    key,
-                    start_offset=start,
-                    end_offset=Offset(min(end, start + TURN_OFFSETS_MAX)),
-                    client_rack=self.settings.client_rack,
-                )
-                self._turn, self._last = Turn(order, self._read(order)), key
-                return True
-        return False
-
     # Commits, and the group
 
     def commit(self) -> None:
@@ -358,11 +305,9 @@ class Consuming(Generic[Rows]):
 
     def leave(self, keys: Set[PartitionKey]) -> None:
         """Forget partitions: nothing of them is handed out any more."""
-        self.forget_turn(keys)
+        self._turns.leave(keys)
         self.paused -= keys
         self._positions.forget(keys)
-        for key in keys:
-            self._failing.forget(key)
 
     def end(self, *, is_failed: bool) -> None:
         """Commit the positions, if commits are automatic, and leave the group. `is_failed`: what
