@@ -329,7 +329,7 @@ class Consumer:
 
     def commit(self, offsets: Mapping[Partition, int] | None = None) -> None:
         """Commit the group's offsets: the positions, so that all that was handed out counts as
-        processed; or other ones.
+        processed; or other ones, and what was handed out below them does.
 
         Raises:
             InvalidRequestError: The consumer has no group.
@@ -350,7 +350,7 @@ class Consumer:
             for offset in offsets.values():
                 check_whole_number(offset, "the offset")
             wanted = {self._key(name): each for name, each in offsets.items()}
-            consuming.saving.save_offsets(wanted)
+            consuming.commit_offsets(wanted)
 
     def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
         """Return the group's offsets; None where it has none.

@@ -294,6 +294,15 @@ class Consuming(Generic[Rows]):
         Raises: as `Saving.save`.
         """
         self.saving.save(self._positions.standings)
+        self._positions.take_as_processed()
+
+    def commit_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
+        """Commit these offsets; positions stay. What was handed out below them counts as processed.
+
+        Raises: as `Saving.save_offsets`.
+        """
+        self.saving.save_offsets(offsets)
+        self._positions.take_as_processed_to(offsets)
 
     def _speaker(self) -> Membership | None:
         return None if self._member is None else self._member.speaker()

@@ -1,7 +1,7 @@
 """Where a consumer stands in each of its partitions, and up to where all is processed."""
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 from kafka_on_spark.controller.groups.offsets import added_since
@@ -87,6 +87,17 @@ class Positions:
     def take_as_processed(self) -> None:
         """Take all that was handed out as processed."""
         self._handed_out.clear()
+
+    def take_as_processed_to(self, offsets: Mapping[PartitionKey, int]) -> None:
+        """Take what was handed out below some offsets as processed."""
+        for key, offset in offsets.items():
+            before = self._handed_out.get(key)
+            if before is None or offset <= before.offset:
+                continue
+            if offset >= self.standings[key].offset:
+                del self._handed_out[key]
+            else:
+                self._handed_out[key] = Standing(Offset(offset), before.unclean_generation)
 
     @property
     def has_in_hand(self) -> bool:
