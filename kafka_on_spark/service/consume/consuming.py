@@ -123,10 +123,15 @@ class Consuming(Generic[Rows]):
         """
         self._check_assigned(key)
         image = self._metadata.image
-        if key not in self._positions.standings:
+        standings = self._positions.standings
+        if key not in standings:
             self._begin(image, [key])
+        before = standings[key]
         self._positions.revise(image, key)
-        return self._positions.standings[key]
+        if standings[key] != before:
+            # Its rows were read before an election, or before the log start has passed them.
+            self._turns.forget({key})
+        return standings[key]
 
     def seek(self, key: PartitionKey, offset: int) -> None:
         """Go on at `offset` in a partition.

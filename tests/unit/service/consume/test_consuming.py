@@ -1,0 +1,191 @@
+"""One consumer's loop over partitions in memory: elections under its hands, waits, what fails."""
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import (
+    BrokerRecord,
+    HighWatermarkRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Stamp,
+    TopicRecord,
+)
+from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.subscription import Assign, Subscribe
+from kafka_on_spark.service.consume.consuming import Consuming
+from kafka_on_spark.service.consume.members.membership import Listeners, Member
+from kafka_on_spark.service.consume.members.share_pace import SharePace
+from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.metadata.commit_wait import CommitWait
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from tests.builders import KEY, TOPIC, TOPIC_ID, digest_at, disk, partition
+from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
+
+ONE = PartitionKey(TOPIC_ID, 1)
+GROUP = "g"
+TIMEOUT_MS = 10_000
+
+
+class Rows:
+    """Offsets of one partition, and the unclean generation that they were read in."""
+
+    def __init__(self, generation, start, end):
+        self.generation, self.start, self.end = generation, start, end
+
+    @property
+    def num_rows(self):
+        return self.end - self.start
+
+    def slice(self, offset, length):
+        return Rows(self.generation, self.start + offset, self.start + offset + length)
+
+
+class Reader:
+    """A consumer of two partitions in memory. `failing` are those that no replica serves."""
+
+    def __init__(self, *ends, is_member=False, auto_offset_reset="earliest"):
+        self.log, self.clock = MemoryMetadataLog(), FakeClock()
+        self.failing = set()
+        self.commit(
+            BrokerRecord(
+                broker_id=1,
+                broker_epoch=0,
+                root="memory://1",
+                rack=None,
+                directory_id=disk(1),
+                broker_state=BrokerState.ACTIVE,
+            ),
+            TopicRecord(topic=TOPIC, topic_id=TOPIC_ID),
+            *(
+                PartitionRecord(
+                    topic=TOPIC,
+                    topic_id=TOPIC_ID,
+                    partition=number,
+                    registration=partition("1", hw=end),
+                )
+                for number, end in enumerate(ends)
+            ),
+        )
+        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        self.metadata.catch_up()
+        self.settings = consumer_settings(
+            group=GROUP,
+            auto_offset_reset=auto_offset_reset,
+            max_poll_records=100,
+            enable_auto_commit=is_member,
+            auto_commit_interval_ms=600_000,
+            client_rack=None,
+        )
+        self.consuming = Consuming(
+            self.metadata,
+            self.clock,
+            CommitWait(self.metadata, self.clock, is_local=True),
+            settings=self.settings,
+            read=self._read,
+            end_of=lambda rows: Offset(rows.end),
+            timeout_ms=TIMEOUT_MS,
+            make_member=self._member if is_member else None,
+        )
+        numbers = tuple(range(len(ends)))
+        self.consuming.subscribe(Subscribe((TOPIC,)) if is_member else Assign({TOPIC: numbers}))
+
+    def _member(self, hands, subscription):
+        self.witness = Witness(
+            self.metadata,
+            MemoryHeartbeats(),
+            self.clock,
+            group=GROUP,
+            max_poll_interval_ms=300_000,
+            timeout_ms=TIMEOUT_MS,
+            random=lambda: 0.5,
+        )
+        return Member(
+            self.metadata,
+            self.witness,
+            self.clock,
+            hands,
+            Listeners(*([lambda keys: None] * 3)),
+            settings=self.settings,
+            subscription=subscription,
+            new_id=lambda: "m",
+            pace=SharePace(lambda: 0.5),
+            timeout_ms=TIMEOUT_MS,
+        )
+
+    def _read(self, order):
+        if order.key in self.failing:
+            raise KafkaStorageError("no replica answers")
+        yield Rows(order.partition.unclean_generation, order.start_offset, order.end_offset)
+
+    def commit(self, *records):
+        stamp = Stamp(time_ms=self.clock.now_ms())
+        self.log.append(records, stamp, expected_offset=self.log.end_offset)
+
+    def registration(self, number):
+        return self.metadata.catch_up().partition(PartitionKey(TOPIC_ID, number))
+
+    def append(self, number, end):
+        """Commit records up to an end."""
+        known = self.registration(number)
+        self.commit(
+            HighWatermarkRecord(
+                topic_id=TOPIC_ID,
+                partition=number,
+                leader_epoch=known.leader_epoch,
+                partition_epoch=known.partition_epoch,
+                high_watermark=Offset(end),
+                high_watermark_epoch=known.leader_epoch,
+                high_watermark_chain=digest_at(end),
+                log_end_offset=Offset(end),
+            )
+        )
+
+    def elect_uncleanly(self, number, cut):
+        """Cut a partition by an unclean election."""
+        known = self.registration(number)
+        self.commit(
+            PartitionChangeRecord(
+                topic_id=TOPIC_ID,
+                partition=number,
+                change=PartitionChange(
+                    leader=known.leader,
+                    high_watermark=Offset(cut),
+                    high_watermark_epoch=known.leader_epoch,
+                    high_watermark_chain=digest_at(cut),
+                    unclean_generation=known.unclean_generation + 1,
+                ),
+                topic=TOPIC,
+                leader_epoch=LeaderEpoch(known.leader_epoch + 1),
+                partition_epoch=PartitionEpoch(known.partition_epoch + 1),
+            )
+        )
+
+    def poll(self, rows_max=100, timeout_ms=0):
+        """Return the partition, generation and offsets that a poll hands out, or None."""
+        rows = self.consuming.next_rows(timeout_ms, rows_max)
+        if rows is None:
+            return None
+        number = self.consuming.turn.key.partition
+        self.consuming.hand_out(rows)
+        return number, rows.generation, rows.start, rows.end
+
+
+@pytest.mark.parametrize("cut", [3, 7])
+def test_what_was_read_before_an_unclean_election_is_void_once_the_position_is_known_to_be_after_it(
+    cut,
+):
+    """The position did not move where the cut was above it, and what stands there is other."""
+    reader = Reader(10)
+    assert reader.poll(5) == (0, 0, 0, 5)
+    reader.elect_uncleanly(0, cut)
+    reader.append(0, 20)
+    reader.metadata.catch_up()
+
+    start = min(cut, 5)
+    assert reader.consuming.standing(KEY).offset == start
+
+    assert reader.poll() == (0, 1, start, 20)
