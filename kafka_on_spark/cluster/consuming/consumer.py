@@ -185,7 +185,8 @@ class Consumer:
     # Partitions
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read these partitions and no others, as in `[("orders", 0)]`.
+        """Read these partitions and no others, as in `[("orders", 0)]`. What was handed out before
+        counts as processed; with enable_auto_commit it is committed, and a failure of that logged.
 
         Raises:
             InvalidRequestError: A partition is not named by topic and number, or there is none.

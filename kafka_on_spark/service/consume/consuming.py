@@ -82,16 +82,22 @@ class Consuming(Generic[Rows]):
     # What is read
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Read these partitions from now on; positions in others are forgotten. With a group, who
-        names topics becomes a member of it by the next call; a member leaves that does not.
+        """Read these partitions from now on; positions in others are committed, if commits are
+        automatic, and forgotten. Those that stay assigned go on where they are, or stay paused.
+
+        With a group, who names topics becomes a member of it by the next call; a member leaves that
+        does not.
 
         Raises: as `assigned_keys` and `leave_group`.
         """
-        image = self._wait.newest()
-        assigned_keys(image, subscription)
-        self.leave_group(is_failed=False)
+        keys = assigned_keys(self._wait.newest(), subscription)
+        self._positions.take_as_processed()
+        if self._member is None:
+            self.saving.try_to_save()
+        else:
+            self.leave_group(is_failed=False)
         self._subscription, self._is_begun, self._resolved = subscription, False, None
-        self.paused = frozenset()
+        self.leave((self._positions.standings.keys() | self.paused) - set(keys))
         if self._make_member is not None and not isinstance(subscription, Assign):
             self._member = self._make_member(self, subscription)
 

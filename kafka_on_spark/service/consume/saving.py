@@ -88,9 +88,14 @@ class Saving:
 
     def save_if_due(self) -> None:
         """Save what was processed, if it is time to; a failure is logged, and tried again."""
-        now_ms = self._clock.monotonic_ms()
-        if not self._settings.is_auto_commit or now_ms < self._due_at_ms:
+        if self._clock.monotonic_ms() >= self._due_at_ms:
+            self.try_to_save()
+
+    def try_to_save(self) -> None:
+        """Save what was processed, if commits are automatic; a failure is logged."""
+        if not self._settings.is_auto_commit:
             return
+        now_ms = self._clock.monotonic_ms()
         self._due_at_ms = now_ms + max(self._settings.auto_commit_interval_ms, RETRY_MS_MIN)
         try:
             self.save(self._positions.processed())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_on_spark import Record
 from tests.cluster.disks import records
 
 SOON = 20_000
@@ -44,3 +45,82 @@ def test_what_was_committed_by_request_stays_so_when_the_consumer_fails(
 
     assert offset_after(lambda consumer: consumer.poll(SOON)) == after_poll
     assert offset_after(lambda consumer: [next(consumer) for _ in range(3)]) == after_loop
+
+
+@pytest.fixture
+def halves(cluster, new_topic):
+    """A topic of two partitions, with the records a0 to a3 and b0 to b3."""
+    topic = new_topic(partitions=2)
+    rows = [
+        Record(None, f"{letter}{each}", partition=place)
+        for place, letter in enumerate("ab")
+        for each in range(4)
+    ]
+    cluster.append(topic, rows)
+    return [(topic, 0), (topic, 1)]
+
+
+def values(table):
+    return [each.decode() for each in table.column("value").to_pylist()]
+
+
+@pytest.mark.parametrize("is_loop", [False, True], ids=["poll", "loop"])
+def test_nothing_of_a_partition_comes_that_is_not_assigned_any_more(cluster, halves, is_loop):
+    a, b = halves
+
+    def ask(consumer):
+        return [next(consumer).value.decode()] if is_loop else values(consumer.poll(SOON))
+
+    with cluster.consumer(
+        partitions=[a], auto_offset_reset="earliest", max_poll_records=1
+    ) as consumer:
+        assert ask(consumer) == ["a0"]
+        consumer.assign([b])
+        assert ask(consumer) + ask(consumer) == ["b0", "b1"]
+        consumer.assign([a, b])
+        assert consumer.position(b) == 2, "what stays assigned goes on"
+        consumer.pause([b])
+        assert ask(consumer) + ask(consumer) == ["a0", "a1"], "what comes back begins anew"
+
+
+def test_what_was_processed_is_committed_before_other_partitions_are_assigned(cluster, halves):
+    a, b = halves
+    options = {"group": a[0], "auto_offset_reset": "earliest"}
+
+    with cluster.consumer(partitions=[a], **options) as consumer:
+        assert len(consumer.poll(SOON)) == 4
+        consumer.assign([b])
+        assert consumer.committed([a, b]) == {a: 4, b: None}
+
+    with cluster.consumer(partitions=[b], enable_auto_commit=False, **options) as consumer:
+        assert len(consumer.poll(SOON)) == 4
+        consumer.assign([a])
+        assert consumer.committed([b]) == {b: None}, (
+            "without automatic commits it is for the caller"
+        )
+
+
+def test_partitions_are_assigned_also_if_those_before_can_not_be_committed(cluster, halves, caplog):
+    a, b = halves
+    options = {"group": a[0], "auto_offset_reset": "earliest"}
+
+    with cluster.consumer(a[0], **options) as member, cluster.consumer(**options) as other:
+        member.poll(SOON)
+        other.assign([a])
+        other.poll(SOON)
+        other.assign([b])
+        assert values(other.poll(SOON)) == ["b0", "b1", "b2", "b3"]
+        assert "has members, which alone save its offsets" in caplog.text
+        member.close()
+
+
+def test_what_is_paused_and_stays_assigned_stays_paused(cluster, halves):
+    a, b = halves
+
+    with cluster.consumer(partitions=[a, b], auto_offset_reset="earliest") as consumer:
+        consumer.pause([a, b])
+        consumer.assign([a])
+        assert consumer.paused() == [a]
+        consumer.assign([a, b])
+        assert consumer.paused() == [a]
+        assert values(consumer.poll(SOON)) == ["b0", "b1", "b2", "b3"]
