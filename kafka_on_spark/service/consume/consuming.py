@@ -193,7 +193,7 @@ class Consuming(Generic[Rows]):
     # Handing out
 
     def wake_up(self) -> None:
-        """End the wait that is under way, or the next one. Any thread may call it."""
+        """End the wait that is under way, or else the next call. Any thread may call it."""
         self._is_woken = True
 
     def next_rows(self, timeout_ms: float, rows_max: int) -> Rows | None:
@@ -203,7 +203,7 @@ class Consuming(Generic[Rows]):
         What was handed out before counts as processed from now on.
 
         Raises:
-            WakeupError: Another thread has ended the wait.
+            WakeupError: Another thread has woken it.
             KafkaStorageError: No replica serves a partition, or the metadata root is away, and that
                 has lasted.
             And as `assigned_keys`, `begin` and `revised`.
@@ -212,27 +212,28 @@ class Consuming(Generic[Rows]):
         self.go_on()
         while (rows := self.more_rows(rows_max)) is None:
             left_ms = end_ms - self._clock.monotonic_ms()
-            if left_ms > 0:
-                self._wait.wait(self._seen.offset, self._until_due(left_ms), lambda: self._is_woken)
-                self.go_on()
-            if self._is_woken:
-                self._is_woken = False
-                raise WakeupError()
             if left_ms <= 0:
                 return None
+            self._wait.wait(self._seen.offset, self._until_due(left_ms), lambda: self._is_woken)
+            self.go_on()
         return rows
 
     def go_on(self) -> None:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
         due in its group: it may lose partitions by that, and get others.
 
-        Raises: as `Member.follow`.
+        Raises:
+            WakeupError: Another thread has woken it.
+            And as `Member.follow`.
         """
         self._positions.take_as_processed()
         self.saving.save_if_due()
         if self._member is not None:
             self._wait.newest()
             self._member.follow()
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError()
 
     def more_rows(self, rows_max: int) -> Rows | None:
         """Return the next rows without a wait; what was handed out is not processed yet.

@@ -1,8 +1,9 @@
-"""What stays committed, and what is handed out, when a consumer fails or reads other partitions."""
+"""What stays committed, and what comes next, when a consumer fails, is woken, or reads others."""
 
 import pytest
 
 from kafka_on_spark import Record
+from kafka_on_spark.errors import WakeupError
 from tests.cluster.disks import records
 
 SOON = 20_000
@@ -124,3 +125,20 @@ def test_what_is_paused_and_stays_assigned_stays_paused(cluster, halves):
         consumer.assign([a, b])
         assert consumer.paused() == [a]
         assert values(consumer.poll(SOON)) == ["b0", "b1", "b2", "b3"]
+
+
+def test_it_is_woken_also_where_more_is_there_to_hand_out(cluster, halves):
+    a, _ = halves
+
+    with cluster.consumer(
+        partitions=[a], auto_offset_reset="earliest", max_poll_records=1
+    ) as consumer:
+        assert values(consumer.poll(0)) == ["a0"]
+        consumer.wakeup()
+        with pytest.raises(WakeupError):
+            consumer.poll(0)
+        assert next(consumer).value == b"a1"
+        consumer.wakeup()
+        with pytest.raises(WakeupError):
+            next(consumer)
+        assert [next(consumer).value, next(consumer).value] == [b"a2", b"a3"]
