@@ -76,7 +76,6 @@ class Consuming(Generic[Rows]):
             client_rack=settings.client_rack,
             timeout_ms=timeout_ms,
         )
-        self._seen = metadata.image
         self._is_woken = False
 
     # What is read
@@ -209,14 +208,15 @@ class Consuming(Generic[Rows]):
             And as `assigned_keys`, `begin` and `revised`.
         """
         end_ms = self._clock.monotonic_ms() + timeout_ms
-        self.go_on()
-        while (rows := self.more_rows(rows_max)) is None:
+        while True:
+            self.go_on()
+            seen = self._metadata.image.offset
+            if (rows := self.more_rows(rows_max)) is not None:
+                return rows
             left_ms = end_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 return None
-            self._wait.wait(self._seen.offset, self._until_due(left_ms), lambda: self._is_woken)
-            self.go_on()
-        return rows
+            self._wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
 
     def go_on(self) -> None:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
@@ -243,7 +243,6 @@ class Consuming(Generic[Rows]):
         while (rows := self._turns.peek(rows_max)) is None:
             image = self._wait.newest()
             self._resolve(image)
-            self._seen = image
             if not self._turns.begin(image, self.paused):
                 return None
         return rows if self._may_hand_out() else None

@@ -44,11 +44,30 @@ class Rows:
         return Rows(self.generation, self.start + offset, self.start + offset + length)
 
 
+class RoundsClock(FakeClock):
+    """A clock that fails where somebody asks it again and again, and does not sleep."""
+
+    ASKED_MAX = 200
+
+    def __init__(self):
+        super().__init__()
+        self.asked = 0
+
+    def monotonic_ms(self):
+        self.asked += 1
+        assert self.asked < self.ASKED_MAX, "it spins"
+        return super().monotonic_ms()
+
+    def sleep_ms(self, duration_ms):
+        self.asked = 0
+        super().sleep_ms(duration_ms)
+
+
 class Reader:
     """A consumer of two partitions in memory. `failing` are those that no replica serves."""
 
     def __init__(self, *ends, is_member=False, auto_offset_reset="earliest"):
-        self.log, self.clock = MemoryMetadataLog(), FakeClock()
+        self.log, self.clock = MemoryMetadataLog(), RoundsClock()
         self.failing = set()
         self.commit(
             BrokerRecord(
@@ -189,3 +208,21 @@ def test_what_was_read_before_an_unclean_election_is_void_once_the_position_is_k
     assert reader.consuming.standing(KEY).offset == start
 
     assert reader.poll() == (0, 1, start, 20)
+
+
+def test_a_member_in_the_middle_of_a_turn_waits_while_the_metadata_root_is_away():
+    reader = Reader(10, is_member=True)
+    while (found := reader.poll(5)) is None:
+        reader.clock.sleep_ms(20)
+    assert found == (0, 0, 0, 5)
+    reader.append(0, 20)
+    reader.metadata.catch_up()
+    reader.log.is_offline = True
+    reader.clock.advance(60_000)  # it may have been fenced: it can't know
+
+    reader.clock.slept_ms.clear()
+    assert reader.poll(timeout_ms=2_000) is None
+    assert len(reader.clock.slept_ms) <= 100, "as seldom as an idle consumer looks"
+
+    reader.log.is_offline = False
+    assert reader.poll(timeout_ms=5_000) == (0, 0, 5, 10)
