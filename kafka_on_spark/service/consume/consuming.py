@@ -152,7 +152,7 @@ class Consuming(Generic[Rows]):
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
         self._positions.seek(key, Standing(Offset(offset), generation))
-        self._turns.forget({key})
+        self._turns.leave({key})
 
     def pause(self, keys: Set[PartitionKey]) -> None:
         """Hand out nothing of some partitions until they are resumed.
@@ -163,7 +163,7 @@ class Consuming(Generic[Rows]):
         for key in keys:
             self._check_assigned(key)
         self.paused |= keys
-        self._turns.forget(keys)
+        self._turns.leave(keys)
 
     def resume(self, keys: Set[PartitionKey]) -> None:
         """Go on with partitions that were paused.

@@ -1,7 +1,7 @@
 """Partitions that no replica serves: a consumer reads others meanwhile, and tries them again."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +56,12 @@ class FailingPartitions:
     def forget(self, key: PartitionKey) -> None:
         """A partition was read, or is not read any more."""
         self._failing.pop(key, None)
+
+    def keep_only(self, keys: Iterable[PartitionKey]) -> None:
+        """Forget all others: they have nothing that could be tried again."""
+        if self._failing:
+            due = set(keys)
+            self._failing = {key: each for key, each in self._failing.items() if key in due}
 
     def pauses_ms(self, now_ms: int) -> Iterator[int]:
         """Yield how long it is until each is tried again."""

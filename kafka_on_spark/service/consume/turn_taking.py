@@ -52,7 +52,7 @@ class TurnTaking(Generic[Rows]):
             self.turn = None
 
     def leave(self, keys: Set[PartitionKey]) -> None:
-        """Forget partitions: they are not read any more."""
+        """Forget all of some partitions: they are not read any more, or from elsewhere."""
         self.forget(keys)
         for key in keys:
             self._failing.forget(key)
@@ -93,7 +93,9 @@ class TurnTaking(Generic[Rows]):
         """
         now_ms = self._clock.monotonic_ms()
         standings = self._positions.standings
-        for key in due_in_turn(image, standings, self._last):
+        due = due_in_turn(image, standings, self._last)
+        self._failing.keep_only(due)
+        for key in due:
             if key in paused or self._failing.is_waiting(key, now_ms):
                 continue
             self._positions.revise(image, key)
@@ -111,5 +113,6 @@ class TurnTaking(Generic[Rows]):
         return False
 
     def pauses_ms(self, now_ms: int) -> Iterator[int]:
-        """Yield how long it is until each partition that fails is tried again."""
-        return self._failing.pauses_ms(now_ms)
+        """Yield how long it is until each partition that fails is tried again: once the turn that
+        is under way is over."""
+        return self._failing.pauses_ms(now_ms) if self.turn is None else iter(())

@@ -147,8 +147,8 @@ class Reader:
     def registration(self, number):
         return self.metadata.catch_up().partition(PartitionKey(TOPIC_ID, number))
 
-    def append(self, number, end):
-        """Commit records up to an end."""
+    def append(self, number, end, start=None):
+        """Commit records up to an end, and perhaps delete those below a start."""
         known = self.registration(number)
         self.commit(
             HighWatermarkRecord(
@@ -160,6 +160,7 @@ class Reader:
                 high_watermark_epoch=known.leader_epoch,
                 high_watermark_chain=digest_at(end),
                 log_end_offset=Offset(end),
+                log_start_offset=start,
             )
         )
 
@@ -226,3 +227,40 @@ def test_a_member_in_the_middle_of_a_turn_waits_while_the_metadata_root_is_away(
 
     reader.log.is_offline = False
     assert reader.poll(timeout_ms=5_000) == (0, 0, 5, 10)
+
+
+# fmt: off
+NO_MORE = {  # why a partition that no replica serves is not tried any more, with the position behind all
+    "paused":           lambda reader: reader.consuming.pause({KEY}),
+    "sought past":      lambda reader: reader.consuming.seek(KEY, 10),
+    "records deleted":  lambda reader: reader.append(0, 10, start=10),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("why", NO_MORE)
+def test_a_partition_that_failed_and_has_nothing_to_try_keeps_nobody_awake(why):
+    reader = Reader(10, auto_offset_reset="latest")
+    reader.consuming.seek(KEY, 0)
+    reader.failing.add(KEY)
+    assert reader.poll() is None
+
+    NO_MORE[why](reader)
+    reader.poll(timeout_ms=2 * TIMEOUT_MS)
+    reader.clock.slept_ms.clear()
+
+    assert reader.poll(timeout_ms=1_000) is None
+    assert len(reader.clock.slept_ms) <= 50, "as seldom as an idle consumer looks"
+
+
+def test_a_partition_that_was_paused_for_long_has_all_of_its_time_when_it_is_read_again():
+    reader = Reader(10, 10)
+    reader.failing.add(KEY)
+    assert reader.poll() == (1, 0, 0, 10)
+    reader.consuming.pause({KEY})
+    reader.clock.advance(TIMEOUT_MS)
+
+    reader.consuming.resume({KEY})
+    assert reader.poll(timeout_ms=TIMEOUT_MS - 2_000) is None
+    with pytest.raises(KafkaStorageError):
+        reader.poll(timeout_ms=4_000)
