@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark import Record
 from kafka_on_spark.cli.consume import asked, printing
 from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
 from tests.cluster.disks import records
 
 
@@ -193,6 +193,46 @@ def test_commit_that_fails_is_tried_again_and_at_the_end_it_is_told(
         "Processed a total of 1 record.",
         "kafka-on-spark: it is away for long",
     ]
+
+
+def test_partition_whose_records_are_deleted_while_it_prints_keeps_no_other_back(
+    call, new_topic, cluster, monkeypatch
+):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, b"v", partition=each % 2) for each in range(6)])
+    group, starts = f"of-{topic}", []
+
+    def form(record):
+        if not starts:
+            cluster.append(topic, [Record(None, b"not printed", partition=0)])
+            starts.append(cluster.delete_records({(topic, 0): 4}))
+        return record.value + b"\n"
+
+    monkeypatch.setattr(asked, "json_form", form)
+    end = ("--from-beginning", "--json", "-c", 6)
+    result = call._run("consume", "-t", topic, "-G", group, *end)
+
+    assert result.code == 0, result
+    assert [row.offset for row in cluster.describe_group(group)] == [4, 3]
+
+
+def test_partition_whose_offset_is_refused_keeps_no_other_back(
+    call, new_topic, cluster, eager, monkeypatch, caplog
+):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, b"v", partition=each) for each in range(2)])
+    group, commit = f"of-{topic}", Consumer.commit
+
+    def failing(consumer, offsets):
+        if (topic, 0) in offsets:
+            raise OffsetOutOfRangeError("it was cut by an unclean election")
+        commit(consumer, offsets)
+
+    monkeypatch.setattr(Consumer, "commit", failing)
+    assert call("consume", "-t", topic, "-G", group, "--from-beginning", "-e") == _texts("v", "v")
+
+    assert [row.offset for row in cluster.describe_group(group)] == [0, 1]
+    assert "of one partition is not committed: it was cut" in caplog.text
 
 
 def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topic, cluster):

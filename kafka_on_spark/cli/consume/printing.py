@@ -16,7 +16,7 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.lines.printed import Form
 from kafka_on_spark.cluster.consuming.consumed import records_of
 from kafka_on_spark.cluster.consuming.consumer import Consumer, Partition
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.storage.calls.clock import SystemClock
 
@@ -95,8 +95,29 @@ class Printing:
                 name: each for name, each in self._printed_to.items() if name in mine
             }
             if offsets:
-                self._consumer.commit(offsets)
+                self._commit(offsets)
         self._printed_to.clear()
+
+    def _commit(self, offsets: dict[Partition, int]) -> None:
+        """Commit offsets. No partition keeps the others back: where records were deleted that were
+        not printed yet, its group stands at the log start; where printed records were lost in an
+        unclean election, they are printed again.
+        """
+        starts = self._consumer.beginning_offsets(list(offsets))
+        kept: dict[Partition, int] = {
+            name: max(offsets[name], start) for name, start in starts.items()
+        }
+        try:
+            self._consumer.commit(kept)
+        except OffsetOutOfRangeError:
+            for name, offset in kept.items():
+                self._commit_one(name, offset)
+
+    def _commit_one(self, name: Partition, offset: int) -> None:
+        try:
+            self._consumer.commit({name: offset})
+        except OffsetOutOfRangeError as error:
+            log.warning("what was printed of one partition is not committed: %s", error)
 
     def give_up(self, names: Iterable[TopicPartition]) -> None:
         """Commit what was printed before partitions go to another member of the group. If that
