@@ -82,6 +82,20 @@ def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
     assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", b"2", [])]
 
 
+@pytest.mark.parametrize(
+    "separator, lines", [(";", b"a;1\n"), (r"\x20", b"a 1\n"), ("= ;", b"a= ;1\n")]
+)
+def test_blanks_around_the_equals_sign_of_a_file_are_no_part_of_a_value(
+    call, new_topic, cluster, file, separator, lines
+):
+    topic = new_topic()
+    config = file(f"parse.key = true\nkey.separator = {separator} \n".encode(), "config")
+
+    call("produce", "-t", topic, "--reader-config", config, "-l", file(lines))
+
+    assert _rows(cluster, topic) == [(b"a", b"1", [])]
+
+
 def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, file):
     topic = new_topic(partitions=3)
     record = {"key": {"base64": "/w=="}, "value": None, "headers": {"h": "1"}}

@@ -1,6 +1,7 @@
 """Properties of Kafka's readers, formatters and clients: NAME=VALUE, from the call or from a file.
 
-A value keeps its blanks: a separator may be one.
+A value of the call keeps its blanks: a separator may be one. One of a file has none around it;
+java.util.Properties drops those in front of it, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,17 @@ def properties(given: Sequence[str] | None, option: str, file: str | None = None
         InvalidRequestError: One is not NAME=VALUE, or the file can't be read.
     """
     lines = [] if file is None else properties_of(file, option)
-    found = {}
-    for each in [*lines, *(given or ())]:
-        name, equals, value = each.partition("=")
-        if not equals or not name.strip():
-            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
-        found[name.strip()] = value
-    return found
+    in_file = (_parsed(each, option) for each in lines)
+    return {name: value.lstrip() for name, value in in_file} | dict(
+        _parsed(each, option) for each in given or ()
+    )
+
+
+def _parsed(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidRequestError(f"{option} can't be {text!r}: give NAME=VALUE")
+    return name.strip(), value
 
 
 def check_known(
