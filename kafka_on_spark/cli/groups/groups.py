@@ -25,7 +25,7 @@ from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
 from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
-from kafka_on_spark.controller.commands.groups import saved_partitions
+from kafka_on_spark.controller.commands.groups import deletable_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_members import (
     ASSIGNING,
@@ -312,7 +312,7 @@ def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
     groups = chosen_groups(image, given)
-    count = sum(len(saved_partitions(image, group)) for group in groups)
+    count = sum(len(deletable_partitions(image, group)) for group in groups)
     deletions = [partial(_delete_group, group) for group in groups]
     session.confirm(
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}",

@@ -88,8 +88,7 @@ def delete_group(
         GroupIdNotFoundError: No group of that name has committed an offset.
         NonEmptyGroupError: The group has members.
     """
-    saved = saved_partitions(image, group)
-    check_no_members(image, group)
+    saved = deletable_partitions(image, group)
     wanted = saved if keys is None else [key for key in keys if key in set(saved)]
     records = [
         OffsetCommitRecord(
@@ -103,6 +102,18 @@ def delete_group(
         for key in wanted
     ]
     return ControllerResult(records, wanted)
+
+
+def deletable_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
+    """Return the partitions in which a group has an offset, if these may be deleted.
+
+    Raises:
+        InvalidGroupIdError, GroupIdNotFoundError: As `saved_partitions`.
+        NonEmptyGroupError: The group has members; it need not have committed anything yet.
+    """
+    check_group(group)
+    check_no_members(image, group)
+    return saved_partitions(image, group)
 
 
 def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
