@@ -6,6 +6,7 @@ which is no member, commits over the offsets that are decided here; a new one st
 
 from collections.abc import Iterable, Mapping
 
+from kafka_on_spark.controller.commands.expiry import needs_saving_again
 from kafka_on_spark.controller.groups.checks import (
     Membership,
     check_group,
@@ -29,7 +30,8 @@ def alter_group_offsets(
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     """Decide that a group, which may be new, stands at these offsets: all or none.
 
-    Kafka takes any number; here a query must be able to start from it.
+    Kafka takes any number; here a query must be able to start from it. An offset where it stands is
+    saved again before it expires, by the time of the newest commit: a request tells no time.
 
     Raises:
         InvalidGroupIdError: The name can't be a group's.
@@ -39,24 +41,35 @@ def alter_group_offsets(
     """
     check_group(group)
     check_no_members(image, group)
-    return _set_offsets(image, group, offsets, "by request")
+    return _set_offsets(image, group, offsets, "by request", image.time_ms)
 
 
 def save_offsets(
-    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int], member: Membership | None
+    image: MetadataImage,
+    group: str,
+    offsets: Mapping[PartitionKey, int],
+    member: Membership | None,
+    now_ms: int,
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     """Decide that a group stands where a consumer says: all or none. None: it is no member.
+
+    An offset where it stands is saved again before it expires, by `now_ms`, the clock of the
+    process that saves.
 
     Raises:
         UnknownTopicOrPartitionError, OffsetOutOfRangeError: As `alter_group_offsets`.
         UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
     """
     check_may_commit(image, group, member, offsets.keys())
-    return _set_offsets(image, group, offsets, "by its consumer")
+    return _set_offsets(image, group, offsets, "by its consumer", now_ms)
 
 
 def _set_offsets(
-    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int], by_whom: str
+    image: MetadataImage,
+    group: str,
+    offsets: Mapping[PartitionKey, int],
+    by_whom: str,
+    now_ms: int,
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     records = []
     for key, offset in offsets.items():
@@ -70,7 +83,8 @@ def _set_offsets(
                 f" from its log start {start} to its high watermark {end}"
             )
         known = image.groups.get((group, key))
-        if not is_saved(known, partition, offset):
+        is_kept = is_saved(known, partition, offset)
+        if not is_kept or needs_saving_again(image, known, now_ms):
             cause = f"group {group!r} set to {offset} of {image.name_of(key)} {by_whom}"
             records.append(saved_offset(group, key, partition, offset, cause))
     return ControllerResult(records, {key: Offset(each) for key, each in offsets.items()})

@@ -81,9 +81,10 @@ class Saving:
             OffsetOutOfRangeError: One is below the log start or above the high watermark.
             And as `save`.
         """
-        group, member = self.group(), self._speaker()
+        group, member, now_ms = self.group(), self._speaker(), self._clock.now_ms()
         self._metadata.submit(
-            lambda image: save_offsets(image, group, offsets, member), timeout_ms=self._timeout_ms
+            lambda image: save_offsets(image, group, offsets, member, now_ms),
+            timeout_ms=self._timeout_ms,
         )
 
     def save_if_due(self) -> None:

@@ -7,9 +7,10 @@ import pytest
 from kafka_on_spark.controller.commands.groups import (
     alter_group_offsets,
     delete_group,
-    is_saved,
+    save_offsets,
     saved_partitions,
 )
+from kafka_on_spark.controller.groups.offsets import is_saved
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
     InvalidGroupIdError,
@@ -61,6 +62,19 @@ def test_an_offset_where_the_group_stands_is_no_record():
 
     assert [record.partition for record in result.records] == [1]
     assert result.response == {KEY: 3, ONE: 5}
+
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize("age_ms, is_saved", [(WEEK_MS // 2 - 1, False), (WEEK_MS // 2, True)])
+def test_an_offset_where_the_group_stands_is_saved_again_before_it_expires(age_ms, is_saved):
+    before = image(g=(3, 4))
+    later = replace(before, time_ms=age_ms)
+
+    assert len(save_offsets(before, "g", {KEY: 3}, None, age_ms).records) == is_saved
+    assert len(save_offsets(later, "g", {KEY: 3}, None, 0).records) == is_saved
+    assert len(alter_group_offsets(later, "g", {KEY: 3, ONE: 5}).records) == 1 + is_saved
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 1, 9])

@@ -201,22 +201,22 @@ def test_a_member_saves_offsets_of_what_it_owns_alone():
             check_may_commit(image, "g", Membership("a", epoch), keys)
     with pytest.raises(UnknownMemberIdError):
         check_may_commit(fenced, "g", member, {mine})
-    assert save_offsets(image, "g", {mine: 8}, member).records
+    assert save_offsets(image, "g", {mine: 8}, member, 0).records
     with pytest.raises(StaleMemberEpochError):
-        save_offsets(image, "g", {mine: 8, other: 8}, member)
+        save_offsets(image, "g", {mine: 8, other: 8}, member, 0)
 
 
 def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
     standings = {KEY: Standing(3, 0)}
     position = StreamOffset.in_image(EMPTY, {TOPIC: {0: 3}})
     for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a"))):
-        assert save_offsets(image, "g", {KEY: 3}, None).records
+        assert save_offsets(image, "g", {KEY: 3}, None, 0).records
         assert save_standings(image, "g", standings, 0).records
         assert save_group(image, "g", position, 0).records
 
     image = settled(joined(EMPTY, "a"), "a")
     for save in (
-        lambda: save_offsets(image, "g", {KEY: 3}, None),
+        lambda: save_offsets(image, "g", {KEY: 3}, None, 0),
         lambda: save_standings(image, "g", standings, 0),
         lambda: save_group(image, "g", position, 0),
     ):
