@@ -17,6 +17,7 @@ from tests.fsck.lives import TOPIC, key_of
 from tests.fsck.plants import commit_records, found
 
 KEY = PartitionKey(TopicId("4" * 32), 0)
+OTHER = PartitionKey(KEY.topic_id, 1)
 
 
 def joins(member, epoch=1):
@@ -68,12 +69,15 @@ SOUND = {
     "a partition is added":         [[joins("a")], [saves(0), target(target_epoch=2)], [joins("b", 3)]],
     "nobody is a member":           [[saves(1)], [saves(2)], [saves(None)]],
     "the group is new again":       [[joins("a", 9)], [goes("a", 10)], [joins("b", 1)]],
+    "kept as the last one goes":    [[saves(3)], [joins("a"), owns("a", OTHER)], [saves(3), goes("a", 2)], [saves(4)]],
     "it has offsets from before":   [[saves(3)], [joins("a"), owns("a", KEY)], [saves(2)]],
 }
 WRONG = {
     "two owners":                   ([[joins("a"), owns("a", KEY)], [joins("b", 2), owns("b", KEY)]], 3, "two owners of a partition, a and b"),
     "an offset of nobody's":        ([[joins("a"), owns("a", KEY), saves(0)], [owns("a")], [saves(4)]], 4, "none of them owns"),
     "the offset of a fenced one":   ([[joins("a"), owns("a", KEY), saves(0)], [joins("b", 2)], [goes("a", 3)], [saves(4)]], 5, "none of them owns"),
+    "moved as the last one goes":   ([[saves(3)], [joins("a"), owns("a", OTHER)], [saves(4), goes("a", 2)]], 3, "none of them owns"),
+    "kept as another one goes":     ([[saves(3)], [joins("a"), owns("a", OTHER), joins("b", 2)], [saves(3), goes("a", 3)]], 4, "none of them owns"),
     "removed by nobody":            ([[saves(3)], [joins("a")], [saves(None)]], 2, "none of them owns"),
     "an epoch that falls":          ([[joins("a", 3)], [joins("b", 2)]], 1, "epoch 2 of group 'g' comes after 3"),
     "a target that falls":          ([[joins("a")], [target(target_epoch=2)], [target(target_epoch=1)]], 2, "epoch 1 of group 'g' comes after 2"),

@@ -2,7 +2,7 @@
 are saved by that one; a group's epochs do not fall.
 
 While a group has members, the only offsets of partitions that nobody owns are those at which it
-begins in partitions that are new to it.
+begins in partitions that are new to it, and those where it stands already as its last member goes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Final
 
 from kafka_on_spark.audit.metadata.registers import Row
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import MemberId, PartitionKey
+from kafka_on_spark.ids import MemberId, Offset, PartitionKey
 from kafka_on_spark.metadata.codec import decode
 from kafka_on_spark.metadata.group import ConsumerGroup, replayed
 from kafka_on_spark.metadata.group_records import (
@@ -48,7 +48,7 @@ class GroupReplay:
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
-        self._saved: set[tuple[str, PartitionKey]] = set()
+        self._saved: dict[tuple[str, PartitionKey], tuple[Offset, int | None]] = {}
 
     def take(self, rows: Sequence[Row]) -> Iterator[Flaw]:
         """Replay the next commit; yield what is wrong with it, and at which place in it. A record
@@ -122,13 +122,15 @@ class GroupReplay:
         owners = self._owners(record.group)
         has_members = record.group in self._groups or bool(before)
         is_owned = key in owners or key in (before or {})
-        if has_members and not is_owned and place in self._saved:
+        stands = None if record.offset is None else (record.offset, record.unclean_generation)
+        is_kept = record.group not in self._groups and self._saved.get(place) == stands
+        if has_members and not is_owned and place in self._saved and not is_kept:
             sentence = (
                 f"an offset of group {record.group!r}, which has members, is changed, and none of"
                 " them owns the partition"
             )
             yield sentence, at, key
-        if record.offset is None:
-            self._saved.discard(place)
+        if stands is None:
+            self._saved.pop(place, None)
         else:
-            self._saved.add(place)
+            self._saved[place] = stands

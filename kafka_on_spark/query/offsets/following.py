@@ -11,6 +11,7 @@ begins is saved with the taking: nobody begins later.
 from collections.abc import Iterable, Mapping, Set
 from itertools import chain
 
+from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.groups.checks import Membership, member_of
 from kafka_on_spark.controller.groups.membership import leave
 from kafka_on_spark.controller.groups.offsets import saved_offset
@@ -96,7 +97,8 @@ def leave_group(
     returns: bool,
     now_ms: int,
 ) -> ControllerResult[None]:
-    """Decide that a member leaves, once its positions are saved.
+    """Decide that a member leaves, once its positions are saved; if it is the last one, the group's
+    other offsets live on from now.
 
     Raises:
         UnknownMemberIdError: It was fenced, and has positions to save.
@@ -105,7 +107,7 @@ def leave_group(
     owned = member_of(image, group, member.member_id).owned if processed else frozenset()
     saved = _saved(image, group, member, processed, owned, now_ms)
     left = leave(image, group, member.member_id, returns=returns)
-    return ControllerResult([*saved, *left.records], None)
+    return offsets_kept(image, group, ControllerResult([*saved, *left.records], None), now_ms)
 
 
 def _saved(

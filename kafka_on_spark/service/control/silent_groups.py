@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.groups.heartbeats import GAPS_A_SESSION, Heard, Look, after_look
 from kafka_on_spark.controller.groups.membership import fence_all
 from kafka_on_spark.controller.result import ControllerResult
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 SILENCE_MS: Final = 600_000
 """For so long at least all members are silent before the controller fences them."""
 
-Submit = Callable[[Callable[[MetadataImage], ControllerResult[None]]], None]
+Decide = Callable[[MetadataImage], ControllerResult[None]]
+Submit = Callable[[Decide], None]
 
 
 class SilentGroups:
@@ -67,10 +69,14 @@ class SilentGroups:
             each.is_over(silence_ms) for each in heard.values()
         ):
             silent = {member: each.silent_ms for member, each in heard.items()}
-            submit(lambda newest: fence_all(newest, name, silent))
+            submit(self._fencing(name, silent))
             log.warning("fenced all %d members of group %r: none lives", len(silent), name)
             for member in silent:
                 self._heartbeats.stop(name, member)
+
+    def _fencing(self, name: str, silent_ms: Mapping[MemberId, float]) -> Decide:
+        now_ms = self._clock.now_ms()
+        return lambda image: offsets_kept(image, name, fence_all(image, name, silent_ms), now_ms)
 
     def _looked_at(
         self,

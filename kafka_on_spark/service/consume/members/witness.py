@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.groups.heartbeats import (
     Beats,
     Heard,
@@ -177,7 +178,7 @@ class Witness:
             self._group,
             self._max_poll_interval_ms,
         )
-        self._submit(lambda image: leave(image, self._group, member_id))
+        self._submit_without(lambda image: leave(image, self._group, member_id))
         self._forget(member_id)
 
     def _silent(self, group: ConsumerGroup, me: MemberId) -> list[MemberId]:
@@ -214,7 +215,7 @@ class Witness:
         if self._clock.monotonic_ms() - heard.ended_ms > self.session_ms / STALE_PART:
             return False
         silent_ms = heard.silent_ms
-        self._submit(lambda image: fence(image, self._group, member_id, silent_ms))
+        self._submit_without(lambda image: fence(image, self._group, member_id, silent_ms))
         log.warning("fenced member %s of %r, silent for %d ms", member_id, self._group, silent_ms)
         self._forget(member_id)
         return True
@@ -234,6 +235,11 @@ class Witness:
 
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[None]]) -> None:
         self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _submit_without(self, decide: Callable[[MetadataImage], ControllerResult[None]]) -> None:
+        """Submit a decision by which a member goes: it may be the last one."""
+        now_ms = self._clock.now_ms()
+        self._submit(lambda image: offsets_kept(image, self._group, decide(image), now_ms))
 
     def _forget(self, member_id: MemberId) -> None:
         """Remove the heartbeat of who is no member any more; one that is left misleads nobody."""

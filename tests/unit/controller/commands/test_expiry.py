@@ -4,16 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.controller.commands.commands import REMOVE_GROUP_MEMBERS
+from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.commands.expiry import (
     expire,
     needs_renewal,
     needs_saving_again,
     registered_producers,
 )
-from kafka_on_spark.controller.groups.membership import join, leave
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.controller.groups.checks import Membership
+from kafka_on_spark.controller.groups.membership import fence, join, leave
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.clients import id_of_one_run
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import GroupOffset, MetadataImage
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     OffsetCommitRecord,
@@ -22,6 +26,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.query.offsets.following import leave_group
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
 DAY_MS = 24 * 3600 * 1000
@@ -161,10 +166,60 @@ def test_offsets_of_a_group_with_members_stay():
     image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - WEEK_MS - 1)
     [joined] = join(image, "g", member_id="a", topics=[TOPIC]).records
 
+    assert expire(image, NOW_MS).records
     assert not expire(replayed(image, joined), NOW_MS).records
-    assert expire(
-        replayed(image, joined, leave(replayed(image, joined), "g", "a").records[0]), NOW_MS
-    ).records
+
+
+# fmt: off
+LAST_GOES = {
+    "leaves":     lambda image, id_: leave_group(image, "g", Membership(id_, 0), processed={}, returns=False, now_ms=NOW_MS),
+    "is fenced":  lambda image, id_: offsets_kept(image, "g", fence(image, "g", id_, 45_000), NOW_MS),
+    "is removed": lambda image, id_: REMOVE_GROUP_MEMBERS.decision(replace(image, time_ms=NOW_MS), None, group="g", member_ids=[id_]),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("how", LAST_GOES)
+def test_a_groups_offsets_live_on_from_when_its_last_member_goes(how):
+    """KIP-211: they were spared while it had members, and would all go in the next moment."""
+    image = image_of(partition("1 2 3", hw=9), partition("1 2 3", hw=9))
+    image = replayed(image, saved(5), saved(6, "other"), at_ms=NOW_MS - WEEK_MS - 1)
+    for name in "ab":
+        image = replayed(image, *join(image, "g", member_id=name, topics=[TOPIC]).records)
+
+    first = LAST_GOES[how](image, "a")
+    image = replayed(image, *first.records)
+    last = LAST_GOES[how](image, "b")
+    image = replayed(image, *last.records)
+
+    assert len(first.records) == 1, "others are there"
+    assert not image.consumer_groups
+    [again, _] = last.records
+    assert again.cause == f"group 'g' stands at 5 of {TOPIC}-0 as its last member goes"
+    assert [each.group for each in expire(image, NOW_MS + WEEK_MS).records] == ["other"]
+    assert len(expire(image, NOW_MS + WEEK_MS + 1).records) == 2
+
+
+def test_as_the_last_member_goes_only_offsets_that_are_old_are_saved_again_as_they_are():
+    known = GroupOffset(
+        offset=Offset(5), leader_epoch=4, unclean_generation=1, saved_at_ms=NOW_MS - WEEK_MS // 2
+    )
+    young = replace(known, saved_at_ms=NOW_MS - WEEK_MS // 2 + 1)
+    keys = [PartitionKey(TOPIC_ID, each) for each in range(3)]
+    image = image_of(*(partition("1", hw=9, unclean_generation=2) for _ in keys))
+    groups = {("g", key): each for key, each in zip(keys, (known, young, known), strict=True)}
+    image = replace(image, groups=groups, time_ms=NOW_MS)
+    image = replayed(image, *join(image, "g", member_id="a", topics=[TOPIC]).records)
+    left = leave(image, "g", "a")
+    moved = replace(saved(7), partition=2)
+
+    kept = offsets_kept(image, "g", ControllerResult([moved, *left.records], None), NOW_MS)
+    after = replayed(image, *kept.records)
+
+    assert len(kept.records) == 3
+    assert after.groups["g", keys[0]] == replace(known, saved_at_ms=NOW_MS)
+    assert after.groups["g", keys[1]] == young
+    assert after.groups["g", keys[2]].offset == 7
 
 
 def test_an_id_that_comes_back_is_not_expired_any_more():
