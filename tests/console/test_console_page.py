@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.cli.serve.console import decided
 from kafka_on_spark.console.application import page_files
+from kafka_on_spark.console.views import timeline
 from tests.cluster.disks import new_disks, records
 from tests.console.browsers import PHONE, browser, console_of, needed, page_of
 
@@ -94,6 +95,29 @@ def test_the_whole_page_goes_back_to_a_decision_and_returns_to_now(chromium, dis
         page.go("grid")
         page.see("under-replicated (2 of 3)")
     disks.give_back(1)
+
+
+def test_the_page_goes_back_to_decisions_older_than_the_moments_of_the_bar(
+    chromium, disks, monkeypatch
+):
+    monkeypatch.setattr(timeline, "MOMENTS_MAX", 2)
+    for _ in range(2):
+        disks.cluster.drain_broker(2)
+        disks.cluster.resume_broker(2)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("timeline")
+        page.see("created by request")
+        page.page.get_by_role("button", name=re.compile("as of .*: orders-0")).last.click()
+        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
+        page.page.get_by_role("button", name="the decision before").click()  # there is none
+        page.go("grid")
+        page.see("committed to 0")
+
+        page.go("timeline")
+        page.page.locator("svg.lanes").click(position={"x": 5, "y": 20})
+        page.see("the oldest moment that the bar has")
+        page.page.get_by_role("button", name="the decision after").click()
+        page.page.get_by_text("the oldest moment that the bar has").wait_for(state="hidden")
 
 
 def test_records_are_read_and_followed(chromium, disks):

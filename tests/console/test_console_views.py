@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.console.views import timeline
 from kafka_on_spark.console.views.cluster import (
     brokers_view,
     group_view,
@@ -237,9 +238,23 @@ def test_a_moment_is_behind_a_whole_decision():
     known = history(LOSS_AND_RETURN, [fenced], ends=[4, 5, 9])
 
     moments = plain(moments_view(known))["moments"]
+    shown = plain(timeline_view(known, topic=None, partition=None, now_ms=NOW_MS))
 
     # The records at 5 (twice), 6 and 7 are of one decision, which ends at 9.
     assert [(end, cause) for end, _, cause in moments] == [
         (5, "created"),
         (9, "broker 1: probe failed"),
     ]
+    assert [each[-1] for each in shown["decisions"]] == [9, 9, 9, 5]
+    assert [each[-1] for each in shown["brokers"]] == [9]
+
+
+def test_moments_are_the_newest_and_deletions_of_records_are_none(monkeypatch):
+    deletion = replace(LOSS_AND_RETURN[-1], is_deletion=True)
+    known = history([*LOSS_AND_RETURN, deletion])
+    monkeypatch.setattr(timeline, "MOMENTS_MAX", 2)
+
+    view = plain(moments_view(known))
+
+    assert [end for end, _, _ in view["moments"]] == [7, 8]
+    assert view["olderCount"] == 2

@@ -5,10 +5,12 @@ import { el, fill, say, time } from "./dom.js";
 import { go, listen, store } from "./store.js";
 
 const PAUSE_MS = 120;
+const OLDEST = "the oldest moment that the bar has; “as of” beside a decision goes further back";
 
 /** Draw the bar by which people go through the past. */
 export function momentBar(node) {
   let moments = [];
+  let olderCount = 0; // moments before those, which only their decisions lead to
   let wanted = null;
   let isGoing = false;
   let isKnown = false;
@@ -32,7 +34,7 @@ export function momentBar(node) {
 
   async function learn() {
     try {
-      moments = (await get("moments")).moments;
+      ({ moments, olderCount } = await get("moments"));
       isKnown = true;
     } catch (error) {
       fill(told, error.message);
@@ -57,7 +59,10 @@ export function momentBar(node) {
 
   async function step(by) {
     await refresh();
-    show(Math.min(Math.max(Number(slider.value) + by, 0), moments.length));
+    const [next, before] = [moments.findIndex(([end]) => end > wanted), moments.findLastIndex(([end]) => end < wanted)];
+    if (wanted === null) show(Math.max(moments.length + Math.min(by, 0), 0));
+    else if (by > 0) show(next >= 0 ? next : moments.length);
+    else if (before >= 0) show(before);
   }
 
   function show(place) {
@@ -93,7 +98,7 @@ export function momentBar(node) {
     const text = store.at === null ? "now, live" : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     fill(told, text);
-    fill(cause, store.at === null ? null : place >= 0 ? moments[place][2] : null);
+    fill(cause, store.at === null || place < 0 ? null : place === 0 && olderCount > 0 ? OLDEST : moments[place][2]);
     now.disabled = store.at === null;
   }
 
@@ -101,14 +106,14 @@ export function momentBar(node) {
     if (kind === "moment") tell();
   });
 
-  /** Show the moment behind the decision with a record at a metadata offset. */
-  async function goBehind(offset) {
+  /** Show the moment at the metadata offset behind a decision, however old it is. */
+  async function goBehind(end) {
     await refresh();
-    const found = moments.findIndex(([end]) => end > offset);
-    if (found >= 0) show(found);
+    slider.value = String(Math.max(moments.findLastIndex(([each]) => each <= end), 0));
+    goTo(end);
   }
 
-  /** Show the moment behind the last decision up to a time; before the first there is none. */
+  /** Show the moment behind the last decision up to a time; before the first that the bar has, that. */
   async function goToTime(ms) {
     await refresh();
     const found = moments.findLastIndex(([, at]) => at <= ms);

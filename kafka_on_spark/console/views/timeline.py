@@ -46,6 +46,10 @@ class History:
     ends: "array[int]"
     image: MetadataImage
 
+    def end_behind(self, change: HistoryEntry | BrokerEvent) -> int:
+        """Return the metadata offset behind the decision that a change is a part of."""
+        return self.ends[bisect_right(self.ends, change.metadata_offset)]
+
 
 class Histories:
     """The history of all partitions and brokers, up to the newest image. Threads may share it."""
@@ -98,13 +102,13 @@ def timeline_view(
         "endMs": now_ms,
         "lanes": [_lane(each) for each in lanes],
         "laneCount": len(names),
-        "decisions": [_decision(each) for each in reversed(newest)],
+        "decisions": [_decision(history, each) for each in reversed(newest)],
         "decisionCount": len(chosen),
-        "brokers": [_event(each) for each in reversed(history.events[-DECISIONS_MAX:])],
+        "brokers": [_event(history, each) for each in reversed(history.events[-DECISIONS_MAX:])],
     }
 
 
-def _decision(entry: HistoryEntry) -> list[Any]:
+def _decision(history: History, entry: HistoryEntry) -> list[Any]:
     return [
         _ms(entry.time),
         f"{entry.topic}-{entry.partition}",
@@ -113,17 +117,17 @@ def _decision(entry: HistoryEntry) -> list[Any]:
         entry.isr,
         entry.cause,
         entry.by,
-        entry.metadata_offset,
+        history.end_behind(entry),
     ]
 
 
-def _event(event: BrokerEvent) -> list[Any]:
+def _event(history: History, event: BrokerEvent) -> list[Any]:
     return [
         _ms(event.time),
         event.broker_id,
         event_name(event),
         event.cause,
-        event.metadata_offset,
+        history.end_behind(event),
     ]
 
 
@@ -150,14 +154,17 @@ def _ms(moment: datetime) -> int:
 
 def moments_view(history: History) -> View:
     """Return the newest moments after which something was different: the offset behind the
-    decision, its time, and why it was made."""
+    decision, its time, and why it was made; and how many older ones are left out.
+
+    Compaction and the deletion of records are none: they are many, and change nobody's role.
+    """
     told: dict[int, tuple[int, str | None]] = {}
     changes: list[HistoryEntry | BrokerEvent] = [
-        each for each in history.entries if not each.is_compaction
+        each for each in history.entries if not (each.is_compaction or each.is_deletion)
     ]
     changes += history.events
     for each in sorted(changes, key=lambda each: each.metadata_offset):
-        end = history.ends[bisect_right(history.ends, each.metadata_offset)]
-        told.setdefault(end, (_ms(each.time), each.cause))
+        told.setdefault(history.end_behind(each), (_ms(each.time), each.cause))
     moments = [[end, *rest] for end, rest in told.items()]
-    return {"moments": moments[-MOMENTS_MAX:]}
+    kept = moments[-MOMENTS_MAX:]
+    return {"moments": kept, "olderCount": len(moments) - len(kept)}

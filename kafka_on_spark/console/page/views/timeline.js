@@ -132,9 +132,9 @@ export function timelineView(page, asked, moments) {
     draw();
   }
 
-  function asOf(offset, ms, what) {
-    return el("button", { type: "button", "data-key": `as of ${offset}`, "aria-label": `the page as of ${time(ms)}: ${what}`,
-      onclick: () => moments.goBehind(offset) }, "as of");
+  function asOf(end, ms, what) {
+    return el("button", { type: "button", "data-key": `as of ${end} ${what}`, "aria-label": `the page as of ${time(ms)}: ${what}`,
+      onclick: () => moments.goBehind(end) }, "as of");
   }
 
   function decisions(found) {
@@ -142,8 +142,8 @@ export function timelineView(page, asked, moments) {
     return [
       found.decisionCount > rows.length ? el("p", { class: "quiet" }, `the newest ${number(rows.length)} of ${number(found.decisionCount)}`) : null,
       table("Decisions", [["time (UTC)", "t"], ["partition"], ["leader", "n"], ["epoch", "n"], ["in sync"], ["cause", "why"], ["by"], ["page"]],
-        rows.map(([ms, partition, leader, epoch, isr, cause, by, offset]) => {
-          const cells = [time(ms), name(partition), leader === null ? "none" : leader, epoch, isr.join(" "), name(cause ?? ""), name(by ?? ""), asOf(offset, ms, partition)];
+        rows.map(([ms, partition, leader, epoch, isr, cause, by, end]) => {
+          const cells = [time(ms), name(partition), leader === null ? "none" : leader, epoch, isr.join(" "), name(cause ?? ""), name(by ?? ""), asOf(end, ms, partition)];
           if (leader === null) cells.kind = "bad";
           return cells;
         })),
@@ -152,8 +152,8 @@ export function timelineView(page, asked, moments) {
 
   function brokers(found) {
     return table("What happened to brokers", [["time (UTC)", "t"], ["broker", "n"], ["event"], ["cause", "why"], ["page"]],
-      found.brokers.slice(0, 300).map(([ms, broker, event, cause, offset]) =>
-        [time(ms), broker, event, name(cause ?? ""), asOf(offset, ms, `broker ${broker} ${event}`)]));
+      found.brokers.slice(0, 300).map(([ms, broker, event, cause, end]) =>
+        [time(ms), broker, event, name(cause ?? ""), asOf(end, ms, `broker ${broker} ${event}`)]));
   }
 
   const button = (title, label, act) => el("button", { type: "button", "aria-label": label, onclick: act }, title);
