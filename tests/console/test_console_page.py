@@ -133,6 +133,32 @@ def test_records_are_read_and_followed(chromium, disks):
         page.see("00000000  ff fe")
 
 
+def test_keys_and_values_keep_every_digit_and_every_name(chromium, disks):
+    value = rb'{"a":9007199254740993,"a":[1.0,1e400,-0],"b":{},"c":[],"d":"\u0041, {\"x\": 1}"}'
+    disks.cluster.append("orders", [(b"1234567890123456789", value), (b"1.0", b"1e400")])
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("messages?topic=orders&partition=0&offset=9")
+
+        page.see("1234567890123456789").click()
+
+        texts = page.page.locator("details.message pre").all_text_contents()
+        assert texts[:2] == ["1.0", "1e400"]
+        assert texts[2] == "1234567890123456789"
+        assert texts[3].splitlines() == [
+            "{",
+            '  "a": 9007199254740993,',
+            '  "a": [',
+            "    1.0,",
+            "    1e400,",
+            "    -0",
+            "  ],",
+            '  "b": {},',
+            '  "c": [],',
+            r'  "d": "\u0041, {\"x\": 1}"',
+            "}",
+        ]
+
+
 def test_the_end_is_followed_from_far_away_without_reading_what_lies_between(chromium, disks):
     disks.cluster.create_topic("long", partitions=1, replication_factor=1)
     disks.cluster.append("long", [(b"k%d" % number, b"v") for number in range(3000)])

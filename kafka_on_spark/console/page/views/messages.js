@@ -2,6 +2,7 @@
 
 import { get } from "../api.js";
 import { bytes, el, fill, lines, name, number, table, time } from "../dom.js";
+import { indented } from "../json.js";
 import { grid, store } from "../store.js";
 
 const TAIL_MAX = 500;
@@ -31,19 +32,12 @@ function hexOf(content) {
   return rows.join("\n");
 }
 
-/** Return bytes in a form; "auto": JSON if they are, else text if they are, else hexadecimal. */
+/** Return bytes in a form; "auto": JSON in lines if they are, else text if they are, else hexadecimal. */
 function formed(found, form) {
   const content = decoded(found);
   const text = form === "hex" ? null : textOf(content);
   if (text === null) return hexOf(content);
-  if (form !== "text") {
-    try {
-      return JSON.stringify(JSON.parse(text), null, 2);
-    } catch {
-      // It is text.
-    }
-  }
-  return text;
+  return form === "text" ? text : indented(text) ?? text;
 }
 
 export function messagesView(page, asked) {
@@ -131,7 +125,7 @@ export function messagesView(page, asked) {
 
   function message(record) {
     const value = record.value === null ? "no value (a tombstone)" : formed(record.value, form.value);
-    const key = record.key === null ? "no key" : formed(record.key, form.value === "json" ? "text" : form.value);
+    const key = record.key === null ? "no key" : formed(record.key, form.value === "hex" ? "hex" : "text");
     const peek = value.length > PEEK ? `${value.slice(0, PEEK)} …` : value;
     return el("details", { class: "message" },
       el("summary", {}, el("strong", {}, number(record.offset)), " ", el("span", { class: "quiet" }, time(record.timeMs)), " ",
