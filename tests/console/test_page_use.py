@@ -1,11 +1,13 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
 import shutil
+import time
 import webbrowser
 
 import pytest
 
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
+from kafka_on_spark.console import answers
 from tests.cluster.disks import new_disks, partition_of
 from tests.console.browsers import Page, browser, console_of, needed, page_of
 
@@ -81,6 +83,30 @@ def test_a_move_is_seen_with_its_progress_until_it_is_done(chromium, disks):
             disks.cluster.run_controller()
 
         page.see("Nothing is being reassigned.")
+
+
+def test_a_view_that_is_slow_to_answer_is_drawn_while_the_cluster_is_busy(
+    chromium, disks, monkeypatch
+):
+    disks_of = answers.disks_of
+
+    def slow(image):
+        time.sleep(1.5)
+        return disks_of(image)
+
+    monkeypatch.setattr(answers, "disks_of", slow)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        page.go("brokers")
+        drawn = page.page.get_by_text("broker 1 dies")
+        for _ in range(100):
+            disks.cluster.append("orders", [(b"k", b"v")])
+            page.page.wait_for_timeout(50)
+            if drawn.count():
+                break
+        assert drawn.count() == 1
+        disks.cluster.drain_broker(1)
+        page.see("draining")
 
 
 def test_a_broker_in_the_grid_and_a_rack_lead_to_what_their_death_would_do(chromium):

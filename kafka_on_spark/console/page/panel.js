@@ -6,27 +6,45 @@ import { store } from "./store.js";
 
 const PAUSE_MS = 300;
 
-/** Return a part of a view: `load()` asks for data, `draw(data)` returns nodes; of several loads
- * that are asked for in a moment the last is done. */
+/** Return a part of a view: `draw(data)` returns nodes. `load()` asks for data at once, and gives up
+ * what was asked before. `soon()` is for changes: of many in a moment there is one load, and while
+ * one is under way it comes to its end first, however slow it is. */
 export function part(name, parametersOf, draw) {
   const node = el("div", { class: "part" });
   let timer = null;
   let asked = 0;
-  let aborter = null;
+  let aborter = null; // of the load that is under way
+  let isStale = false;
 
   async function load() {
-    timer = null;
-    const turn = (asked += 1);
-    aborter?.abort();
-    aborter = new AbortController();
+    stop();
+    const turn = asked;
     const parameters = parametersOf();
     if (parameters === null) return;
+    aborter = new AbortController();
     try {
       const data = await get(name, { at: store.at, ...parameters }, aborter.signal);
       if (turn === asked) show(draw(data));
     } catch (error) {
       if (turn === asked && error.name !== "AbortError") show(el("p", { class: "trouble", role: "alert" }, error.message));
+    } finally {
+      if (turn === asked) {
+        aborter = null;
+        if (isStale) soon();
+      }
     }
+  }
+
+  function soon() {
+    if (aborter !== null) isStale = true;
+    else timer ??= setTimeout(load, PAUSE_MS);
+  }
+
+  function stop() {
+    clearTimeout(timer);
+    aborter?.abort();
+    [timer, aborter, isStale] = [null, null, false];
+    asked += 1;
   }
 
   function show(drawn) {
@@ -40,14 +58,8 @@ export function part(name, parametersOf, draw) {
   return {
     node,
     load,
-    soon() {
-      timer ??= setTimeout(load, PAUSE_MS);
-    },
-    close() {
-      clearTimeout(timer);
-      asked += 1;
-      aborter?.abort();
-    },
+    soon,
+    close: stop,
   };
 }
 
