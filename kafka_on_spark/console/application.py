@@ -1,16 +1,18 @@
 """The ASGI application: the files of the page, views as JSON, and the stream of events.
 
-Views run in threads: some of them read tables, and none may hold up the stream.
+Views run in threads: some of them read tables, and none may hold up the stream. Those are daemon
+threads, since one that waits for a root that hangs must not keep the process from ending.
 """
 
+import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Executor
 from importlib.resources import files
 from typing import Any, Final
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -44,9 +46,14 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 def application(
-    answers: Answers, follower: Follower, subscribers: Subscribers, changes: Changes | None
+    answers: Answers,
+    follower: Follower,
+    subscribers: Subscribers,
+    changes: Changes | None,
+    threads: Executor,
 ) -> Starlette:
-    """Return the application. `changes`: what makes changes; None: nothing does."""
+    """Return the application, which works in `threads`. `changes`: what makes changes; None:
+    nothing does."""
 
     async def events(request: Request) -> Response:
         stream = subscribers.listen(lambda: follower.hello(allows_changes=changes is not None))
@@ -56,9 +63,15 @@ def application(
         routes=[
             *page_routes(),
             Route("/api/events", events),
-            *(Route(f"/api/{name}", _endpoint(each)) for name, each in answers.views.items()),
-            *(Route(f"/api/{name}", _streamed(each)) for name, each in answers.streams.items()),
-            *([] if changes is None else [_changing(changes)]),
+            *(
+                Route(f"/api/{name}", _endpoint(each, threads))
+                for name, each in answers.views.items()
+            ),
+            *(
+                Route(f"/api/{name}", _streamed(each, threads))
+                for name, each in answers.streams.items()
+            ),
+            *([] if changes is None else [_changing(changes, threads)]),
         ]
     )
 
@@ -93,28 +106,35 @@ def _file(content: bytes, kind: str) -> Endpoint:
     return endpoint
 
 
-def _endpoint(answer: Answer) -> Endpoint:
+def _endpoint(answer: Answer, threads: Executor) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(answered, answer, dict(request.query_params))
+        asked = dict(request.query_params)
+        return await asyncio.wrap_future(threads.submit(answered, answer, asked))
 
     return endpoint
 
 
-def _changing(changes: Changes) -> Route:
+def _changing(changes: Changes, threads: Executor) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             asked = json.loads(await request.body())
         except ValueError:
             return json_response({"error": "a change is sent as JSON"}, 400)
-        return json_response(await run_in_threadpool(changes.answer, asked))
+        made = await asyncio.wrap_future(threads.submit(changes.answer, asked))
+        return json_response(made)
 
     return Route("/api/changes", endpoint, methods=["POST"])
 
 
-def _streamed(stream: Stream) -> Endpoint:
+def _streamed(stream: Stream, threads: Executor) -> Endpoint:
+    async def lines(asked: Asked) -> AsyncIterator[bytes]:
+        made = _lines(stream, asked)
+        while line := await asyncio.wrap_future(threads.submit(next, made, b"")):
+            yield line
+
     async def endpoint(request: Request) -> Response:
-        lines = _lines(stream, dict(request.query_params))
-        return StreamingResponse(lines, media_type="application/x-ndjson")
+        asked = dict(request.query_params)
+        return StreamingResponse(lines(asked), media_type="application/x-ndjson")
 
     return endpoint
 

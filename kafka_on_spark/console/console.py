@@ -19,13 +19,18 @@ from kafka_on_spark.console.guard import Guard, names_of
 from kafka_on_spark.console.streaming import Subscribers
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.roots.roots import is_local
 
 log = logging.getLogger(__name__)
 
 TOKEN_BYTES: Final = 24
 GRACE_S: Final = 1
-"""Answers under way have so long when the console ends; streams are ended at once."""
+"""Answers under way have so long when the console ends, and the thread that follows the log;
+streams are ended at once."""
+
+THREADS: Final = 40
+"""Views at work at once. One that waits for a root that hangs keeps its thread so long."""
 
 
 class Console:
@@ -69,7 +74,8 @@ class Console:
         self.address = f"http://{shown}:{taken}/#token={token}"
         answers = Answers(cluster, services, self._follower)
         changes = None if decide is None else Changes(cluster, decide)
-        app = application(answers, self._follower, self._subscribers, changes)
+        self._threads = DaemonThreads(THREADS, "view")
+        app = application(answers, self._follower, self._subscribers, changes, self._threads)
         guarded = Guard(app, names=names, token=token)
         self._server = _Server(
             self._subscribers,
@@ -92,7 +98,8 @@ class Console:
         try:
             self._server.run(sockets=[self._socket])
         finally:
-            self._follower.end()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._follower.end(GRACE_S)
             self._socket.close()
 
     def end(self) -> None:

@@ -77,10 +77,10 @@ class Follower:
         """Begin, in a thread."""
         self._thread.start()
 
-    def end(self) -> None:
-        """End the thread."""
+    def end(self, within_s: float) -> None:
+        """End the thread. One that waits for a root for longer ends with its process."""
         self._ended.set()
-        self._thread.join()
+        self._thread.join(within_s)
 
     def hello(self, *, allows_changes: bool) -> bytes:
         """Return the first event of a page: where the log ends, what is wrong and the rates."""

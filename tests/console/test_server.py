@@ -3,11 +3,13 @@
 import base64
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -223,3 +225,71 @@ def test_the_command_prints_the_address_and_ends_when_it_is_told_to(disks, numbe
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+HANGS = """
+import threading
+from kafka_on_spark.cli.application import main
+from kafka_on_spark.cli.serve import console
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.console import answers, following
+
+def hang(*_, **__):
+    print("hangs", flush=True)
+    threading.Event().wait()
+
+{}
+main()
+"""
+
+
+@contextmanager
+def hanging_console(disks, patches):
+    """Give the process of a console of which a part hangs, once it says so, and its address."""
+    command = [sys.executable, "-c", HANGS.format(patches), "console", "--cluster"]
+    process = subprocess.Popen(
+        [*command, str(disks.metadata_root)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process, Asking(process.stdout.readline().strip())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def ask_and_forget(asking, path):
+    """Ask for what never comes."""
+    host = asking.base.removeprefix("http://")
+    asked = socket.create_connection(host.split(":"))
+    head = f"GET /api/{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {asking.token}"
+    asked.sendall(f"{head}\r\n\r\n".encode())
+    return asked
+
+
+@pytest.mark.parametrize(
+    "patches, path",
+    [
+        ("answers.disks_of = hang", "brokers"),
+        ("answers.compare_partition = hang", "audit?topic=orders"),
+        ("following.Follower._tell_rates = hang", "grid"),
+        ("answers.disks_of = Cluster.close = hang", "brokers"),
+    ],
+)
+def test_the_command_ends_whatever_hangs(disks, patches, path):
+    with hanging_console(disks, patches) as (process, asking), ask_and_forget(asking, path):
+        assert process.stdout.readline() == "hangs\n"
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(WAIT_S) == 0
+
+
+def test_a_second_signal_ends_the_command_at_once(disks):
+    patches = "Cluster.close = hang; console.CLOSE_S = 10_000.0"
+    with hanging_console(disks, patches) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "hangs\n"
+
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(WAIT_S) == 128 + signal.SIGTERM

@@ -1,10 +1,10 @@
 """`console`: a local web page of the cluster, until it is told to end."""
 
-import signal
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,7 +14,12 @@ from kafka_on_spark.cli.call.output import Output, say
 from kafka_on_spark.cli.call.record_rows import decided_rows
 from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
+from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+
+CLOSE_S: Final = 5.0
+"""The cluster is closed within that time of the end, or the process ends without."""
 
 
 def console(
@@ -45,13 +50,24 @@ def console(
 
     with opened(cluster, storage_option, Output.TABLE) as session:
         page = Console(session.cluster, port=port, decide=decided if allow_changes else None)
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, lambda number, frame: page.end())
+        Signals().take(page.end)
         say(page.address)
         sys.stdout.flush()  # a script that reads it goes on
         # It waits for the server, which listens by now.
         with opened_in_browser(page.address) if open_browser else nullcontext():
             page.run()
+        _close(session.cluster)
+
+
+def _close(cluster: Cluster) -> None:
+    """Close the cluster. A thread that hangs at a root would keep Python from ending: then the
+    process ends as if it was killed, which nobody misses, since it holds nothing."""
+    try:
+        DaemonThreads(1, "close").submit(cluster.close).result(CLOSE_S)
+    except TimeoutError:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def decided(cluster: Cluster, change: Callable[[Cluster], object]) -> list[list[str]]:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,6 +15,7 @@ from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, p
 from kafka_on_spark.cli.call.output import note
 from kafka_on_spark.cli.cost.ledger_file import ledger_text
 from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
+from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cli.serve.supervisor import Supervisor
 from kafka_on_spark.cli.serve.text_file import TextFile
 from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics, prometheus_text
@@ -176,29 +176,6 @@ def serve(
     log.info("ends: %s", served.failure or f"told to by {told.name}")
     supervisor.ending()
     _finish(served, is_clean=_end(served, port, files, stop_seconds))
-
-
-class Signals:
-    """The signals that tell this process to end; a second one ends it at once."""
-
-    def __init__(self) -> None:
-        self._taken: list[int] = []
-
-    def take(self) -> None:
-        """Take them from now on."""
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, self._take)
-
-    def _take(self, number: int, frame: object) -> None:
-        # Nothing that has a lock: the main thread may hold that very lock.
-        if self._taken:
-            os._exit(128 + number)
-        self._taken.append(number)
-
-    @property
-    def name(self) -> str:
-        """Which one was sent; empty: none."""
-        return signal.Signals(self._taken[0]).name if self._taken else ""
 
 
 class Probes:
