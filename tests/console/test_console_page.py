@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.cli.serve.console import decided
 from kafka_on_spark.console.application import page_files
 from kafka_on_spark.console.views import timeline
-from tests.cluster.disks import new_disks, records
+from tests.cluster.disks import isr_of, new_disks, records
 from tests.console.browsers import PHONE, browser, console_of, needed, page_of
 
 VIEWS = [
@@ -69,9 +69,19 @@ def test_what_is_committed_and_a_disk_that_is_lost_are_seen_without_a_reload(chr
         page.see("under-replicated (2 of 3)")
         row = page.page.locator("[data-name=orders-0]")
         assert row.get_by_label("broker 3: broker does not answer, out of sync").count() == 1
+        assert page.page.locator(".row.topic").get_by_text("1 with a problem").count() == 1
         page.go("brokers")
         page.see("fenced since")
+        page.go("grid")
+        page.see("1 with a problem")
         disks.give_back(3)
+        while isr_of(disks.cluster, "orders") != [1, 2, 3]:
+            disks.cluster.run_controller()
+            page.page.wait_for_timeout(1000)  # each decision is an event of its own
+            disks.cluster.replicate()
+
+        page.page.get_by_text("under-replicated (2 of 3)").wait_for(state="hidden")
+        assert page.page.locator(".row.topic .bad").count() == 0
 
 
 def test_the_whole_page_goes_back_to_a_decision_and_returns_to_now(chromium, disks):

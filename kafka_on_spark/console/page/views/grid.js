@@ -45,26 +45,54 @@ export function gridView(page) {
   const signs = el("div");
   const list = new VirtualList({ label: "Partitions", height: ROW, render });
   let places = new Map();
+  let topics = new Map(); // what is said of topics, by their names
 
   function arrange() {
     const view = grid();
     if (!view) return;
-    const text = find.value.trim().toLowerCase();
     const items = [];
     let found = 0;
+    topics = new Map();
     for (const topic of view.topics) {
-      const rows = (byTopic.get(topic) ?? []).filter((row) => isAsked(row, text));
+      const rows = asked(topic);
       if (!rows.length) continue;
       found += rows.length;
-      const bad = rows.filter((row) => row.problems.length).length;
-      const isOpen = folded.get(topic) ?? (bad > 0 || rows.length <= OPEN_MAX || text !== "" || byTopic.size === 1);
-      items.push({ topic, count: rows.length, bad, isOpen });
-      if (isOpen) for (const row of rows) items.push(row);
+      const item = summary(topic, rows);
+      topics.set(topic, item);
+      items.push(item);
+      if (item.isOpen) for (const row of rows) items.push(row);
     }
     fill(count, found ? `${number(found)} of ${number(view.rows.length)} partitions` : "There is no such partition.");
     places = new Map(view.brokers.map((broker, at) => [broker.id, at + 2]));
     list.node.style.setProperty("--brokers", view.brokers.length);
     list.set(items, head(view));
+  }
+
+  function asked(topic) {
+    const text = find.value.trim().toLowerCase();
+    return (byTopic.get(topic) ?? []).filter((row) => isAsked(row, text));
+  }
+
+  function summary(topic, rows) {
+    const bad = rows.filter((row) => row.problems.length).length;
+    const isOpen = folded.get(topic) ?? (bad > 0 || rows.length <= OPEN_MAX || find.value.trim() !== "" || byTopic.size === 1);
+    return { topic, count: rows.length, bad, isOpen };
+  }
+
+  /** Draw anew the rows of partitions that changed, and what is said of their topics. */
+  function change(names) {
+    const changed = new Set(names);
+    for (const topic of new Set(names.map((each) => grid().byName.get(each).topic))) {
+      const item = topics.get(topic);
+      if (!item) continue;
+      const now = summary(topic, asked(topic));
+      if (now.isOpen !== item.isOpen) {
+        arrange();
+        return;
+      }
+      if (now.bad !== item.bad) changed.add(Object.assign(item, now));
+    }
+    list.refresh((item) => changed.has(item.name) || changed.has(item));
   }
 
   function isAsked(row, text) {
@@ -149,8 +177,7 @@ export function gridView(page) {
       if (kind === "rates") list.refresh(noteRates());
       if (kind !== "rows") return;
       fill(figures, tiles(grid()));
-      const changed = new Set(detail);
-      if (show.value === "all") list.refresh((item) => changed.has(item.name));
+      if (show.value === "all") change(detail);
       else arrange();
     },
     close: () => list.close(),
