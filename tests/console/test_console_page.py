@@ -1,6 +1,7 @@
 """The page in a real browser: every view, what changes while it is open, and what users wrote."""
 
 import re
+import time
 
 import pytest
 
@@ -141,6 +142,31 @@ def test_records_are_read_and_followed(chromium, disks):
 
         page.see("late").click()
         page.see("00000000  ff fe")
+
+
+def late(route):
+    time.sleep(1)
+    route.continue_()
+
+
+def test_the_end_is_followed_without_a_record_twice_after_another_view_of_it(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("messages?topic=orders&partition=0")
+        page.see("k8")
+        page.page.get_by_label("follow the end").check()
+        page.page.get_by_role("button", name="the decision before").click()
+        page.see("There is no record")
+        # What is asked for after the end of the past comes after what is shown now.
+        page.page.route(re.compile("messages.*offset=0"), late)
+        page.page.get_by_role("button", name="Live").click()
+        page.see("k8")
+
+        disks.cluster.append("orders", [(b"late", b"v")])
+
+        page.see("late")
+        page.page.wait_for_timeout(1000)
+        offsets = page.page.locator("details.message strong").all_text_contents()
+        assert offsets == [str(each) for each in reversed(range(10))]
 
 
 def test_keys_and_values_keep_every_digit_and_every_name(chromium, disks):

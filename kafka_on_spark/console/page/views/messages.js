@@ -98,14 +98,19 @@ export function messagesView(page, asked) {
     if (!topics.value) return;
     const mine = (turn += 1);
     last = parameters;
+    shown = null; // what is on the page is not followed any more
+    before.disabled = after.disabled = true;
     fill(status, "Reads …");
     try {
       const data = await get("messages", { topic: topics.value, partition: partition.value, at: store.at, ...parameters });
       if (mine !== turn) return;
       shown = data;
       redraw();
+      follow();
     } catch (error) {
-      if (mine === turn) fill(status, el("span", { class: "trouble" }, error.message));
+      if (mine !== turn) return;
+      fill(found);
+      fill(status, el("span", { class: "trouble" }, error.message));
     }
   }
 
@@ -147,28 +152,29 @@ export function messagesView(page, asked) {
 
   /** Take what was committed since, if the page is to follow the end. */
   async function follow() {
-    if (!tail.checked || store.at !== null || !shown || shown.partition !== undefined) return;
-    if (isLoading) {
-      isAgain = true;
-      return;
-    }
+    isAgain = true;
+    if (isLoading) return;
     isLoading = true;
+    while (isAgain) {
+      isAgain = false;
+      const isShown = shown !== null && shown.partition === undefined;
+      if (tail.checked && store.at === null && isShown) await takeNew();
+    }
+    isLoading = false;
+  }
+
+  async function takeNew() {
     const mine = turn;
+    const offset = Math.max(nextOffset(), shown.logStart);
+    const isFar = shown.end - offset > TAIL_MAX; // what lies between would be read to be thrown away
     try {
-      do {
-        isAgain = false;
-        const offset = Math.max(nextOffset(), shown.logStart);
-        const isFar = shown.end - offset > TAIL_MAX; // what lies between would be read to be thrown away
-        const data = await get("messages", { topic: topics.value, partition: partition.value, ...(isFar ? {} : { offset }) });
-        if (mine !== turn) break;
-        shown = isFar ? data : { ...data, start: shown.start, records: [...shown.records, ...data.records].slice(-TAIL_MAX) };
-        if (data.records.length) redraw();
-        if (nextOffset() < data.end && data.records.length) isAgain = true;
-      } while (isAgain);
+      const data = await get("messages", { topic: topics.value, partition: partition.value, ...(isFar ? {} : { offset }) });
+      if (mine !== turn) return; // something else is shown by now, or will be
+      shown = isFar ? data : { ...data, start: shown.start, records: [...shown.records, ...data.records].slice(-TAIL_MAX) };
+      if (data.records.length) redraw();
+      if (nextOffset() < data.end && data.records.length) isAgain = true;
     } catch (error) {
-      fill(status, el("span", { class: "trouble" }, error.message));
-    } finally {
-      isLoading = false;
+      if (mine === turn) fill(status, el("span", { class: "trouble" }, error.message));
     }
   }
 
