@@ -55,6 +55,11 @@ def test_the_token_is_taken_out_of_the_address_and_outlives_a_reload(chromium, d
         page.page.reload()
 
         page.see("committed to 9")
+        page.page.evaluate("localStorage.setItem('kafka-on-spark token', 'of another console')")
+        page.page.goto(address)  # in the same tab: no document is loaded for it
+        page.page.wait_for_function("() => location.hash === '#/grid'")
+        page.go("groups")
+        page.see("There is no group.")
 
 
 def test_what_opens_the_browser_leads_to_the_page(chromium, disks, monkeypatch):

@@ -3,12 +3,13 @@
 const KEY = "kafka-on-spark token";
 const PAUSE_MS_MAX = 5000;
 
-/** Take the token out of the address, where it would be seen and copied. */
+/** Take the token out of the address, where it would be seen and copied; return whether there was one. */
 export function takeToken() {
   const given = /^#token=([\w-]+)$/.exec(location.hash);
-  if (!given) return;
+  if (!given) return false;
   localStorage.setItem(KEY, given[1]);
   history.replaceState(null, "", `${location.pathname}#/grid`);
+  return true;
 }
 
 function headers() {

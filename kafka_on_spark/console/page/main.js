@@ -71,6 +71,10 @@ listen((kind, detail) => {
 });
 addEventListener("hashchange", () => {
   if (location.hash === "#main") return;
+  if (takeToken()) {
+    location.reload(); // the address of another console: nothing of this one is true of it
+    return;
+  }
   route();
   main.focus({ preventScroll: true });
 });
