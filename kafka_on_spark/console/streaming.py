@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 QUEUE_MAX: Final = 64
-"""Events that wait for one page. A page that is slower is told to load everything anew."""
+"""Events that wait for one page. A page that is slower is greeted anew: it sees what it missed."""
 
 KEEP_ALIVE_S: Final = 15.0
 """A comment so often: a page that is gone is noticed, and a proxy does not end the answer."""
@@ -18,7 +18,8 @@ def encode_event(name: str, data: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-LAGGING: Final = encode_event("reload", {})
+LAGGING: Final = b"lagging"
+"""In the queue of a page: events were dropped."""
 
 
 class Subscribers:
@@ -48,7 +49,8 @@ class Subscribers:
 
     async def listen(self, hello: Callable[[], bytes]) -> AsyncIterator[bytes]:
         """Yield what `hello` says and the events since, for as long as the page listens. `hello` is
-        asked once the page listens: what is published meanwhile is not missed."""
+        asked once the page listens: what is published meanwhile is not missed. It is asked again in
+        place of events that were dropped."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE_MAX)
         with self._lock:
             self._queues[queue] = asyncio.get_running_loop()
@@ -62,7 +64,7 @@ class Subscribers:
                     continue
                 if event is None:
                     return
-                yield event
+                yield hello() if event is LAGGING else event
         finally:
             with self._lock:
                 del self._queues[queue]

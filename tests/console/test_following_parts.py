@@ -9,7 +9,6 @@ import pytest
 from kafka_on_spark.console.asked import bounded, text, whole, wholes
 from kafka_on_spark.console.moments import KEPT_MAX, Moments
 from kafka_on_spark.console.streaming import (
-    LAGGING,
     QUEUE_MAX,
     Subscribers,
     encode_event,
@@ -109,10 +108,11 @@ def test_an_event_is_one_line_of_json_whatever_it_says():
     }
 
 
-def test_every_page_gets_every_event_and_a_slow_one_is_told_to_load_anew():
+def test_every_page_gets_every_event_and_a_slow_one_is_greeted_anew():
     async def run():
         subscribers = Subscribers()
-        quick, slow = (subscribers.listen(lambda: b"hello") for _ in range(2))
+        hellos = [b"hello", b"hello", b"how it is now"]
+        quick, slow = (subscribers.listen(lambda: hellos.pop(0)) for _ in range(2))
         assert [await anext(quick), await anext(slow)] == [b"hello", b"hello"]
         got = []
         for count in range(QUEUE_MAX + 1):
@@ -126,7 +126,7 @@ def test_every_page_gets_every_event_and_a_slow_one_is_told_to_load_anew():
     got, late, ends, count = asyncio.run(run())
 
     assert got == [b"%d" % each for each in range(QUEUE_MAX + 1)]
-    assert late == [LAGGING, b"%d" % QUEUE_MAX]
+    assert late == [b"how it is now", b"%d" % QUEUE_MAX]
     assert ends == [[], []]
     assert count == 0
 

@@ -1,8 +1,10 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
+import secrets
 import shutil
 import time
 import webbrowser
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -152,6 +154,21 @@ def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
         page.page.get_by_text("the metadata root does not answer").wait_for(state="hidden")
         disks.cluster.append("orders", [(b"k", b"v")])
         page.see("committed to 10")
+
+
+def test_a_page_that_missed_what_happened_loads_its_view_anew(chromium, disks, monkeypatch):
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda count: "token")
+    with console_of(disks.cluster) as address:
+        page = Page(chromium, address)
+        page.go("brokers")
+        page.see("broker 2 dies")
+    page.see("Not followed")
+    disks.cluster.drain_broker(2)
+
+    with console_of(disks.cluster, port=urlsplit(address).port):
+        page.see("draining")
+
+    page.close()
 
 
 def test_a_console_that_ends_is_told_and_what_was_seen_stays(chromium, disks):

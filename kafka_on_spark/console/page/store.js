@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 
+const CONCERNS = ["partitions", "groups", "brokers", "controller", "configs"];
 const listeners = new Set();
 
 export const store = {
@@ -94,17 +95,15 @@ const handlers = {
   hello(data) {
     store.rates = data.rates;
     store.trouble = data.trouble;
-    if (store.allowsChanges !== data.changes) {
+    const hasMissed = newest !== 0 && newest !== data.offset;
+    if (hasMissed || store.allowsChanges !== data.changes) {
       store.allowsChanges = data.changes;
-      tell("concerns", ["brokers", "groups", "partitions", "configs"]);
+      tell("concerns", CONCERNS);
     }
     tell("trouble");
     tell("rates");
     newest = data.offset;
     if (loading === null && store.live?.offset !== newest) load().catch(failed);
-  },
-  reload() {
-    load().catch(failed);
   },
   commit(data) {
     const live = store.live;
