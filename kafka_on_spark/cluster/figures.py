@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.describe.state_metrics import state_metrics
+from kafka_on_spark.service.describe.state_metrics import cut_off_metrics, state_metrics
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.flush_times import FLUSHES
 
 
-def metrics_of(services: Services, logs: Sequence[LogDescription] = ()) -> list[Metric]:
+def metrics_of(
+    services: Services, logs: Sequence[LogDescription] = (), *, is_cut_off: bool = False
+) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
-    that this process knows."""
+    that this process knows. `is_cut_off`: that is too old to say anything."""
     image, watch = services.metadata.image, services.watch
     now_ms = services.clock.now_ms()
     return [
-        *state_metrics(image, services.controller_id),
+        *(cut_off_metrics() if is_cut_off else state_metrics(image, services.controller_id)),
         *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
         *services.counts.metrics(),
         *FLUSHES.metrics(),

@@ -18,7 +18,7 @@ from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
 from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Serving
-from kafka_on_spark.service.serve.serving_metrics import serving_metrics
+from kafka_on_spark.service.serve.serving_metrics import is_cut_off, serving_metrics
 from kafka_on_spark.spark.wiring import accounts
 from kafka_on_spark.spark.wiring.accounts import charged
 from kafka_on_spark.spark.wiring.preparing_roots import check_created
@@ -168,9 +168,12 @@ class ServedCluster:
 
     def metrics(self) -> list[Metric]:
         """Return what is known by now, from memory: nothing is read for it."""
-        figures = list(serving_metrics(self.looks.seen, self._clock.monotonic_ms()))
+        seen, now_ms = self.looks.seen, self._clock.monotonic_ms()
+        figures = list(serving_metrics(seen, now_ms))
         if self._services is not None:
-            figures += metrics_of(self._services)
+            settings = self._services.metadata.image.settings()
+            lease_ms = settings.integer("controller.lease.ms")
+            figures += metrics_of(self._services, is_cut_off=is_cut_off(seen, now_ms, lease_ms))
         return figures
 
     def ledger(self) -> LedgerReport:

@@ -59,6 +59,12 @@ def state_metrics(image: MetadataImage, controller_id: str) -> list[Metric]:
     ]
 
 
+def cut_off_metrics() -> list[Metric]:
+    """Return these figures for a process that is cut off from the metadata: it is no controller,
+    and what it knew of the cluster is true no more."""
+    return [Metric(type="KafkaController", name="ActiveControllerCount", value=0)]
+
+
 def _of_controller(image: MetadataImage, controller_id: str) -> Iterator[Metric]:
     lease = image.controller
     fenced = sum(not each.is_online for each in image.brokers.values())

@@ -6,6 +6,13 @@ from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.serve.looks import METADATA, PASS, ROUND, Look, Seen
 
 
+def is_cut_off(seen: Seen, now_ms: int, lease_ms: int) -> bool:
+    """Return whether the metadata could not be read for longer than a lease lasts: another process
+    may be the controller by now, and what this one knows of the cluster is old."""
+    since_ms = seen.looks.get(METADATA, Look()).failing_since_ms
+    return since_ms is not None and now_ms - since_ms > lease_ms
+
+
 def serving_metrics(seen: Seen, now_ms: int) -> Iterator[Metric]:
     """Yield the figures. `now_ms`: by the process's clock that never goes back."""
     yield Metric(type="Serving", name="up-ms", value=now_ms - seen.started_at_ms)

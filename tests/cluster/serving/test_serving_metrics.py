@@ -54,6 +54,28 @@ def test_a_served_cluster_tells_its_state_and_its_work_at_the_port_and_in_a_file
         assert not path.exists()
 
 
+def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster(disks):
+    away = disks.base / "meta-away"
+    with served(disks.metadata_root, 1) as [one]:
+        one.becomes("controller")
+        disks.metadata_root.rename(away)
+
+        def is_cut_off():
+            found = samples(scraped(one))
+            return found if found[CONTROLLERS,] == 0 else None
+
+        found = wait_for(is_cut_off)
+        assert found["kafka_on_spark_serving_failing", "metadata"] == 1
+        of_image = ("kafka_controller_kafkacontroller", "kafka_server_replicamanager_under")
+        assert {name for name, *_ in found if name.startswith(of_image)} == {CONTROLLERS}
+        assert found["kafka_on_spark_metadata_commits_total", "committed"] > 0
+
+        away.rename(disks.metadata_root)
+        one.becomes("controller")
+        assert samples(scraped(one))["kafka_controller_kafkacontroller_globalpartitioncount",] == 2
+
+
+CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
 MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
 
 

@@ -14,6 +14,7 @@ from kafka_on_spark.service.serve.looks import (
     Role,
     Seen,
 )
+from kafka_on_spark.service.serve.serving_metrics import is_cut_off
 from tests.fakes import FakeClock
 
 LIMITS = Limits(stalled_ms=600_000, rounds_stalled_ms=3_600_000, look_ms=60_000)
@@ -131,3 +132,18 @@ def test_a_process_that_ends_becomes_nothing_else():
     looks.become(Role.CONTROLLER, "a")
 
     assert looks.seen.role is Role.ENDING
+
+
+@pytest.mark.parametrize(
+    "look, is_it",
+    [
+        pytest.param(None, False, id="nothing was read"),
+        pytest.param(ended(ago_ms=60_000), False, id="an old reading"),
+        pytest.param(ended(failing_since_ms=NOW_MS - 1500), False, id="as long as a lease"),
+        pytest.param(ended(failing_since_ms=NOW_MS - 1501), True, id="longer"),
+    ],
+)
+def test_a_process_is_cut_off_once_its_readings_fail_for_longer_than_a_lease(look, is_it):
+    looks = {} if look is None else {METADATA: look}
+
+    assert is_cut_off(seen(**looks), NOW_MS, 1500) is is_it
