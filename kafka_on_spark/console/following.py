@@ -8,15 +8,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from kafka_on_spark.console.measuring import Measure, MoveMeter, Progress
 from kafka_on_spark.console.streaming import encode_event
-from kafka_on_spark.console.views.cluster import progress_view
 from kafka_on_spark.console.views.grid import concerns, figures_view, grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.rates import Rates, RateWindow
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.describe.sizes import MoveProgress
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
@@ -42,7 +41,7 @@ Publish = Callable[[bytes], None]
 class Follower:
     """Follows the log from `begin` to `end`. `is_local`: the metadata root is a folder.
 
-    `measure_moves` returns how far reassignments are, and `is_heard` whether a page listens.
+    `measure_moves` returns how far some moves are, and `is_heard` whether a page listens.
     """
 
     def __init__(
@@ -52,13 +51,13 @@ class Follower:
         publish: Publish,
         *,
         is_local: bool,
-        measure_moves: Callable[[], list[MoveProgress]],
+        measure_moves: Measure,
         is_heard: Callable[[], bool],
     ) -> None:
-        self._measure_moves = measure_moves
+        self._meter = MoveMeter(measure_moves)
         self._is_heard = is_heard
         self._measured_at_ms = 0
-        self._progress: dict[str, tuple[int, int]] = {}
+        self._progress: Progress = {}
         self._metadata = metadata
         self._clock = clock
         self._publish = publish
@@ -80,6 +79,7 @@ class Follower:
     def end(self, within_s: float) -> None:
         """End the thread. One that waits for a root for longer ends with its process."""
         self._ended.set()
+        self._meter.end()
         self._thread.join(within_s)
 
     def hello(self, *, allows_changes: bool) -> bytes:
@@ -146,13 +146,20 @@ class Follower:
             self._publish(encode_event("rates", rates))
 
     def _tell_progress(self, image: MetadataImage) -> None:
-        """Measure what moves, which no commit tells, while a page listens."""
-        now_ms = self._clock.monotonic_ms()
-        if not self._is_heard() or now_ms - self._measured_at_ms < MEASURE_MS:
+        """Tell how far moves are, which no commit tells, and have them measured while a page
+        listens."""
+        if not self._is_heard():
             return
-        self._measured_at_ms = now_ms
-        is_moving = any(each.is_reassigning for _, each in image.partitions_needing_work())
-        progress = progress_view(self._measure_moves()) if is_moving else {}
+        now_ms = self._clock.monotonic_ms()
+        moving = {
+            str(image.name_of(key)): key
+            for key, each in image.partitions_needing_work()
+            if each.is_reassigning
+        }
+        progress = self._meter.progress(moving)
+        if now_ms - self._measured_at_ms >= MEASURE_MS:
+            self._measured_at_ms = now_ms
+            self._meter.begin(moving)
         if progress != self._progress:
             self._progress = progress
             self._publish(encode_event("progress", progress))

@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 
+from kafka_on_spark.console import measuring
 from kafka_on_spark.console.asked import bounded, text, whole, wholes
+from kafka_on_spark.console.following import Follower
+from kafka_on_spark.console.measuring import MoveMeter
 from kafka_on_spark.console.moments import KEPT_MAX, Moments
 from kafka_on_spark.console.streaming import (
     QUEUE_MAX,
@@ -15,8 +20,12 @@ from kafka_on_spark.console.streaming import (
 )
 from kafka_on_spark.console.views.rates import SAMPLE_MS, WINDOW_MS, RateWindow, rates_between
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset
-from tests.builders import image_of, partition
+from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition
+from kafka_on_spark.service.describe.sizes import MoveProgress
+from tests.builders import TOPIC_ID, image_of, partition
+from tests.cluster.disks import new_disks, records
+
+WAIT_S = 60
 
 
 def at(*marks):
@@ -143,6 +152,68 @@ def test_what_is_published_while_a_page_is_greeted_comes_afterwards():
         return [await anext(stream), await anext(stream)]
 
     assert asyncio.run(run()) == [b"hello", b"meanwhile"]
+
+
+def test_a_disk_that_hangs_while_moves_are_measured_holds_up_no_event():
+    measured, hung, events = threading.Event(), threading.Event(), SimpleQueue()
+
+    def measure(*keys):
+        measured.set()
+        hung.wait()
+        return []
+
+    with new_disks() as disks:
+        disks.cluster.create_topic("orders", partitions=1, replica_assignment={0: [1, 2]})
+        disks.cluster.reassign({("orders", 0): [2, 3]})
+        services = disks.cluster._services
+        follower = Follower(
+            services.metadata,
+            services.clock,
+            events.put,
+            is_local=True,
+            measure_moves=measure,
+            is_heard=lambda: True,
+        )
+        follower.begin()
+        try:
+            assert measured.wait(WAIT_S)
+            disks.cluster.append("orders", records(b"one"))
+            while b"event: commit" not in events.get(timeout=WAIT_S):
+                pass
+        finally:
+            hung.set()
+            follower.end(WAIT_S)
+
+
+def test_moves_are_measured_a_bounded_number_at_a_time_and_all_in_turns(monkeypatch):
+    monkeypatch.setattr(measuring, "MOVES_MAX", 2)
+    asked, done = [], SimpleQueue()
+
+    def measure(keys):
+        asked.append([each.partition for each in keys])
+        done.put(None)
+        return [
+            MoveProgress(
+                name=TopicPartition("t", each.partition),
+                waits_for=(),
+                copied_bytes=len(asked),
+                total_bytes=9,
+            )
+            for each in keys
+        ]
+
+    meter = MoveMeter(measure)
+    moving = {f"t-{number}": PartitionKey(TOPIC_ID, number) for number in range(3)}
+    for _ in range(3):
+        meter.begin(moving)
+        done.get(timeout=WAIT_S)
+        while meter.is_under_way:
+            meter.progress(moving)
+
+    assert asked == [[0, 1], [2], [0, 1]]
+    assert meter.progress(moving) == {"t-0": (3, 9), "t-1": (3, 9), "t-2": (2, 9)}
+    assert meter.progress({}) == {}
+    meter.end()
 
 
 def test_parameters_are_read_as_strictly_as_options():

@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -437,9 +437,9 @@ class Services:
         """Return the bytes of one replica of each partition; None where no leader can tell."""
         return partition_sizes(self.metadata.image, keys, self.tasks.measure)
 
-    def move_progress(self) -> list[MoveProgress]:
-        """Return how far the reassignments under way have come."""
-        return move_progress(self.metadata.catch_up(), self.tasks.measure)
+    def move_progress(self, keys: Collection[PartitionKey] | None = None) -> list[MoveProgress]:
+        """Return how far the reassignments under way have come; `keys`: of these partitions."""
+        return move_progress(self.metadata.catch_up(), self.tasks.measure, keys)
 
     def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
         """Return inspections of the replicas of partitions that no replica in sync can lead."""
