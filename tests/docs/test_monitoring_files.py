@@ -63,6 +63,15 @@ def test_every_panel_asks_for_figures_that_exist(panels):
             assert asked <= SAMPLES, target
 
 
+def test_panels_of_processes_show_those_that_serve_a_cluster(panels):
+    ours = re.compile(r"and on \(job, instance\) kafka_on_spark_[a-z_]+$")
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    of_any = [each for each in asked if OF_THE_PROCESS & set(ASKED.findall(each))]
+
+    assert len(of_any) == len(OF_THE_PROCESS)
+    assert [each for each in of_any if not ours.search(each)] == []
+
+
 def test_no_two_panels_stand_in_the_same_place(panels):
     taken = set()
     for panel in panels:
