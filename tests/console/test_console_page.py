@@ -280,6 +280,29 @@ def test_a_change_is_shown_first_and_committed_as_it_was_shown(chromium, disks):
         page.complaints = [each for each in page.complaints if "404" not in each]
 
 
+def test_a_dry_run_that_failed_has_committed_nothing_and_a_commit_perhaps_has(chromium, disks):
+    with (
+        console_of(disks.cluster, decide=decided) as address,
+        page_of(chromium, address) as page,
+    ):
+        page.go("brokers")
+        drain = page.page.get_by_role("button", name="drain broker 2")
+        drain.wait_for()
+        page.page.route("**/api/changes", lambda route: route.abort())
+        drain.click()
+        page.see("Nothing is committed: what it would do is not known.")
+        page.page.get_by_role("button", name="Close").click()
+        page.page.unroute("**/api/changes")
+        drain.click()
+        page.see("A dry run")
+        page.page.route("**/api/changes", lambda route: route.abort())
+
+        page.page.get_by_role("button", name="Commit").click()
+
+        page.see("Nobody knows whether it is committed.")
+        page.complaints = [each for each in page.complaints if "ERR_FAILED" not in each]
+
+
 def test_a_console_that_allows_no_changes_offers_none(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("brokers")

@@ -44,7 +44,8 @@ async function ask(kind, given, typed = null) {
     try {
       tell(await post("changes", { kind, arguments: given, shown: rows }));
     } catch (error) {
-      tell({ outcome: "unknown", sentence: `${error.message} (the console may be gone: look at the cluster before you try again)` });
+      if (rows === null) tell({ outcome: "undecided", sentence: error.message });
+      else tell({ outcome: "unknown", sentence: `${error.message} (the console may be gone: look at the cluster before you try again)` });
     }
   }
 
@@ -63,6 +64,7 @@ async function ask(kind, given, typed = null) {
     const said = {
       committed: "Committed.",
       refused: "Refused: nothing is committed.",
+      undecided: "Nothing is committed: what it would do is not known.",
       unknown: "Nobody knows whether it is committed.",
     }[answer.outcome];
     fill(body, el("p", { role: "alert", class: answer.outcome === "committed" ? "good" : "trouble" }, el("strong", {}, said)),
