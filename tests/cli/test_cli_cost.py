@@ -122,6 +122,19 @@ def test_a_call_is_measured_and_answers_as_without(call, new_topic, prices):
     assert "Not counted: " in measured.complaint
 
 
+def test_the_cost_of_a_call_as_json_is_the_last_line_of_standard_error(call, new_topic, prices):
+    topic = new_topic("one", "two")
+    offsets = ["get-offsets", "--topic", topic]
+
+    plain = call._run(*offsets)
+    measured = call._run("cost", "--prices", prices, "--output", "json", "--", *offsets)
+
+    assert (measured.out, measured.code) == (plain.out, 0)
+    answer = json.loads(measured.complaint.splitlines()[-1])
+    assert answer["currency"] == "EUR"
+    assert "open" in [row["operation"] for row in answer["rows"]]
+
+
 def test_what_an_append_costs_is_one_call(call, new_topic, prices, tmp_path):
     topic = new_topic()
     lines = tmp_path / "lines"

@@ -24,6 +24,7 @@ from kafka_on_spark.service.describe.cost import (
     total_of,
 )
 from kafka_on_spark.storage.ledger.ledger import measuring
+from kafka_on_spark.visible import visible_json
 
 COLUMNS: Final = {
     "operation": "operation",
@@ -105,7 +106,7 @@ def cost(
     with measuring() as measured:
         code = _code_of(context, call or [])
     try:
-        _tell(_answer(measured.report(), price_list, of, per))
+        _tell(_answer(measured.report(), price_list, of, per), output)
     except InvalidRequestError as error:  # the call is made, and its code counts
         note(f"its cost can't be told: {error}")
     raise typer.Exit(code)
@@ -184,8 +185,12 @@ def _show(answer: dict[str, Any], output: Output) -> None:
         note(line)
 
 
-def _tell(answer: dict[str, Any]) -> None:
-    """Tell the cost of a measured call on standard error: standard output has its answer."""
+def _tell(answer: dict[str, Any], output: Output) -> None:
+    """Tell the cost of a measured call on standard error: standard output has its answer. As JSON
+    it is one line, the last."""
+    if output is Output.JSON:
+        note(visible_json(answer))
+        return
     for row in _shown(answer):
         requests = ", ".join(f"{row[kind]} {kind}" for kind in RequestKind if row.get(kind))
         what = f"{row['operation']} {row['topic'] or ''}".strip()
