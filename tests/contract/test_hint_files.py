@@ -3,11 +3,10 @@
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.roots.roots import StorageOptions
-
-OPTIONS = StorageOptions()
+from tests.hints import hint_roots
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def roots(tmp_path):
 
 @pytest.fixture
 def file(roots):
-    return HintFile(",".join(map(str, roots)), "hint", OPTIONS)
+    return HintFile(hint_roots(*roots), "hint")
 
 
 def test_a_hint_lies_on_the_first_root_that_takes_it(file, roots):
@@ -54,8 +53,27 @@ def test_where_no_root_takes_it_the_first_failure_is_told(file, roots):
 
 
 def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(roots):
-    url = ",".join(map(str, roots))
     (roots[0] / "roots.json").mkdir()
-    FileRootHints(str(roots[1]), OPTIONS).write("a-cluster", {"1": 7})
+    FileRootHints(hint_roots(roots[1])).write("a-cluster", {"1": 7})
 
-    assert FileRootHints(url, OPTIONS).read("a-cluster") == {"1": 7}
+    assert FileRootHints(hint_roots(*roots)).read("a-cluster") == {"1": 7}
+
+
+def test_a_hint_lies_where_the_voters_are_by_now(roots):
+    newest = [str(roots[0])]
+    file = HintFile(HintRoots(lambda: newest, StorageOptions()), "hint")
+    file.write(b"1")
+    newest[:] = [str(roots[1])]
+    assert list(file.contents()) == []
+
+    file.write(b"2")
+
+    assert (roots[1] / "hint").read_bytes() == b"2"
+
+
+def test_a_root_that_failed_is_asked_last_for_any_hint(roots):
+    several = hint_roots(*roots)
+    roots[0].rmdir()
+    HintFile(several, "hint").write(b"1")
+
+    assert [each.url for each in several.in_turn()] == [str(roots[1]), str(roots[0])]

@@ -8,8 +8,8 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.hints.root_hint import NAME, ROOTS_MAX, FileRootHints, encode
-from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemoryRootHints
+from tests.hints import hint_roots
 
 CLEANED = {"__cluster_metadata": 1_700_000_000_000, "1": 1_699_999_999_000}
 
@@ -18,7 +18,7 @@ CLEANED = {"__cluster_metadata": 1_700_000_000_000, "1": 1_699_999_999_000}
 def hints(request, tmp_path):
     if request.param == "memory":
         return MemoryRootHints()
-    return FileRootHints(str(tmp_path), StorageOptions())
+    return FileRootHints(hint_roots(tmp_path))
 
 
 def test_where_nothing_was_left_there_is_no_hint(hints):
@@ -33,14 +33,14 @@ def test_the_last_hint_comes_back(hints):
 
 
 def test_the_hint_of_another_cluster_at_the_same_place_is_none(tmp_path):
-    hints = FileRootHints(str(tmp_path), StorageOptions())
+    hints = FileRootHints(hint_roots(tmp_path))
     hints.write("a-cluster", CLEANED)
 
     assert hints.read("another") == {}
 
 
 def test_a_hint_of_many_roots_fits_and_has_those_that_were_cleaned_last(tmp_path):
-    hints = FileRootHints(str(tmp_path), StorageOptions())
+    hints = FileRootHints(hint_roots(tmp_path))
     cleaned = {str(10**9 + number): 2**53 - number for number in range(2 * ROOTS_MAX)}
 
     hints.write("a" * 64, cleaned)
@@ -72,7 +72,7 @@ DAMAGED = [
 def test_what_can_be_no_hint_is_none(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
 
-    assert FileRootHints(str(tmp_path), StorageOptions()).read("a-cluster") == {}
+    assert FileRootHints(hint_roots(tmp_path)).read("a-cluster") == {}
 
 
 def test_a_link_is_not_followed(tmp_path):
@@ -81,4 +81,4 @@ def test_a_link_is_not_followed(tmp_path):
     os.symlink(target, tmp_path / NAME)
 
     with pytest.raises(KafkaStorageError):
-        FileRootHints(str(tmp_path), StorageOptions()).read("a-cluster")
+        FileRootHints(hint_roots(tmp_path)).read("a-cluster")

@@ -15,8 +15,8 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME, FileSweepHints, encode
-from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemorySweepHints
+from tests.hints import hint_roots
 
 
 def key(number, topic_id="a" * 32):
@@ -51,7 +51,7 @@ LARGEST = SweepPosition(
 def hints(request, tmp_path):
     if request.param == "memory":
         return MemorySweepHints()
-    return FileSweepHints(str(tmp_path), StorageOptions())
+    return FileSweepHints(hint_roots(tmp_path))
 
 
 def test_where_nothing_was_left_there_is_no_hint(hints):
@@ -76,7 +76,7 @@ def test_a_root_that_does_not_answer_is_said_to(hints, tmp_path):
     if isinstance(hints, MemorySweepHints):
         hints.is_offline = True
     else:
-        hints = FileSweepHints(str(tmp_path / "gone"), StorageOptions())
+        hints = FileSweepHints(hint_roots(tmp_path / "gone"))
 
     with pytest.raises(KafkaStorageError):
         hints.write("a-cluster", POSITION)
@@ -127,12 +127,12 @@ NO_HINTS = [
 def test_what_can_not_be_a_hint_is_none(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
 
-    assert FileSweepHints(str(tmp_path), StorageOptions()).read("a-cluster") is None
+    assert FileSweepHints(hint_roots(tmp_path)).read("a-cluster") is None
 
 
 def test_a_pipe_blocks_no_process_and_is_replaced(tmp_path):
     os.mkfifo(tmp_path / NAME)
-    hints = FileSweepHints(str(tmp_path), StorageOptions())
+    hints = FileSweepHints(hint_roots(tmp_path))
     assert hints.read("a-cluster") is None
 
     hints.write("a-cluster", POSITION)
@@ -145,7 +145,7 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (root / NAME).symlink_to(tmp_path / "elsewhere")
-    hints = FileSweepHints(str(root), StorageOptions())
+    hints = FileSweepHints(hint_roots(root))
 
     with pytest.raises(KafkaStorageError):
         hints.read("a-cluster")
@@ -159,4 +159,4 @@ def test_a_file_of_a_terabyte_is_not_read(tmp_path):
     with open(tmp_path / NAME, "wb") as file:
         file.truncate(2**40)
 
-    assert FileSweepHints(str(tmp_path), StorageOptions()).read("a-cluster") is None
+    assert FileSweepHints(hint_roots(tmp_path)).read("a-cluster") is None

@@ -6,7 +6,6 @@ import pytest
 
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId
 from kafka_on_spark.service.maintain.upkeep_watch import TEXT_MAX, Seen
-from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import (
     FAILURES_MAX,
@@ -14,6 +13,7 @@ from kafka_on_spark.storage.metadata.hints.upkeep_notes import (
     FileUpkeepNotes,
     encode,
 )
+from tests.hints import hint_roots
 
 KEY = PartitionKey(TopicId("t" * 32), 3)
 FAILURES = {
@@ -25,7 +25,7 @@ FAILURES = {
 
 @pytest.fixture
 def notes(tmp_path):
-    return FileUpkeepNotes(str(tmp_path), StorageOptions())
+    return FileUpkeepNotes(hint_roots(tmp_path))
 
 
 def test_what_was_noted_is_read_by_its_cluster_only(notes):

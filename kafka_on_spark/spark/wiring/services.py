@@ -53,7 +53,7 @@ from kafka_on_spark.service.replicate.second_inspection import Finding, SecondIn
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
-from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.wiring.accounts import (
     CHECKPOINT,
@@ -81,6 +81,7 @@ from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
+from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
 from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -215,7 +216,8 @@ class Services:
             awaits=awaits,
             watch=CountedMetadata(counts),
         )
-        watch = UpkeepWatch(clock, FileUpkeepNotes(metadata_root, options))
+        hint_roots = HintRoots(metadata_log_of(metadata).roots, options)
+        watch = UpkeepWatch(clock, FileUpkeepNotes(hint_roots))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -236,8 +238,8 @@ class Services:
             ),
             timeout_ms=timeout_ms,
         )
-        sweep_hints = FileSweepHints(metadata_root, options)
-        heartbeats = HeartbeatFiles(metadata_root, options)
+        sweep_hints = FileSweepHints(hint_roots)
+        heartbeats = HeartbeatFiles(hint_roots)
         appender = Appender(
             metadata,
             replicas,
@@ -274,8 +276,7 @@ class Services:
             ),
             upkeep=replica_upkeep(
                 metadata,
-                metadata_root,
-                options,
+                hint_roots,
                 clock,
                 tasks,
                 watch,

@@ -18,6 +18,7 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
+from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -25,21 +26,20 @@ from kafka_on_spark.storage.roots.roots import StorageOptions
 
 def replica_upkeep(
     metadata: MetadataService,
-    metadata_root: str,
-    options: StorageOptions,
+    hint_roots: HintRoots,
     clock: Clock,
     tasks: TaskCalls,
     watch: UpkeepWatch,
     record_finding: Callable[[Finding], None],
 ) -> ReplicaUpkeep:
     """Return the upkeep of this process."""
-    hints = FileSweepHints(metadata_root, options, UPKEEP_NAME)
+    hints = FileSweepHints(hint_roots, UPKEEP_NAME)
     progress = SweepProgress(clock, hints, random_below=random.randrange, pace=UPKEEP)
 
     roots = RootUpkeep(
         metadata,
         clock,
-        hints=FileRootHints(metadata_root, options),
+        hints=FileRootHints(hint_roots),
         visit=tasks.visit_roots,
     )
     return ReplicaUpkeep(

@@ -105,6 +105,12 @@ class DeltaMetadataLog(QuorumLog):
         given = (root for root, identity in self._given.items() if key_of(identity) == voter.key)
         return replace(voter, root=next(given, voter.root))
 
+    def roots(self) -> tuple[str, ...]:
+        """Return the metadata roots of the newest voters that this process knows of, in ascending
+        order of their ids, and each as of `located`; before any leader was seen, those on the given
+        list that answered."""
+        return tuple(self.located(each).root for each in self.tables.voters.voters)
+
     @property
     def leader_uri(self) -> str:
         """The leader's table, as it was last confirmed: for people and for Spark."""

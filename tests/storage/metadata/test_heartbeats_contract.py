@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
-from kafka_on_spark.storage.roots.root_lists import cluster_url
-from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemoryHeartbeats
+from tests.hints import hint_roots
 
 
 @pytest.fixture(params=["memory", "files"])
 def heartbeats(request, tmp_path):
     if request.param == "memory":
         return MemoryHeartbeats()
-    return HeartbeatFiles(str(tmp_path), StorageOptions())
+    return HeartbeatFiles(hint_roots(tmp_path))
 
 
 def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
@@ -66,7 +65,7 @@ def test_what_others_have_left_is_removed(heartbeats):
 
 
 def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
-    one, two = [HeartbeatFiles(str(tmp_path), StorageOptions()) for _ in range(2)]
+    one, two = [HeartbeatFiles(hint_roots(tmp_path)) for _ in range(2)]
     one.beat("g", "a", 1)
     two.beat("g", "b", 1)
     [folder] = (tmp_path / "groups").iterdir()
@@ -88,7 +87,7 @@ def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
     if isinstance(heartbeats, MemoryHeartbeats):
         heartbeats.is_offline = True
     else:
-        heartbeats = HeartbeatFiles(str(tmp_path / "gone"), StorageOptions())
+        heartbeats = HeartbeatFiles(hint_roots(tmp_path / "gone"))
 
     with pytest.raises(KafkaStorageError):
         heartbeats.beat("g", "a", 1)
@@ -98,9 +97,7 @@ def test_a_member_beats_on_another_root_while_one_is_away(tmp_path):
     [one, two] = [tmp_path / "one", tmp_path / "two"]
     one.mkdir()
     two.mkdir()
-    mine, others = [
-        HeartbeatFiles(cluster_url([str(one), str(two)]), StorageOptions()) for _ in range(2)
-    ]
+    mine, others = [HeartbeatFiles(hint_roots(one, two)) for _ in range(2)]
     mine.beat("g", "a", 1)
     [before] = others.listen("g", ["a"])
 
@@ -130,7 +127,7 @@ HOSTILE = [
 
 
 def test_names_of_groups_never_lead_out_of_their_folder(tmp_path):
-    heartbeats = HeartbeatFiles(str(tmp_path), StorageOptions())
+    heartbeats = HeartbeatFiles(hint_roots(tmp_path))
 
     for group in HOSTILE:
         heartbeats.beat(group, "a", 1)

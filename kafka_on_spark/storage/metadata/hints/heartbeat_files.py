@@ -14,11 +14,10 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import MemberId
-from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
+from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
-from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 log = logging.getLogger(__name__)
@@ -30,12 +29,11 @@ _OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
 
 
 class HeartbeatFiles:
-    """Heartbeats in files of the metadata roots at `url`."""
+    """Heartbeats in files of a cluster's metadata roots: written to the first that takes them, and
+    listened to on all."""
 
-    def __init__(self, url: str, options: StorageOptions) -> None:
-        self._url = url
-        self._options = options
-        self._files: dict[tuple[str, MemberId], HintFile] = {}
+    def __init__(self, roots: HintRoots) -> None:
+        self._roots = roots
         self._made: set[str] = set()
 
     def beat(self, group: str, member_id: MemberId, count: int) -> None:
@@ -57,35 +55,34 @@ class HeartbeatFiles:
 
         A member that has changed roots leaves its last one on the root before.
         """
-        return [tuple(self._file(group, each).contents()) for each in member_ids]
+        return [tuple(sorted(self._file(group, each).contents())) for each in member_ids]
 
     def stop(self, group: str, member_id: MemberId) -> None:
         """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
-        self._files.pop((group, member_id), None)
-        for root in roots_in(self._url):
+        for root in self._roots.in_turn():
             self._delete(root, group, [name_in_path(member_id)])
-            if is_local(root):
-                self._remove_if_empty(root, group)
+            if is_local(root.url):
+                self._remove_if_empty(root.url, group)
 
     def keep_only(self, group: str, member_ids: Sequence[MemberId]) -> None:
         """Remove the heartbeats of all but these, where it can be."""
         kept = {name_in_path(each) for each in member_ids}
-        for root in roots_in(self._url):
+        for root in self._roots.in_turn():
             try:
-                names = RootFiles(root, self._options).names(f"{root}/{_folder(group)}")
+                names = root.names(f"{root.url}/{_folder(group)}")
             except KafkaStorageError as error:
-                log.info("old heartbeats are left on %s: %s", root, error)
+                log.info("old heartbeats are left on %s: %s", root.url, error)
                 continue
             self._delete(
                 root, group, [each for each in names if _is_ours(each) and each not in kept]
             )
 
-    def _delete(self, root: str, group: str, names: Iterable[str]) -> None:
+    def _delete(self, root: RootFiles, group: str, names: Iterable[str]) -> None:
         for name in names:
             try:
-                RootFiles(root, self._options).delete_file(f"{root}/{_folder(group)}/{name}")
+                root.delete_file(f"{root.url}/{_folder(group)}/{name}")
             except KafkaStorageError as error:
-                log.info("a heartbeat is left on %s: %s", root, error)
+                log.info("a heartbeat is left on %s: %s", root.url, error)
 
     def _remove_if_empty(self, root: str, group: str) -> None:
         path = f"{root}/{_folder(group)}"
@@ -97,14 +94,12 @@ class HeartbeatFiles:
             self._made.discard(group)
 
     def _file(self, group: str, member_id: MemberId) -> HintFile:
-        place = group, member_id
-        if place not in self._files:
-            self._files[place] = HintFile(self._url, _path(group, member_id), self._options)
-        return self._files[place]
+        return HintFile(self._roots, _path(group, member_id))
 
     def _make_folders(self, group: str) -> None:
         """Make the folders on local roots, and never the root; a write tells what is missing."""
-        for root in filter(is_local, roots_in(self._url)):
+        roots = (each.url for each in self._roots.in_turn())
+        for root in filter(is_local, roots):
             try:
                 within(root, partial(_make_missing, root, group), short_call_seconds(root))
             except (OSError, KafkaStorageError) as error:

@@ -1,27 +1,53 @@
 """Reads and writes one small file on whichever metadata root answers.
 
 A cluster outlives its metadata roots, and so do its hints: each lies on the first root that takes
-it. What was left on a root that is away is missed until then, which costs time only.
+it. What was left on a root that is away is missed until then, which costs time only. The roots are
+those of the newest voters, so that processes that were given different lists find each other's.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 log = logging.getLogger(__name__)
 
 
+class HintRoots:
+    """A cluster's metadata roots, those that failed last after the others. Threads may share it.
+
+    `newest` returns them, as they are now, in an order that all processes share.
+    """
+
+    def __init__(self, newest: Callable[[], Sequence[str]], options: StorageOptions) -> None:
+        self._newest = newest
+        self._options = options
+        self._failed: tuple[str, ...] = ()
+
+    def in_turn(self) -> list[RootFiles]:
+        """Return the roots in the order in which they are asked."""
+        failed = self._failed
+        roots = sorted(
+            self._newest(), key=lambda each: failed.index(each) if each in failed else -1
+        )
+        return [RootFiles(each, self._options) for each in roots]
+
+    def try_last(self, root: str) -> None:
+        """Ask a root that fails after the others from now on: one that hangs takes long."""
+        others = [each for each in self._failed if each != root and each in self._newest()]
+        self._failed = (*others, root)
+
+
 class HintFile:
     """A file `name` on one of a cluster's metadata roots. Threads may share it."""
 
-    def __init__(self, url: str, name: str, options: StorageOptions) -> None:
-        self._places = tuple((RootFiles(root, options), f"{root}/{name}") for root in roots_in(url))
+    def __init__(self, roots: HintRoots, name: str) -> None:
+        self._roots = roots
+        self._name = name
 
     def contents(self) -> Iterator[bytes]:
         """Yield what is there, root by root; nothing of roots that have none.
@@ -30,18 +56,19 @@ class HintFile:
             KafkaStorageError: No root answers.
         """
         failures: list[KafkaStorageError] = []
-        for files, path in self._places:
+        roots = self._roots.in_turn()
+        for files in roots:
             try:
-                content = files.read(path, SMALL_FILE_BYTES_MAX)
+                content = files.read(self._path(files), SMALL_FILE_BYTES_MAX)
             except UnsafeFileError:
                 continue
             except KafkaStorageError as error:
                 failures.append(error)
-                self._try_last(path)
+                self._roots.try_last(files.url)
                 continue
             if content is not None:
                 yield content
-        if len(failures) == len(self._places):
+        if len(failures) == len(roots):
             raise failures[0]
 
     def write(self, content: bytes) -> None:
@@ -51,18 +78,18 @@ class HintFile:
             KafkaStorageError: None does; of the first.
         """
         first: KafkaStorageError | None = None
-        for files, path in self._places:
+        for files in self._roots.in_turn():
+            path = self._path(files)
             try:
                 files.write(path, content, is_flushed=False)
             except KafkaStorageError as error:
                 log.info("%s can't be written: %s", path, error)
                 first = first or error
-                self._try_last(path)
+                self._roots.try_last(files.url)
             else:
                 return
-        assert first is not None, self._places
+        assert first is not None, "a cluster has a metadata root"
         raise first
 
-    def _try_last(self, path: str) -> None:
-        """Ask a root that fails after the others from now on: one that hangs takes long."""
-        self._places = tuple(sorted(self._places, key=lambda place: place[1] == path))
+    def _path(self, files: RootFiles) -> str:
+        return f"{files.url}/{self._name}"

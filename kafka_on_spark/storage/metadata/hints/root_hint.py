@@ -8,8 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int
 
 NAME: Final = "roots.json"
@@ -21,10 +20,10 @@ _NAME_LENGTH_MAX: Final = 32
 
 
 class FileRootHints:
-    """RootHints in a file of one of the metadata roots at `url`."""
+    """RootHints in a file of one of the cluster's metadata roots."""
 
-    def __init__(self, url: str, options: StorageOptions) -> None:
-        self._file = HintFile(url, NAME, options)
+    def __init__(self, roots: HintRoots) -> None:
+        self._file = HintFile(roots, NAME)
 
     def read(self, cluster_id: str) -> Mapping[str, int]:
         """Return when each root of this cluster was cleaned; nothing if that can't be a hint."""

@@ -16,8 +16,7 @@ from kafka_on_spark.controller.pace.sweep import (
     SweepPosition,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 
 NAME: Final = "sweep.json"
 UPKEEP_NAME: Final = "upkeep.json"
@@ -27,10 +26,10 @@ _NUMBER_MAX: Final = 2**53
 
 
 class FileSweepHints:
-    """SweepHints in a file of one of the metadata roots at `url`."""
+    """SweepHints in a file of one of the cluster's metadata roots."""
 
-    def __init__(self, url: str, options: StorageOptions, name: str = NAME) -> None:
-        self._file = HintFile(url, name, options)
+    def __init__(self, roots: HintRoots, name: str = NAME) -> None:
+        self._file = HintFile(roots, name)
 
     def read(self, cluster_id: str) -> SweepPosition | None:
         """Return the hint of this cluster, or None if there is none or it can't be one."""

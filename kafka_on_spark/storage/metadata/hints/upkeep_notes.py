@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.maintain.upkeep_watch import TEXT_MAX, Failures, Seen
-from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile
+from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
 from kafka_on_spark.storage.metadata.hints.sweep_hint import checked_int, checked_key, checked_list
 
 NAME: Final = "upkeep-failures.json"
@@ -22,10 +21,10 @@ _VERSION: Final = 1
 
 
 class FileUpkeepNotes:
-    """UpkeepNotes in a file of one of the metadata roots at `url`."""
+    """UpkeepNotes in a file of one of the cluster's metadata roots."""
 
-    def __init__(self, url: str, options: StorageOptions) -> None:
-        self._file = HintFile(url, NAME, options)
+    def __init__(self, roots: HintRoots) -> None:
+        self._file = HintFile(roots, NAME)
 
     def read(self, cluster_id: str) -> Failures:
         """Return what was noted last."""
