@@ -8,7 +8,7 @@ name an epoch name a generation with it, also where voters that were given up go
 from typing import Final, NewType
 
 from kafka_on_spark.errors import InconsistentClusterError
-from kafka_on_spark.ids import QuorumEpoch
+from kafka_on_spark.ids import NodeId, QuorumEpoch
 
 Generation = NewType("Generation", int)
 """How often the cluster was forced; 0: never."""
@@ -17,15 +17,22 @@ EPOCHS_OF_A_GENERATION: Final = 100_000_000
 """An election a second takes three years for them. The first digits of an epoch are people's sign
 of its generation."""
 
+FIRST_EPOCHS: Final = 1_000_000
+"""Of its epochs, so many are for voters to begin with."""
+
 
 def generation_of(epoch: QuorumEpoch) -> Generation:
     """Return the generation that an epoch belongs to."""
     return Generation(epoch // EPOCHS_OF_A_GENERATION)
 
 
-def first_epoch_after(epoch: QuorumEpoch) -> QuorumEpoch:
-    """Return the epoch with which a generation begins, of a voter that has seen `epoch`."""
-    return QuorumEpoch((generation_of(epoch) + 1) * EPOCHS_OF_A_GENERATION)
+def first_epoch_after(epoch: QuorumEpoch, node_id: NodeId) -> QuorumEpoch:
+    """Return the epoch with which voter `node_id` begins a generation, once it has seen `epoch`.
+
+    Each voter has one of its own: where two are forced apart, their logs tell of it.
+    """
+    own = node_id if node_id < FIRST_EPOCHS else 0
+    return QuorumEpoch((generation_of(epoch) + 1) * EPOCHS_OF_A_GENERATION + own)
 
 
 def check_generation(known: Generation, found: Generation) -> None:

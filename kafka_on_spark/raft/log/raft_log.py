@@ -138,6 +138,14 @@ class RaftLog:
             return None
         return self.batches[place].base_offset
 
+    def first_epoch_from(self, epoch: QuorumEpoch) -> QuorumEpoch | None:
+        """Return the first epoch from `epoch` on that begins in this log; None: there is none, or
+        it may have begun before the log's start."""
+        if self.start.epoch >= epoch:
+            return None
+        place = bisect_left(self.batches, epoch, key=lambda each: each.epoch)
+        return self.batches[place].epoch if place < len(self.batches) else None
+
     def epoch_before(self, offset: Offset) -> QuorumEpoch:
         """Return the epoch of the record before `offset`."""
         if offset <= self.start.offset:

@@ -8,9 +8,10 @@ that it does not know, or a voter's epoch that is another generation's.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InconsistentClusterError, InvalidRequestError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.epochs import (
+    EPOCHS_OF_A_GENERATION,
     Generation,
     check_generation,
     first_epoch_after,
@@ -76,7 +77,7 @@ def force(
     voters, mine = _own_voter(table)
     _check_no_majority(voters, answering)
     alone = VoterSet((mine if root is None else Voter(mine.key, root),))
-    epoch = first_epoch_after(table.quorum_epoch)
+    epoch = first_epoch_after(table.quorum_epoch, table.key.node_id)
     end = table.log.end_offset
     batch = RaftBatch(end, Offset(end + record_count), epoch, write_id, BatchKind.NO_OP, alone)
     change = TableChange(quorum_epoch=epoch, vote=table.key, leader=table.key, appended=(batch,))
@@ -104,6 +105,30 @@ def given_up(tables: Collection[VoterTable]) -> list[VoterKey]:
     """Return whose tables are of an earlier generation of the cluster than others of `tables`."""
     newest = max((generation_of(each.quorum_epoch) for each in tables), default=0)
     return [each.key for each in tables if generation_of(each.quorum_epoch) < newest]
+
+
+def check_forced_once(tables: Iterable[VoterTable]) -> None:
+    """Check that the newest generation of the cluster that `tables` show began at one voter.
+
+    Raises:
+        InconsistentClusterError: It began at two, neither of which answered where the other was
+            forced. Neither log goes on from the other.
+    """
+    forced = [each for each in tables if generation_of(each.quorum_epoch) > 0]
+    newest = max((generation_of(each.quorum_epoch) for each in forced), default=Generation(0))
+    first = QuorumEpoch(newest * EPOCHS_OF_A_GENERATION)
+    began: dict[QuorumEpoch, VoterKey] = {}
+    for each in forced:
+        epoch = each.log.first_epoch_from(first)
+        if epoch is not None:
+            began.setdefault(epoch, each.key)
+    if len(began) > 1:
+        (epoch, one), (other_epoch, other), *_ = sorted(began.items())
+        raise InconsistentClusterError(
+            f"the cluster was forced at two places: voter {one} goes on since epoch {epoch}, and"
+            f" voter {other} since epoch {other_epoch}, each alone; stop everything, choose one of"
+            " both, empty the root of the other, and take it off all lists of metadata roots"
+        )
 
 
 def check_not_given_up(epoch: QuorumEpoch, tables: Iterable[VoterTable]) -> None:

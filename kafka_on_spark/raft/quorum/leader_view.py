@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from kafka_on_spark.errors import InconsistentClusterError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.raft_log import RaftLog
 from kafka_on_spark.raft.states.leader_state import majority_end
-from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 
 
@@ -100,7 +101,10 @@ def view_of(table: VoterTable) -> LeaderView | None:
 
 def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
     """Return the newest leader that `tables` show, and who of them holds its log, all of which is
-    durable; None: they show none, or not its own table, or that leads no more."""
+    durable; None: they show none, or not its own table, or that leads no more.
+
+    Raises: as `newest_leader`.
+    """
     key = newest_leader(tables)
     view = None if key is None or key not in tables else view_of(tables[key])
     for each in tables.values():
@@ -110,8 +114,26 @@ def leader_among(tables: Mapping[VoterKey, VoterTable]) -> LeaderView | None:
 
 def newest_leader(tables: Mapping[VoterKey, VoterTable]) -> VoterKey | None:
     """Return the leader of the highest epoch that any of `tables` has marked, be it readable or
-    not; None: none has."""
+    not; None: none has.
+
+    Raises:
+        InconsistentClusterError: Two lead that epoch.
+    """
+    epoch, keys = leaders_of_the_newest_epoch(tables)
+    if len(keys) > 1:
+        raise InconsistentClusterError(
+            f"epoch {epoch} has two leaders, voters {' and '.join(map(str, sorted(keys)))}: a root"
+            " was restored from a copy, or the cluster was forced at two places; stop everything,"
+            " choose one of both, and empty the root of the other"
+        )
+    return next(iter(keys), None)
+
+
+def leaders_of_the_newest_epoch(
+    tables: Mapping[VoterKey, VoterTable],
+) -> tuple[QuorumEpoch, frozenset[VoterKey]]:
+    """Return the highest epoch that any of `tables` has marked a leader of, and whom they have
+    marked; no more than one, unless the cluster is broken."""
     marks = [(epoch, key) for each in tables.values() for key, epoch in each.leaders]
-    if not marks:
-        return None
-    return max(marks, key=lambda mark: mark[0])[1]
+    newest = max((epoch for epoch, _ in marks), default=NO_EPOCH)
+    return newest, frozenset(key for epoch, key in marks if epoch == newest)

@@ -22,7 +22,7 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
-from kafka_on_spark.raft.quorum.generations import check_not_given_up
+from kafka_on_spark.raft.quorum.generations import check_forced_once, check_not_given_up
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
@@ -107,8 +107,10 @@ class QuorumLog:
         Raises: as `read`.
         """
         view, tables = self._leadership.confirm().view, self.tables
-        seen = (tables.newest(key) for key in tables.known)
-        check_not_given_up(view.epoch, (each for each in seen if each is not None))
+        known = (tables.newest(key) for key in tables.known)
+        seen = [each for each in known if each is not None]
+        check_not_given_up(view.epoch, seen)
+        check_forced_once(seen)
         return view
 
     def has_next(self) -> bool:

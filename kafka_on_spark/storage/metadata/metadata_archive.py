@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import QuorumEpoch
 from kafka_on_spark.raft.quorum.discovery import newest_voters
-from kafka_on_spark.raft.quorum.leader_view import newest_leader
+from kafka_on_spark.raft.quorum.leader_view import leaders_of_the_newest_epoch
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
@@ -167,7 +167,7 @@ class _Search:
         table = self.tables.get(key)
         if table is None:
             return (True, True, 0, 0)
-        leads = newest_leader(self.tables) == key
+        leads = key in leaders_of_the_newest_epoch(self.tables)[1]
         return (not leads, False, -table.log.end.epoch, -table.log.end_offset)
 
 

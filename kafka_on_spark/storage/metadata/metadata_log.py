@@ -20,7 +20,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.quorum.creation import has_decided
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
-from kafka_on_spark.raft.quorum.generations import given_up
+from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
 from kafka_on_spark.service.quorum.creating import begin_log
@@ -136,6 +136,7 @@ class DeltaMetadataLog(QuorumLog):
             CorruptLogError: It is gone or another root's, or of another format.
             ClusterNotFoundError: The creation of the cluster was cut off.
             KafkaStorageError: The metadata root is away or does not answer.
+            InconsistentClusterError: The cluster was forced at two places.
         """
         if len(self._given) > 1:
             self._look_at_generations()
@@ -149,8 +150,13 @@ class DeltaMetadataLog(QuorumLog):
 
     def _look_at_generations(self) -> None:
         """See to it that the newest generation of the cluster counts, whoever answers first: the
-        list may name roots that were given up, and they may be a majority of theirs."""
+        list may name roots that were given up, and they may be a majority of theirs.
+
+        Raises:
+            InconsistentClusterError: The cluster was forced at two of them.
+        """
         tables = [*self.tables.each(self.tables.voters.keys, self.tables.look)]
+        check_forced_once(tables)
         old = given_up(tables)
         if old:
             log.warning(

@@ -54,3 +54,17 @@ def test_a_process_that_has_seen_the_new_generation_does_not_go_back_to_the_old_
 
     with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
         cluster.create_topic("other", replica_assignment={0: [1]})
+
+
+def test_a_cluster_that_was_forced_at_two_places_is_not_opened_by_both(cluster, folder):
+    for name in ("m2", "m3"):
+        (folder / name).rename(folder / f"{name}-away")
+    Cluster.force_controller(folder / "m1", 1)
+    for name in ("m2", "m3"):
+        (folder / f"{name}-away").rename(folder / name)
+
+    for roots in (roots_in(folder), roots_in(folder)[::2], roots_in(folder)[::-1]):
+        with pytest.raises(InconsistentClusterError, match=r"two places: voter 1:.* and voter 3:"):
+            Cluster.open(roots)
+    with Cluster.open(folder / "m3") as opened:
+        assert values_of(opened, "orders") == [b"a"]

@@ -27,7 +27,7 @@ def any_snapshot_below_the_end_counts(patch):
 
 def generation_begins_with_the_next_epoch(patch):
     """The voters that were given up elect a leader of the very epoch."""
-    patch.setattr(generations, "first_epoch_after", lambda epoch: epoch + 1)
+    patch.setattr(generations, "first_epoch_after", lambda epoch, node_id: epoch + 1)
 
 
 def snapshot_lies_on_all_that_answer(patch):

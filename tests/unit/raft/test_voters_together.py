@@ -1,5 +1,7 @@
 """What follows from several voters' tables."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import (
@@ -16,7 +18,7 @@ from kafka_on_spark.raft.epochs import (
     check_generation,
     first_epoch_after,
 )
-from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch
+from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, BatchKind, OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter
 from kafka_on_spark.raft.quorum.elections import (
@@ -27,6 +29,7 @@ from kafka_on_spark.raft.quorum.elections import (
     is_stranded,
 )
 from kafka_on_spark.raft.quorum.generations import (
+    check_forced_once,
     check_may_force,
     check_not_given_up,
     force,
@@ -91,6 +94,17 @@ def test_the_newest_leader_is_named_by_any_voter():
     tables = {key(1): table(1, 1, epoch=3, leader=2), key(2): table(2, 1, leader=0)}
 
     assert newest_leader(tables) == key(2)
+
+
+def test_two_leaders_of_the_newest_epoch_are_an_error():
+    tables = {key(0): table(0, 1, epoch=3, leader=0), key(2): table(2, 1, epoch=3, leader=2)}
+
+    with pytest.raises(
+        InconsistentClusterError, match="epoch 3 has two leaders, voters 0:d0 and 2"
+    ):
+        newest_leader(tables)
+    later = {**tables, key(1): table(1, 1, epoch=4, leader=1)}
+    assert newest_leader(later) == key(1)
 
 
 def waiting(epoch=3, ends=None):
@@ -273,7 +287,7 @@ def test_force_goes_on_with_one_voter_in_another_generation():
     assert after.leads
     assert after.log.voters == VoterSet.of([voter(1)])
     assert view_of(after).is_confirmed
-    assert after.log.end == OffsetAndEpoch(6, EPOCHS_OF_A_GENERATION)
+    assert after.log.end == OffsetAndEpoch(6, EPOCHS_OF_A_GENERATION + 1)
     assert after.log.batches[-1].kind is BatchKind.NO_OP
 
 
@@ -281,7 +295,8 @@ def test_force_goes_on_with_one_voter_in_another_generation():
     "epoch, first", [(0, 1), (99_999_999, 1), (100_000_000, 2), (100_000_007, 2)]
 )
 def test_a_generation_has_epochs_that_those_before_it_do_not_come_to(epoch, first):
-    assert first_epoch_after(epoch) == first * EPOCHS_OF_A_GENERATION
+    assert first_epoch_after(epoch, 7) == first * EPOCHS_OF_A_GENERATION + 7
+    assert first_epoch_after(epoch, 2**31 - 1) == first * EPOCHS_OF_A_GENERATION
 
 
 def test_force_is_refused_while_a_majority_answers():
@@ -313,3 +328,30 @@ def test_a_process_of_an_older_generation_stops():
         check_not_given_up(7, [table(0, 1), new])
     with pytest.raises(InconsistentClusterError, match="forced"):
         check_generation(0, 1)
+
+
+def forced_at(node):
+    before = table(node, 1, 2)
+    return before.apply(force(before, 0, [key(node)], record_count=1, write_id="w").change)
+
+
+def test_a_cluster_that_was_forced_at_two_places_is_told():
+    zero, two = forced_at(0), forced_at(2)
+    old = table(1, 1, 2)
+    voted = VoterTable(key(1), two.quorum_epoch, (), (), old.log)
+
+    check_forced_once([])
+    check_forced_once([old, zero])
+    check_forced_once([zero, replace(zero, key=key(3)), voted])
+    with pytest.raises(InconsistentClusterError, match=r"two places: voter 0:d0 .* voter 2:d2"):
+        check_forced_once([two, old, zero])
+
+
+def test_where_a_generation_began_is_not_known_of_a_log_that_starts_later():
+    two = forced_at(2)
+    start = OffsetAndEpoch(9, EPOCHS_OF_A_GENERATION + 8)
+    later = replace(
+        two, key=key(3), quorum_epoch=start.epoch, log=EMPTY_LOG.starting_at(start, None)
+    )
+
+    check_forced_once([two, later])

@@ -90,6 +90,6 @@ def test_voters_that_were_given_up_do_not_come_to_an_epoch_of_the_new_generation
         with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
             do()
 
-    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 1, EPOCHS_OF_A_GENERATION]
+    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 1, EPOCHS_OF_A_GENERATION + 2]
     left.decide("c")
     assert left.names() == ["a", "b", "c"]
