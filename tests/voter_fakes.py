@@ -27,6 +27,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
@@ -192,8 +193,9 @@ class MemoryVoterLog:
         self, table: VoterTable, change: TableChange, source: "MemoryVoterLog | None" = None
     ) -> VoterTable:
         self._check_answers()
-        content = {} if source is None else source._copied(change)
-        return self._put(table, change, content)
+        copied = [] if source is None else source.copy(change.appended)
+        names = [each.write_id for each in change.appended]
+        return self._put(table, change, dict(zip(names, copied, strict=True)))
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         self._check_answers()
@@ -201,13 +203,13 @@ class MemoryVoterLog:
         assert (header.base_offset, header.end_offset) == (batch.base_offset, batch.end_offset)
         return self._put(table, change, {header.write_id: batch})
 
-    def _copied(self, change: TableChange) -> dict[str, MetadataBatch]:
+    def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
         self._check_answers()
-        found = {each.write_id: self._root.content.get(each.write_id) for each in change.appended}
-        lacking = [write_id for write_id, batch in found.items() if batch is None]
+        root = self._root
+        lacking = [each.write_id for each in headers if not has_write(root.table.log, each)]
         if lacking:
             raise CorruptLogError(f"the source lacks {lacking}")
-        return {write_id: batch for write_id, batch in found.items() if batch is not None}
+        return [root.content[each.write_id] for each in headers]
 
     def _put(
         self, table: VoterTable, change: TableChange, content: dict[str, MetadataBatch]

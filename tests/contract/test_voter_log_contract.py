@@ -18,7 +18,7 @@ from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.contract.voter_roots import delta_roots, memory_roots
+from tests.contract.voter_roots import delta_roots, lose_tail, memory_roots
 from tests.storage.s3.faulty_s3 import BUCKET
 from tests.voter_fakes import STAMP, VoterFault, key_of, settings_of
 
@@ -117,6 +117,23 @@ def test_what_a_voter_fetches_is_what_its_leader_has(roots):
 
     assert voter.load().log == led.log
     assert voter.read(from_offset=0, to_offset=4) == leader.read(from_offset=0, to_offset=4)
+
+
+def test_what_was_cut_since_it_was_seen_is_not_copied_from_what_stands_in_its_place(roots):
+    voter = roots.open(1)
+    voter.commit(voter.load(), adopt(voter.load(), roots.open(0).load()))
+    stale = lose_tail(roots, lambda: decided(roots.open(0), "a"))
+    before = voter.load()
+
+    with pytest.raises(CorruptLogError):
+        voter.commit(before, fetch(before, stale), roots.open(0))
+
+    assert voter.load() == before
+    with pytest.raises(CorruptLogError):
+        roots.open(0).copy(stale.log.batches)
+    newest = roots.open(0).load().log
+    copied = roots.open(0).copy(newest.batches)
+    assert copied == roots.open(0).read(from_offset=0, to_offset=newest.end_offset)
 
 
 def test_a_copy_from_a_root_that_is_away_puts_nothing(roots):

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
+from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
@@ -121,6 +121,30 @@ def _lead(logs):
     for log in others:
         log.commit(log.load(), decide_vote(log.load(), candidate).change)
     change = begin_leadership(candidate, {log.key for log in logs}, "no-op-1")
-    record = LeaderChangeRecord(leader=0, directory_id=leader.key.directory_id)
-    no_op = MetadataBatch(base_offset=Offset(1), stamp=STAMP, records=(record,))
-    leader.append(candidate, change, no_op)
+    leader.append(candidate, change, _no_op(candidate))
+
+
+def _no_op(candidate):
+    record = LeaderChangeRecord(
+        leader=candidate.key.node_id, directory_id=candidate.key.directory_id
+    )
+    return MetadataBatch(base_offset=candidate.log.end_offset, stamp=STAMP, records=(record,))
+
+
+def lose_tail(roots, put_tail):
+    """Have voter 0 put a tail and lose it to voter 2, which leads epoch 2 from then on; return the
+    table of voter 0 as it was with its tail."""
+    successor = roots.open(2)
+    _follow(successor, roots.open(0))
+    stale = put_tail()
+    candidate = successor.commit(successor.load(), stand(successor.load(), 2))
+    change = begin_leadership(candidate, {candidate.key, roots.open(1).load().key}, "no-op-2")
+    successor.append(candidate, change, _no_op(candidate))
+    _follow(roots.open(0), successor)
+    return stale
+
+
+def _follow(log, leader):
+    led = leader.load()
+    log.commit(log.load(), adopt(log.load(), led))
+    log.commit(log.load(), fetch(log.load(), led), leader)

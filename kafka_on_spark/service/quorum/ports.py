@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
 
@@ -81,6 +81,15 @@ class VoterLog(Protocol):
         oldest first.
 
         Raises: as `load`; CorruptLogError also where the log does not have all of them.
+        """
+        ...
+
+    def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
+        """Return the batches of `headers`, which follow each other, as one version of the table has
+        them; a run as the batches in it.
+
+        Raises: as `load`; CorruptLogError also where that version lacks one of them: what was seen
+            of the log may have been cut since, and another write stand in its place.
         """
         ...
 

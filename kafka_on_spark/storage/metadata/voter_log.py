@@ -24,6 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
+from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.continuation import goes_on_from
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
@@ -279,9 +280,19 @@ class DeltaVoterLog:
     @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
+        return self._read_twice(from_offset, to_offset, ())
+
+    @on_root
+    def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
+        """Return the batches of `headers`, as one version of the table has them."""
+        return self._read_twice(headers[0].base_offset, headers[-1].end_offset, headers)
+
+    def _read_twice(
+        self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
+    ) -> list[MetadataBatch]:
         try:
             with self._present():
-                return self._read(from_offset, to_offset)
+                return self._read(from_offset, to_offset, headers)
         except CorruptLogError:
             # The root may have been away for a moment, or a merge have been cleaned: real damage
             # shows on a second read, too.
@@ -289,15 +300,27 @@ class DeltaVoterLog:
                 self._delta.reopen_next_time()
                 self._load()
             with self._present():
-                return self._read(from_offset, to_offset)
+                return self._read(from_offset, to_offset, headers)
 
-    def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+    def _read(
+        self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
+    ) -> list[MetadataBatch]:
+        """Return the batches between two offsets, of one version of the table, which must have
+        `headers`."""
         with self._delta.lock:
             table = self._table or self._load()
             files = self._newest_between(from_offset, to_offset) or self._log_files
         if to_offset > table.log.end_offset:
             raise CorruptLogError(
                 "the metadata log ends before what is asked", asked=to_offset, root=self.root
+            )
+        lacking = (each.write_id for each in headers if not has_write(table.log, each))
+        write_id = next(lacking, None)
+        if write_id is not None:
+            raise CorruptLogError(
+                "the metadata log lacks the batch that is to be copied",
+                write_id=write_id,
+                root=self.root,
             )
         return read_batches(self._files, self.uri, files, from_offset, to_offset)
 
@@ -418,10 +441,7 @@ def _copied(source: VoterLog, headers: Sequence[RaftBatch]) -> list[EncodedBatch
     """Return the batches of `headers`: those that this process has just appended to `source` are
     still in its hand, others are read there.
 
-    Raises: as VoterLog.read.
+    Raises: as VoterLog.copy.
     """
     held = source.in_hand(headers) if isinstance(source, DeltaVoterLog) else None
-    if held is not None:
-        return [held]
-    first, last = headers[0].base_offset, headers[-1].end_offset
-    return [encoded(each) for each in source.read(from_offset=first, to_offset=last)]
+    return [held] if held is not None else [encoded(each) for each in source.copy(headers)]

@@ -145,9 +145,9 @@ class SimulatedVoterLog(MemoryVoterLog):
         self._meets("read")
         return super().read(from_offset=from_offset, to_offset=to_offset)
 
-    def _copied(self, change):
+    def copy(self, headers):
         self._meets("copy")
-        return super()._copied(change)
+        return super().copy(headers)
 
     def _put(self, table, change, content):
         root = self._root

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
 from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.contract.voter_roots import delta_roots
+from tests.contract.voter_roots import delta_roots, lose_tail
 from tests.voter_fakes import settings_of
 
 CLAIM = ControllerRecord(controller_id="c", controller_epoch=ControllerEpoch(3), cause="due")
@@ -73,3 +73,19 @@ def test_more_than_the_newest_batch_is_read_where_it_is_copied_from(roots, voter
 
     with pytest.raises(KafkaStorageError):
         voter.commit(voter.load(), fetch(voter.load(), led), leader)
+
+
+@pytest.mark.parametrize("is_in_hand", [True, False])
+def test_a_copy_has_the_rows_of_the_write_that_it_names_or_is_refused(roots, voter, is_in_hand):
+    """It was cut meanwhile, and another leader's batch stands at the same offset."""
+    leader = roots.open(0)
+    stale = lose_tail(roots, lambda: decide(leader, CLAIM))
+    before = voter.load()
+
+    if is_in_hand:
+        voter.commit(before, fetch(before, stale), leader)
+        assert CLAIM.controller_id in str(rows(voter))
+    else:
+        with pytest.raises(CorruptLogError):
+            voter.commit(before, fetch(before, stale), roots.open(0))
+        assert voter.load() == before
