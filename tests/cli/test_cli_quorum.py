@@ -97,7 +97,7 @@ def test_a_cluster_is_forced_to_go_on_from_one_root():
         assert "giving up what the other voters may have known" in call.refused(*verb)
         done = call(*verb, "--yes")
 
-        assert "Voter 3 goes on alone, in generation 1 of the cluster; 1 replica fenced." in done
+        assert "Generation 1 of the cluster goes on from voter 3; 1 replica fenced." in done
         assert "1 partition led by proof, without loss." in done
         [row] = call.json("metadata-quorum", "describe", "--replication")
         assert (row["node_id"], row["status"]) == (3, "Leader")

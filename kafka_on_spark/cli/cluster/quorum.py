@@ -254,8 +254,8 @@ def _force(cluster: str, given: Mapping[str, Any]) -> None:
 def _forced_lines(done: ForcedGeneration) -> Iterator[str]:
     report = done.elections
     yield (
-        f"Voter {done.voter.key.node_id} goes on alone, in generation {done.generation} of the"
-        f" cluster; {plural(report.fenced_count, 'replica')} fenced."
+        f"Generation {done.generation} of the cluster goes on from voter"
+        f" {done.voter.key.node_id}; {plural(report.fenced_count, 'replica')} fenced."
     )
     yield f"{plural(len(report.proven), 'partition')} led by proof, without loss."
     if report.unclean:

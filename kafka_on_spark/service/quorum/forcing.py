@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     VotersRecord,
 )
-from kafka_on_spark.raft.epochs import Generation
+from kafka_on_spark.raft.epochs import Generation, generation_of
 from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.quorum.generations import Force, check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
@@ -55,9 +55,15 @@ class Standing:
     newest: VoterSet
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the voter goes on alone already."""
-        return self.newest.is_only_voter(self.table.key)
+    def is_begun(self) -> bool:
+        """Whether the newest generation has begun, and a majority of its voters answers, that voter
+        among them, be it alone or not any more: nothing is to be forced but what is left of it."""
+        newest = max(generation_of(each.quorum_epoch) for each in self.answering)
+        return (
+            0 < self.image.generation == newest
+            and self.newest.is_voter(self.table.key)
+            and self.newest.is_majority(each.key for each in self.answering)
+        )
 
 
 def all_that_answer(tables: VoterTables) -> list[VoterTable]:

@@ -1,10 +1,11 @@
 """Forces a cluster whose majority of metadata roots is lost for ever to go on from one of them."""
 
+import logging
 from dataclasses import dataclass
 from uuid import uuid4
 
 from kafka_on_spark.controller.partitions.forcing import awaiting_leaders, begin_generation
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.raft.epochs import Generation
@@ -20,10 +21,12 @@ from kafka_on_spark.service.quorum.forcing import (
 from kafka_on_spark.spark.wiring.services import THREADS, Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.identity.root_identity import write_generation
+from kafka_on_spark.storage.identity.root_identity import read_identity, write_generation
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class ForcedGeneration:
 
     Attributes:
         generation: Which; 1 is the first.
-        voter: Who goes on alone.
+        voter: From whom it goes on: alone, unless others were added meanwhile.
         elections: How the partitions are led.
     """
 
@@ -48,14 +51,14 @@ def check_forcing(url: str, node_id: int, options: StorageOptions) -> Standing:
     """
     metadata_log = DeltaMetadataLog(url, options)
     found = standing(metadata_log.tables, _voter_of(metadata_log, node_id))
-    if not _goes_on(found):
+    if not _goes_on(found, options):
         check_may_force(found.table, found.answering, found.newest)
     return found
 
 
 def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
     """Have voter `node_id` go on alone, in a new generation of the cluster, and lead all partitions
-    anew. One that was cut off goes on.
+    anew. One that was cut off, or that left partitions or brokers behind, goes on.
 
     Raises:
         InvalidRequestError: A majority answers, one that answers has more, or it is no voter.
@@ -66,7 +69,7 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
     voter = _voter_of(metadata_log, node_id)
     found = standing(metadata_log.tables, voter)
     generation = Generation(found.image.generation)
-    if not _goes_on(found):
+    if not _goes_on(found, options):
         generation = force_voter(
             metadata_log.tables,
             voter,
@@ -81,10 +84,26 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
         services.close()
 
 
-def _goes_on(found: Standing) -> bool:
-    """Return whether a generation has begun, and partitions await their leaders."""
-    is_begun = found.is_alone and found.image.generation > 0
-    return is_begun and bool(awaiting_leaders(found.image))
+def _goes_on(found: Standing, options: StorageOptions) -> bool:
+    """Return whether a generation has begun, and partitions await their leaders, or a broker's root
+    that can be read has not heard of it."""
+    if not found.is_begun:
+        return False
+    image = found.image
+    return bool(awaiting_leaders(image)) or any(
+        _lacks_generation(each, image.generation, options) for each in image.brokers.values()
+    )
+
+
+def _lacks_generation(broker: BrokerRegistration, generation: int, options: StorageOptions) -> bool:
+    try:
+        found = read_identity(broker.root, options)
+    except KafkaOnSparkError as error:
+        log.info("the root of broker %d can't be read: %s", broker.broker_id, error)
+        return False
+    if found is None or found.directory_id != broker.directory_id:
+        return False  # it is not the disk it was
+    return found.generation < generation
 
 
 def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:

@@ -224,3 +224,37 @@ def test_a_partition_of_which_no_replica_answers_waits_for_the_next_force(cluste
     assert [each.topic for each in again.elections.proven] == ["orders"]
     with Cluster.open(folder / "m3") as opened:
         assert values_of(opened, "orders") == [b"a", b"b"]
+
+
+def test_a_broker_that_was_not_reached_is_by_the_next_force_though_all_is_led(cluster, folder):
+    away(folder, "m1", "m2", "1")
+    done = Cluster.force_controller(folder / "m3", 3)
+    assert (done.elections.unreached, done.elections.leaderless) == ((1,), ())
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        Cluster.force_controller(folder / "m3", 3)  # it is away still
+    back(folder, "1")
+
+    again = Cluster.force_controller(folder / "m3", 3)
+
+    assert (again.generation, again.elections.unreached) == (1, ())
+    assert read_generation(str(folder / "1"), OPTIONS) == 1
+    with pytest.raises(InvalidRequestError, match="nothing is to be forced"):
+        Cluster.force_controller(folder / "m3", 3)
+
+
+def test_a_partition_waits_for_the_next_force_also_where_voters_were_added_since(cluster, folder):
+    away(folder, "m1", "m2", "1", "2", "3")
+    Cluster.force_controller(folder / "m3", 3)
+    with Cluster.open(folder / "m3") as opened:
+        opened.add_controller(folder / "m4")
+    back(folder, "1", "2", "3")
+
+    again = Cluster.force_controller(folder / "m3", 3)
+
+    assert again.generation == 1
+    assert [each.topic for each in again.elections.proven] == ["orders"]
+    with Cluster.open(folder / "m4") as opened:
+        assert values_of(opened, "orders") == [b"a", b"b"]
+    (folder / "m4").rename(folder / "m4-away")
+    lost = Cluster.force_controller(folder / "m3", 3)
+    assert lost.generation == 2
