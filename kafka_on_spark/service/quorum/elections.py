@@ -81,10 +81,10 @@ class Elections:
             self._tables.learn_voters(readable.values())
         return decide_candidacy(self._tables.voters, readable, waiting)
 
-    def elect_again(self, leader: VoterTable) -> VoterTable | None:
-        """Have the leader itself stand, above every epoch that was seen: a voter is stranded in a
-        later one. Return its table if it leads."""
-        seen = [leader, *self._tables.newest_of_all().values()]
+    def elect_again(self, leader: VoterTable, *roots: VoterTable) -> VoterTable | None:
+        """Have the leader itself stand, above every epoch that was seen of voters, and of `roots`:
+        one of them is stranded in a later one. Return its table if it leads."""
+        seen = [leader, *roots, *self._tables.newest_of_all().values()]
         return self.elect(Candidacy(leader.key, next_epoch(seen)))
 
     def elect(self, candidacy: Candidacy) -> VoterTable | None:

@@ -21,7 +21,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import NodeId
 from kafka_on_spark.metadata.records import Stamp, VotersRecord
-from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
+from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, is_stranded, next_epoch
+from kafka_on_spark.raft.quorum.generations import check_not_given_up
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.quorum.voter_changes import (
     add_voter,
@@ -103,7 +104,7 @@ class VoterChanges:
         Raises: as `follow`, and as Leadership.confirm.
         """
         self._tables.know(voter)
-        self._follow(self._leadership.confirm().table, voter.key)
+        self._decided(lambda led: self._follow(led.table, voter.key))
 
     def add(self, voter: Voter, stamp: Stamp) -> VoterSet:
         """Add a voter, once it has caught up and taken a commit; return the set that it is in.
@@ -127,8 +128,23 @@ class VoterChanges:
         return self._decided(added)
 
     def _follow(self, leader: VoterTable, key: VoterKey) -> None:
-        with _without_consequence(key):
-            follow(self._tables, leader, key)
+        """Have a root follow the leader.
+
+        Raises: as `follow`.
+            QuorumUnavailableError: It does not, as yet.
+        """
+        try:
+            with _without_consequence(key):
+                follow(self._tables, leader, key)
+        except FencedLeaderEpochError:
+            root = self._tables.look(key)
+            check_not_given_up(leader.quorum_epoch, [root])
+            if not is_stranded(root, leader):
+                raise  # another leads by now
+            # It stood in vain before, be it a voter or a former one: the leader takes it back.
+            self._leadership.led = None
+            self._elections.elect_again(leader, root)
+            raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
 
     def _written_to(self, leader: VoterTable, key: VoterKey) -> VoterTable:
         """Return a follower's table after a commit that changes nothing."""
@@ -211,13 +227,7 @@ class VoterChanges:
             QuorumUnavailableError: It was not, as yet.
             KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
         """
-        try:
-            self._follow(led.table, key)
-        except FencedLeaderEpochError:
-            # It stood in vain before: the leader takes it back.
-            self._leadership.led = None
-            self._elections.elect_again(led.table)
-            raise QuorumUnavailableError(f"voter {key} does not follow as yet") from None
+        self._follow(led.table, key)
         seen = [led.table, *self._tables.newest_of_all().values()]
         self._leadership.led = None
         if self._elections.elect(Candidacy(key, next_epoch(seen))) is not None:

@@ -6,11 +6,13 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     DuplicateVoterError,
+    InconsistentClusterError,
     KafkaStorageError,
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from tests.voter_fakes import STAMP, MemoryQuorum, MemoryVoterRoot, VoterFault, key_of, voter_of
 
@@ -236,6 +238,43 @@ def test_a_voter_that_was_emptied_is_removed_and_comes_back_as_another(quorum, p
     quorum.roots[1].is_offline = True
     process.decide("b")
     assert quorum.process("q").names() == ["a", "b"]
+
+
+def stood_in_vain(quorum, process, node, epoch):
+    """Have a voter be a candidate whose process died, and remove it."""
+    table = process.tables.load(key_of(node))
+    process.tables.commit(table, TableChange(quorum_epoch=epoch, vote=table.key))
+    process.changes.remove(key_of(node), STAMP)
+
+
+@pytest.mark.parametrize("is_brought_up_before", [True, False])
+def test_a_former_voter_above_the_leaders_epoch_is_added_again(
+    quorum, process, is_brought_up_before
+):
+    grown(quorum, process)
+    stood_in_vain(quorum, process, 2, epoch=5)
+    other = quorum.process("other")
+
+    if is_brought_up_before:
+        other.changes.bring_up(voter_of(2))
+    voters = other.changes.add(voter_of(2), STAMP)
+
+    assert nodes_of(voters) == [0, 1, 2]
+    assert [root.table.quorum_epoch for root in quorum.roots] == [6, 6, 6]
+    process.decide("a")
+    quorum.roots[1].is_offline = True
+    process.decide("b")
+
+
+def test_no_leader_is_elected_above_a_root_of_a_later_generation(quorum, process):
+    grown(quorum, process)
+    stood_in_vain(quorum, process, 2, epoch=EPOCHS_OF_A_GENERATION + 2)
+
+    for change in (process.changes.bring_up, lambda voter: process.changes.add(voter, STAMP)):
+        with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+            change(voter_of(2))
+
+    assert [root.table.quorum_epoch for root in quorum.roots[:2]] == [1, 1]
 
 
 def test_a_process_from_before_finds_the_voters_that_came_since(quorum, process):
