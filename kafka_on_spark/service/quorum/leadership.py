@@ -238,11 +238,12 @@ class Leadership:
         """
         now_ms, heard = self.now_ms(), {*answered}
         timeout_ms = self._settings().fetch_timeout_ms
-        if trouble.waiting is None or began_ms - trouble.last_ms > timeout_ms:
-            trouble.waiting = self._waiting(now_ms)
+        waiting = trouble.waiting  # another thread may end the trouble meanwhile
+        if waiting is None or began_ms - trouble.last_ms > timeout_ms:
+            waiting = trouble.waiting = self._waiting(now_ms)
         trouble.last_ms = self.now_ms()
         is_heard = self._tables.voters.is_majority(heard)
-        is_due = is_heard and is_election_due(trouble.waiting, now_ms, timeout_ms)
+        is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
         if is_due:
             is_over = elects_until_ms is not None and now_ms >= elects_until_ms
         else:
@@ -250,9 +251,9 @@ class Leadership:
         if is_over or not (is_heard or self._may_be_heard(heard)):
             raise self._unavailable()
         if is_due:
-            self._elect(trouble, trouble.waiting)
+            self._elect(trouble, waiting)
         else:
-            left_ms = trouble.waiting.since_ms + timeout_ms - now_ms
+            left_ms = waiting.since_ms + timeout_ms - now_ms
             self._clock.sleep_ms(min(PAUSE_MS, left_ms) if left_ms > 0 else PAUSE_MS)
         return is_due
 
@@ -302,7 +303,7 @@ class Leadership:
         return Waiting(now_ms, max(epochs, default=NO_EPOCH), ends)
 
     def _unavailable(self) -> KafkaOnSparkError:
-        voters, failures = self._tables.voters, self._tables.failures
+        voters, failures = self._tables.voters, dict(self._tables.failures)
         why = [f"{key}: {failures[key].message}" for key in voters.keys if key in failures]
         if len(voters.voters) == 1 and why:
             return as_met_alone(failures[voters.keys[0]])

@@ -235,9 +235,8 @@ class QuorumLog:
         view = self._leadership.confirm().view
         keys = self.tables.voters.keys
         seen = {each.key: each for each in self.tables.each(keys, self.tables.look)}
-        problems = {
-            key: error.message for key, error in self.tables.failures.items() if key not in seen
-        }
+        failures = dict(self.tables.failures)  # voters' threads change it
+        problems = {key: error.message for key, error in failures.items() if key not in seen}
         return describe(view, seen, problems)
 
     def maintain(self) -> None:
@@ -323,8 +322,9 @@ class QuorumLog:
 
     def _unavailable(self) -> KafkaOnSparkError:
         for key in self.tables.voters.keys:
-            if key in self.tables.failures:
-                return as_met_alone(self.tables.failures[key])
+            failure = self.tables.failures.get(key)
+            if failure is not None:
+                return as_met_alone(failure)
         return QuorumUnavailableError("no voter of the metadata quorum answers in time: try again")
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

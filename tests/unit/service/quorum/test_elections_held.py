@@ -4,12 +4,16 @@ from contextlib import suppress
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+)
 from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.candidacy import decide_vote, stand
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.service.quorum.settings import QuorumSettings
-from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault
+from tests.voter_fakes import SETTINGS, MemoryQuorum, VoterFault, key_of
 
 
 @pytest.fixture
@@ -401,3 +405,62 @@ def test_a_majority_lost_for_ever_leaves_the_quorum_unavailable(quorum, process)
         with pytest.raises(QuorumUnavailableError, match="make more of their roots reachable"):
             ask()
     assert quorum.roots[2].table.quorum_epoch == 1
+
+
+@pytest.mark.parametrize("trouble", ["_reading", "_committing"])
+def test_another_thread_may_reach_the_leader_while_one_waits_for_it(
+    quorum, process, trouble, monkeypatch
+):
+    fault = {"_reading": "is_offline", "_committing": "is_read_only"}[trouble]
+    setattr(quorum.roots[0], fault, True)
+    ended, shared = [], getattr(process._leadership, trouble)
+    monotonic_ms = quorum.clock.monotonic_ms
+
+    def after_another_succeeded():
+        if shared.waiting is not None and not ended:
+            shared.end()
+            ended.append(trouble)
+        return monotonic_ms()
+
+    monkeypatch.setattr(quorum.clock, "monotonic_ms", after_another_succeeded)
+
+    with suppress(CommitConflictError):  # the new leader lacks what the old one took
+        process.decide("a")
+
+    assert ended
+    assert quorum.roots[1].table.leads
+    process.decide("b")
+
+
+class GoneOnceAskedFor(dict):
+    """What fails, while threads change it: it answers by now."""
+
+    def __contains__(self, key):
+        found = super().__contains__(key)
+        self.pop(key, None)
+        return found
+
+
+def test_voters_answer_again_while_it_is_told_that_they_do_not(quorum, process):
+    failures = {root.key: KafkaStorageError("away") for root in quorum.roots}
+
+    for unavailable in (process._unavailable, process._leadership._unavailable):
+        process.tables.failures = GoneOnceAskedFor(failures)
+        assert "away" in str(unavailable())
+
+
+def test_voters_fail_while_it_is_described_which_do(quorum, process):
+    process.names()
+    failures = process.tables.failures
+    quorum.roots[2].is_offline = True
+
+    class FailsTogether:
+        @property
+        def message(self):
+            failures[key_of(7)] = KafkaStorageError("away")
+            return "fails"
+
+    former = key_of(5)
+    failures[former] = FailsTogether()
+
+    assert [each.problem for each in process.describe().voters][2] is not None
