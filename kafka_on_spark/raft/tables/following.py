@@ -14,6 +14,7 @@ from kafka_on_spark.errors import (
     NotLeaderOrFollowerError,
 )
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.raft.epochs import generation_of
 from kafka_on_spark.raft.log.lookups import common_end
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.tables.voter_table import LogStart, TableChange, VoterTable
@@ -71,6 +72,7 @@ def _check_leader(voter: VoterTable, leader: VoterTable) -> None:
 def _check_cut(voter: VoterTable, leader: VoterTable, end: Offset) -> None:
     proved = voter.log.proved_end
     if end < proved:
+        _check_same_generation(voter, leader)
         raise InconsistentClusterError(
             f"voter {voter.key} would be cut to {end}, below {proved}, which its log proves"
             f" committed: the log of {leader.key} went back, or is another cluster's; stop"
@@ -78,9 +80,24 @@ def _check_cut(voter: VoterTable, leader: VoterTable, end: Offset) -> None:
         )
 
 
+def _check_same_generation(voter: VoterTable, leader: VoterTable) -> None:
+    """Check a root that has decisions which its leader lacks: those that it knew when the cluster
+    was forced without it are gone, and nothing is wrong with the leader.
+
+    Raises:
+        InconsistentClusterError: The root is of an older generation.
+    """
+    if generation_of(voter.log.end.epoch) < generation_of(leader.quorum_epoch):
+        raise InconsistentClusterError(
+            f"the root of voter {voter.key} was given up when the cluster was forced, and holds"
+            " decisions that are gone: empty it, then add it"
+        )
+
+
 def _start_anew(voter: VoterTable, leader: VoterTable) -> TableChange:
     start = leader.log.start
     if voter.log.proved_end > start.offset:
+        _check_same_generation(voter, leader)
         raise InconsistentClusterError(
             f"voter {voter.key} and its leader {leader.key} share nothing: one of both is another"
             " cluster's; stop everything"

@@ -9,6 +9,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     NotLeaderOrFollowerError,
 )
+from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.appending import NewDecision, TailFirst, append
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
@@ -124,6 +125,28 @@ def test_a_cut_below_what_a_decision_proves_committed_is_refused():
 
     with pytest.raises(InconsistentClusterError, match="proves committed"):
         adopt(voter, LEADER)
+
+
+FORCED = EPOCHS_OF_A_GENERATION + 2
+
+
+@pytest.mark.parametrize(
+    "leader_log",
+    [
+        pytest.param(log(1, FORCED), id="its beginning is shared"),
+        pytest.param(
+            RaftLog((RaftBatch(2, 3, FORCED, "n", BatchKind.NO_OP),), OffsetAndEpoch(2, FORCED)),
+            id="nothing is shared",
+        ),
+    ],
+)
+def test_a_root_that_was_given_up_with_decisions_that_are_gone_is_said_to_be(leader_log):
+    leader = VoterTable(key(2), FORCED, (), ((key(2), FORCED),), leader_log)
+    given_up = table(1, 1, 2, 2)
+
+    with pytest.raises(InconsistentClusterError, match=r"was given up .*: empty it, then add it"):
+        adopt(given_up, leader)
+    assert adopt(table(1, 1), leader)  # it knew nothing that is gone
 
 
 def test_a_batch_of_the_same_epoch_and_another_write_is_not_shared():
