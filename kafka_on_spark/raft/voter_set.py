@@ -103,9 +103,14 @@ class VoterSet:
         Raises:
             DuplicateVoterError: A voter of that id is there, be it another directory's.
         """
-        if self.voter_of(voter.key.node_id) is not None:
+        found = self.voter_of(voter.key.node_id)
+        if found is not None and found.key == voter.key:
+            raise DuplicateVoterError(f"{voter.root} is voter {voter.key.node_id} already")
+        if found is not None:
+            # Two roots were prepared at once. The voter is well: it is not to be removed.
             raise DuplicateVoterError(
-                f"node {voter.key.node_id} is a voter already: remove it first, or give another id"
+                f"{voter.root} was prepared as voter {voter.key.node_id}, which {found.root} is by"
+                " now: empty it, then add it"
             )
         return VoterSet.of((*self.voters, voter))
 

@@ -40,7 +40,7 @@ def checked_voter(
     the next id. Nothing is written.
 
     Raises:
-        DuplicateVoterError: It is a voter.
+        DuplicateVoterError: It is a voter, or was prepared under the id of one.
         InvalidRootError: It can't be a metadata root.
         InconsistentClusterIdError: It belongs to another cluster.
         CorruptLogError: It has a cluster's table that no file names.
@@ -50,8 +50,8 @@ def checked_voter(
     voters = metadata_log.tables.voters
     found = _found(image, root, options)
     key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
-    if voters.is_voter(key):
-        raise DuplicateVoterError(f"{root} is voter {key.node_id} already")
+    voter = Voter(key, root)
+    voters.with_voter(voter)  # before anything is copied to it
     taken = {each.key.node_id: each.root for each in voters.voters}
     for node_id, other in taken.items():
         if other == root:
@@ -60,7 +60,7 @@ def checked_voter(
                 " that voter, then add this root"
             )
     check_metadata_root_apart(taken, image, key.node_id, root)
-    return Voter(key, root)
+    return voter
 
 
 def _found(image: MetadataImage, root: str, options: StorageOptions) -> MetadataIdentity | None:

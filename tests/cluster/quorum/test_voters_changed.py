@@ -15,10 +15,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     VoterNotFoundError,
 )
+from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.spark.wiring.preparing_voters import prepare_voter
 from kafka_on_spark.storage.identity.metadata_root import read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.disks import FAST, files_below, records, values_of
 
 OPTIONS = StorageOptions()
 
@@ -239,3 +241,23 @@ def test_a_new_root_that_is_away_is_refused_and_nobody_waits_for_it(cluster, fol
 
     cluster.append("orders", records(b"a"))
     assert voters_of(cluster) == [1]
+
+
+def test_of_two_roots_that_were_prepared_at_once_the_second_is_emptied_and_the_first_stays(
+    cluster, folder
+):
+    metadata = cluster._services.metadata
+    for name in ("m2", "m3"):
+        prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/{name}", OPTIONS)
+    cluster.add_controller(folder / "m2")
+    before = files_below(folder / "m3")
+
+    with pytest.raises(
+        DuplicateVoterError, match=r"m3 was prepared as voter .*/m2 is by now: empt"
+    ):
+        cluster.add_controller(folder / "m3")
+
+    assert files_below(folder / "m3") == before
+    shutil.rmtree(folder / "m3")
+    cluster.add_controller(folder / "m3")
+    assert len(set(voters_of(cluster))) == 3

@@ -39,7 +39,7 @@ from kafka_on_spark.raft.quorum.leader_view import newest_leader, view_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.quorum.voter_changes import add_voter, is_caught_up, remove_voter
 from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import VoterSet
+from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from tests.unit.raft.voters import VOTERS, key, log, table, voter
 
 LEADER = table(0, 1, 3, 3, leader=0)
@@ -204,6 +204,14 @@ def test_changes_that_are_refused():
     with pytest.raises(InvalidRequestError, match="elect another"):
         remove_voter(settled, key(0))
     assert remove_voter(settled, key(2)).keys == (key(0), key(1))
+
+
+def test_a_root_that_was_prepared_under_the_id_of_a_voter_is_to_be_emptied():
+    """Two were prepared at once; the voter is well."""
+    second = Voter(key(2)._replace(directory_id="another"), "/meta/second")
+
+    with pytest.raises(DuplicateVoterError, match=r"/meta/second .* /meta/2 is by now: empty it"):
+        VOTERS.with_voter(second)
 
 
 def test_the_only_voter_is_not_removed():
