@@ -20,7 +20,6 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     KafkaOnSparkError,
-    KafkaStorageError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
     RootAccessDeniedError,
@@ -60,6 +59,7 @@ from kafka_on_spark.service.append.waiting.append_watch import (
     Wait,
     wait_of,
 )
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 
@@ -68,10 +68,10 @@ PAUSE_MS_MAX: Final = 1000.0
 
 # After these, the append is tried again on a newer image, with the new leader if there is one.
 _TRY_AGAIN: Final = (
+    *ROOTS_AWAY,
     CommitError,
     FencedLeaderEpochError,
     InconsistentTopicIdError,
-    KafkaStorageError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
     UnknownLeaderEpochError,

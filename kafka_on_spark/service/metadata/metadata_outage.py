@@ -20,13 +20,14 @@ T = TypeVar("T")
 AWAY_PAUSE_MS_MIN: Final = 100.0
 AWAY_PAUSE_MS_MAX: Final = 5000.0
 
+ROOTS_AWAY: Final = (KafkaStorageError, QuorumUnavailableError)
+"""Errors of a metadata root that fails: of the only one, and of a majority of several."""
+
 
 def is_failing(error: KafkaOnSparkError) -> bool:
     """Return whether the root fails, or a majority of several do, and not the caller: waiting
     grants no permission."""
-    if isinstance(error, QuorumUnavailableError):
-        return True
-    return isinstance(error, KafkaStorageError) and not isinstance(error, RootAccessDeniedError)
+    return isinstance(error, ROOTS_AWAY) and not isinstance(error, RootAccessDeniedError)
 
 
 def wait_for_root(

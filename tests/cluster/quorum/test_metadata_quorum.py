@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
 )
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -91,6 +92,32 @@ def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
         Cluster.open(folder / "m1")
     with pytest.raises((QuorumUnavailableError, KafkaStorageError)):
         cluster.create_topic("more", replication_factor=2)
+
+
+def test_an_append_outlives_a_moment_in_which_no_majority_answers(cluster, folder, monkeypatch):
+    """Its records stand in the leader's log: an error that says "try again" would double them."""
+    conclude, went_away = MetadataService.conclude, []
+
+    def without_a_majority(self, reports, *, timeout_ms):
+        if went_away:
+            return conclude(self, reports, timeout_ms=timeout_ms)
+        for name in ("m2", "m3"):
+            (folder / name).rename(folder / f"{name}-away")
+        try:
+            return conclude(self, reports, timeout_ms=timeout_ms)
+        except QuorumUnavailableError as error:
+            went_away.append(error)
+            raise
+        finally:
+            for name in ("m2", "m3"):
+                (folder / f"{name}-away").rename(folder / name)
+
+    monkeypatch.setattr(MetadataService, "conclude", without_a_majority)
+
+    cluster.append("orders", records(b"a"))
+
+    assert went_away
+    assert values_of(cluster, "orders") == [b"a"]
 
 
 def test_a_creation_that_was_cut_short_goes_on_with_what_is_there(folder):

@@ -32,7 +32,6 @@ from kafka_on_spark.errors import (
     CommitError,
     FencedLeaderEpochError,
     KafkaOnSparkError,
-    KafkaStorageError,
     ReplicaLostError,
     RequestTimedOutError,
     UnknownLeaderEpochError,
@@ -43,6 +42,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.waiting.readmitted_replicas import ReadmittedReplicas
 from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
 
@@ -52,7 +52,7 @@ WARN_AFTER_MS: Final = 2000
 WARN_AGAIN_MS: Final = 10_000
 _OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
 
-METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
+METADATA_AWAY: Final = (*ROOTS_AWAY, CommitError, ReplicaLostError, RequestTimedOutError)
 """Errors of the metadata log that an append waits out. The append's records may be in leaders' logs
 already, and be committed later. If its time is up first, the append's outcome is unknown."""
 

@@ -8,7 +8,6 @@ from typing import Final
 from kafka_on_spark.errors import (
     CommitError,
     KafkaOnSparkError,
-    KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
@@ -18,14 +17,20 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
-from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait, WatchPorts
+from kafka_on_spark.service.append.waiting.append_watch import (
+    METADATA_AWAY,
+    AppendWatch,
+    Wait,
+    WatchPorts,
+)
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 
 PAUSE_MS: Final = 200.0
 # After these the topic is asked again. NotEnoughReplicasError: a replica that may lead next can't
 # be reached; it may be back, or out of the ISR, at the next try.
 _TRY_AGAIN: Final = (
+    *ROOTS_AWAY,
     CommitError,
-    KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
@@ -61,7 +66,12 @@ def wait_for_split(
             raise failure
         watch.update(waits)
         ports.clock.sleep_ms(watch.pause_ms(PAUSE_MS))
-        ports.metadata.catch_up()
+        try:
+            ports.metadata.catch_up()
+        except RootAccessDeniedError:
+            raise  # waiting gives no permission
+        except METADATA_AWAY as error:
+            failure = error
 
 
 def _waits(image: MetadataImage, topic: TopicImage, error: KafkaOnSparkError) -> list[Wait]:

@@ -12,10 +12,12 @@ from kafka_on_spark.errors import (
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     ProducerFencedError,
+    QuorumUnavailableError,
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.appending import append_placed
 from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.probing.probes import ProbeResult
@@ -157,14 +159,15 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
 class AwayImages(Images):
     """The same with a metadata root that is away for some reads and commits."""
 
-    def __init__(self, *images, away):
+    def __init__(self, *images, away, error=KafkaStorageError):
         super().__init__(*images)
         self._away = away
+        self._error = error
 
     def _reach(self):
         self._away -= 1
         if self._away >= 0:
-            raise KafkaStorageError("the metadata root does not answer")
+            raise self._error("the metadata root does not answer")
 
     def catch_up(self):
         self._reach()
@@ -175,28 +178,54 @@ class AwayImages(Images):
         return super().conclude(reports, timeout_ms=timeout_ms)
 
 
+# Of the only metadata root, and of a majority of several.
+ROOT_ERRORS = pytest.mark.parametrize("error", [KafkaStorageError, QuorumUnavailableError])
+
+
+@ROOT_ERRORS
 @pytest.mark.parametrize("away", [1, 2, 3])
-def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away):
+def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away, error):
+    images = AwayImages(IN_SYNC, away=away, error=error)
     part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
 
-    [outcome] = appender(AwayImages(IN_SYNC, away=away)).append([part], acks="1", timeout_ms=9000)
+    [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
 
     assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
+@ROOT_ERRORS
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_not_written(
-    roots, appender, acks
+    roots, appender, acks, error
 ):
+    images = AwayImages(IN_SYNC, away=999, error=error)
     part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
 
-    [outcome] = appender(AwayImages(IN_SYNC, away=999)).append([part], acks=acks, timeout_ms=1000)
+    [outcome] = appender(images).append([part], acks=acks, timeout_ms=1000)
 
     assert type(outcome.error) is RequestTimedOutError
     assert "the metadata root does not answer" in str(outcome.error)
     assert "whether it will be committed is unknown" in str(outcome.error)
     [batch] = MemoryReplicaStore(roots).open(address(1)).load().batches
     assert batch.base_offset == 0
+
+
+@ROOT_ERRORS
+def test_a_try_that_asks_a_metadata_root_which_is_away_is_made_again(appender, monkeypatch, error):
+    """Before it says that a log lacks an append, it asks whether the log has forgotten it."""
+    answers = [error("the metadata root does not answer")]
+
+    def ask_first(*placed, **arguments):
+        if answers:
+            raise answers.pop()
+        return append_placed(*placed, **arguments)
+
+    monkeypatch.setattr("kafka_on_spark.service.append.appender.append_placed", ask_first)
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+
+    [outcome] = appender(Images(IN_SYNC)).append([part], acks="1", timeout_ms=1000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
