@@ -44,6 +44,7 @@ from kafka_on_spark.service.append.produce.producers import (
     producer_of,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.format.shared_runs import SharedRuns
 from kafka_on_spark.spark.format.source import warn_once
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.frames import kind_of
@@ -266,9 +267,9 @@ _RUNS_MAX = 8
 class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
     """Appends a query's batches, each once.
 
-    `run`: the name of one run of a query, the same for all writers that append its batches in one
-    process. So a run is one writer: it takes its epochs once, and a run that takes over fences it
-    for good.
+    `run`: the name of one run of a query, the same for all writers that append its batches, in
+    whichever worker. So a run is one writer: it takes its epochs once, and a run that takes over
+    fences it for good.
     """
 
     def __init__(
@@ -308,10 +309,13 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         services = self._services()
         known = services.metadata.image
         services.metadata.catch_up_waiting()
-        writer = services.producers.take_over(self._options.transactional_id)
-        producer = services.producers.begin(
+        shared, producers = SharedRuns(self._run), services.producers
+        producers.adopt(shared.load())
+        writer = producers.take_over(self._options.transactional_id)
+        producer = producers.begin(
             _producer_of(query_id), None, batchId, expired_below=self._options.producer_epoch
         )
+        shared.store(producers.own)
         planned = Offset(staged[0].image_offset)
         _append(services, self._options, staged, producer, writer, planned, known)
 

@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
 from kafka_on_spark.spark.format.sink import BatchWriter
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.format.sinks import TYPES, Query, options_of, schema_of, write_batch
@@ -194,6 +195,97 @@ def test_a_run_of_a_query_takes_its_epoch_once(disks, monkeypatch):
         query.add(number, both(6 * number))
 
     assert disks.cluster.image.producers == {"spark-q": 0}
+
+
+@pytest.fixture
+def local_dirs(tmp_path, monkeypatch):
+    """The folder that the workers of one driver share."""
+    monkeypatch.setenv(LOCAL_DIRS, f"{tmp_path},/another")
+
+
+class Workers:
+    """Processes that append a driver's batches, each with services of its own."""
+
+    def __init__(self, monkeypatch):
+        self._monkeypatch = monkeypatch
+        self._runs = {}
+
+    def use(self, name):
+        """Append the next batch in the process `name`."""
+        self._monkeypatch.setattr(sink, "_RUNS", self._runs.setdefault(name, {}))
+
+    def close(self):
+        for each in [services for runs in self._runs.values() for services in runs.values()]:
+            each.close()
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    workers = Workers(monkeypatch)
+    yield workers
+    workers.close()
+
+
+@pytest.mark.parametrize("given", [{}, {"transactional_id": "etl"}], ids=["query", "etl"])
+def test_a_run_whose_batches_are_appended_by_several_workers_does_not_fence_itself(
+    disks, monkeypatch, local_dirs, workers, given
+):
+    """Spark lends a driver's idle workers to all of its queries, in turn."""
+    query = Query(disks, monkeypatch, **given)
+    for number, worker in enumerate([1, 2, 1, 3, 2]):
+        workers.use(worker)
+        query.add(number, both(6 * number))
+
+    assert set(disks.cluster.image.producers.values()) == {0}
+    assert values_of(disks.cluster, "two") == [
+        value for number in range(5) for value in expected(both(6 * number), "two")
+    ]
+
+
+def test_workers_of_a_run_go_on_together_after_its_id_has_expired(
+    disks, monkeypatch, local_dirs, workers
+):
+    query = Query(disks, monkeypatch)
+    workers.use(1)
+    query.add(0, both())
+    expire(disks)
+
+    for number, worker in [(1, 2), (2, 1)]:
+        workers.use(worker)
+        query.add(number, both(6 * number))
+
+    assert len(values_of(disks.cluster, "two")) == 12
+
+
+@pytest.mark.parametrize("given", [{}, {"transactional_id": "etl"}], ids=["query", "etl"])
+def test_workers_of_an_older_run_are_fenced_wherever_its_next_batch_is_appended(
+    disks, monkeypatch, local_dirs, workers, given
+):
+    older, newer = (Query(disks, monkeypatch, run=run, **given) for run in "ab")
+    workers.use(1)
+    older.add(0, both())
+    workers.use(2)
+    newer.add(0, both())
+
+    for worker in (1, 2, 3):
+        workers.use(worker)
+        with pytest.raises(ProducerFencedError):
+            older.add(1, both(6))
+    newer.add(1, both(6))
+
+    assert len(values_of(disks.cluster, "two")) == 8
+
+
+def test_a_run_whose_epochs_can_not_be_shared_goes_on_in_one_worker(
+    disks, monkeypatch, local_dirs, tmp_path, caplog
+):
+    (tmp_path / "kafka_on_spark").write_text("no folder")
+    query = Query(disks, monkeypatch)
+    for number in range(2):
+        query.add(number, both(6 * number))
+
+    assert disks.cluster.image.producers == {"spark-q": 0}
+    assert "the epochs of a query's run can't be stored" in caplog.text
 
 
 def test_an_older_run_of_the_same_query_is_fenced(disks, monkeypatch):

@@ -104,6 +104,17 @@ class ProducerRuns:
             if newest.producer_epoch <= run.producer_epoch:
                 self._mine[producer_id] = run
 
+    @property
+    def own(self) -> Mapping[str, OwnRun]:
+        """The runs as they are now, by producer id; writers by their keys."""
+        with self._lock:
+            return dict(self._mine)
+
+    def adopt(self, runs: Mapping[str, OwnRun]) -> None:
+        """Go on with `runs` that another process has begun for the same writer."""
+        for producer_id, run in runs.items():
+            self._remember(producer_id, run)
+
     def take_over(self, transactional_id: str | None) -> WriterFence | None:
         """Return the writer to append as; None without a transactional id.
 
