@@ -118,11 +118,23 @@ def plan_reads(
             client_rack=client_rack,
         )
         if now is not None:
-            check_cut(order.name, partition.high_watermark, now.partition(order.key))
-            order = replace(order, compacted_max=partition.high_watermark)
+            order = of_cut(order, image, now)
         if order.start_offset < order.end_offset:
             orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
     return orders
+
+
+def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:
+    """Return an order to read what a partition had when the image was `then`.
+
+    Raises:
+        OffsetOutOfRangeError: It is compacted above what had been committed then.
+    """
+    partition = then.partition(order.key)
+    if partition is None:
+        return order  # the topic that has the name now is another one
+    check_cut(order.name, partition.high_watermark, now.partition(order.key))
+    return replace(order, compacted_max=partition.high_watermark)
 
 
 def of_values(orders: Iterable[ReadOrder]) -> list[ReadOrder]:

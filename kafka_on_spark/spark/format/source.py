@@ -38,7 +38,7 @@ from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.offsets.trigger_limits import is_delayed
 from kafka_on_spark.query.options.source_options import SourceOptions
-from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder, of_cut
 from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
 from kafka_on_spark.query.reads.task_ranges import split_ranges
 from kafka_on_spark.query.subscription import partitions_of
@@ -115,9 +115,14 @@ class Reading:
         )
 
     def ranges(
-        self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
+        self,
+        metadata: MetadataService,
+        start: StreamOffset,
+        end: StreamOffset,
+        then: MetadataImage | None = None,
     ) -> list[PartitionRange]:
-        """Return the tasks between two positions; only partitions with records become one."""
+        """Return the tasks between two positions; only partitions with records become one. `then`:
+        the image of the past that is read."""
         self.warn_of_losses(metadata.image, start, end)
         orders = plan_ranges(
             metadata.image,
@@ -127,6 +132,8 @@ class Reading:
             client_rack=self.options.client_rack,
             cuts_since=cuts_of(metadata),
         )
+        if then is not None:
+            orders = [of_cut(order, then, metadata.image) for order in orders]
         options = self.options
         parts = split_ranges(orders, tasks_min=options.tasks_min, records_max=options.records_max)
         log.info(
@@ -219,7 +226,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
         check_order(then, start, end)
         if options.is_data_loss_failed:
             check_end(then, end)
-        self._ranges = reading.ranges(metadata, start, end)
+        self._ranges = reading.ranges(metadata, start, end, None if then is now else then)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks."""

@@ -1,12 +1,10 @@
 """The source's readers on a real cluster, called as Spark calls them: no Spark here."""
 
-import pickle
 from itertools import count
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from kafka_on_spark.errors import (
@@ -14,15 +12,14 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     LogTruncatedError,
     OffsetOutOfRangeError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.query.offsets.group_offsets import describe_group
-from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format import source
-from kafka_on_spark.spark.format.source import BatchReader, StreamReader
+from kafka_on_spark.spark.format.source import BatchReader
 from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import new_disks, records
+from tests.cluster.format.sources import batch, read, stream, values
 
 
 @pytest.fixture
@@ -32,34 +29,6 @@ def disks():
             "t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1}
         )
         yield disks
-
-
-def options(disks, *, is_stream, **given):
-    given = {"cluster": str(disks.metadata_root), "subscribe": "t", **given}
-    texts = {name.lower().replace("__", "."): str(text) for name, text in given.items()}
-    return parse_source(texts, is_stream=is_stream)
-
-
-def stream(disks, **given):
-    return StreamReader(options(disks, is_stream=True, **{"startingOffsets": "earliest", **given}))
-
-
-def batch(disks, **given):
-    return BatchReader(options(disks, is_stream=False, **given))
-
-
-def values(reader, partitions):
-    return [
-        value
-        for partition in partitions
-        # A task gets a copy.
-        for rows in pickle.loads(cloudpickle.dumps(reader)).read(partition)
-        for value in rows.column("value").to_pylist()
-    ]
-
-
-def read(reader):
-    return values(reader, reader.partitions())
 
 
 def ends(reader, start, limit, count=10):
@@ -212,47 +181,6 @@ def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_
 
     assert reader.latestOffset(end, ReadAllAvailable()) == end
     assert reader.latestOffset(end, ReadAllAvailable())["t"] == {"0": 2}
-
-
-def test_the_past_is_read_as_a_consumer_saw_it_then(disks):
-    cluster = disks.cluster
-    cluster.append("t", records(b"0"))
-    cluster.append("t", records(b"not committed yet"), acks=0)
-    offset, time_ms = cluster.image.offset, cluster.image.time_ms
-    cluster.replicate()
-    cluster.create_topic("later")
-
-    assert read(batch(disks)) == [b"0", b"not committed yet"]
-    assert read(batch(disks, asOfMetadataOffset=offset)) == [b"0"]
-    assert read(batch(disks, asOfMetadataOffset=offset, startingOffsets='{"t":{"0":1}}')) == []
-    assert read(batch(disks, asOfTimestamp=time_ms + 10**9)) == [b"0", b"not committed yet"]
-    with pytest.raises(UnknownTopicOrPartitionError):
-        batch(disks, subscribe="later", asOfMetadataOffset=offset)
-    with pytest.raises(InvalidRequestError, match="can't be 1: there was no cluster yet"):
-        batch(disks, asOfTimestamp=1)
-
-
-def test_a_past_whose_records_are_gone_or_others_is_told(disks):
-    cluster = disks.cluster
-    cluster.append("t", records(b"0", b"1"))
-    disks.take_away(2)
-    assert disks.fenced_in_time() == (2,)
-    cluster.append("t", records(b"2"))
-    offset = cluster.image.offset
-    disks.take_away(1)
-    disks.give_back(2)
-    assert disks.fenced_in_time() == (1,)
-    cluster.elect_leaders("unclean", [("t", 0)])
-
-    with pytest.raises(LogTruncatedError) as lost:
-        batch(disks, asOfMetadataOffset=offset)
-    assert read(batch(disks, asOfMetadataOffset=offset, failOnDataLoss="false")) == [b"0", b"1"]
-    cluster.delete_topic("t")
-    with pytest.raises(UnknownTopicOrPartitionError) as gone:
-        batch(disks, asOfMetadataOffset=offset)
-
-    assert "Partition t-0 offset was changed from 3 to 2" in str(lost.value)
-    assert "Partitions t-0 have been deleted" in str(gone.value)
 
 
 def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_streams(disks):
