@@ -563,7 +563,8 @@ class Cluster:
         deleted by age, size or offset: of these nothing is said.
 
         Raises:
-            UnknownTopicOrPartitionError: There is no such topic.
+            UnknownTopicOrPartitionError: There is no such topic, or a partition was removed.
+            InconsistentTopicIdError: It was deleted and created again between them.
             InvalidRequestError: As in `view`; or a cut is none, or later than the other.
             OffsetOutOfRangeError: Records between them, or tombstones among them, are gone.
             LogTruncatedError: An unclean election has lost records between them.

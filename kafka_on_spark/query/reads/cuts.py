@@ -3,7 +3,10 @@
 A cut is an image: the high watermarks of all partitions at one metadata offset. Pure.
 """
 
+from collections.abc import Mapping
+
 from kafka_on_spark.errors import (
+    InconsistentTopicIdError,
     InvalidRequestError,
     LogTruncatedError,
     OffsetOutOfRangeError,
@@ -11,7 +14,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 Ranges = dict[int, tuple[Offset, Offset]]
@@ -65,7 +68,8 @@ def ranges_between(
     """Return what was committed to each partition of a topic between two cuts.
 
     Raises:
-        UnknownTopicOrPartitionError: There is no such topic.
+        UnknownTopicOrPartitionError: There is no such topic, or one of its partitions was removed.
+        InconsistentTopicIdError: Another topic had the name at the first cut.
         InvalidRequestError: The cuts are in the wrong order.
         LogTruncatedError: Records were lost between them, by an unclean election.
         OffsetOutOfRangeError: Records between them are deleted, or tombstones among them are gone,
@@ -79,9 +83,16 @@ def ranges_between(
     topic_id = after.topic(topic).topic_id
     if topic_id not in now.topics:
         raise UnknownTopicOrPartitionError(f"the topic {topic!r} of that moment was deleted")
+    if before.topic_ids.get(topic) not in (None, topic_id):
+        raise InconsistentTopicIdError(
+            f"the topic {topic!r} was deleted and created again between the two moments: read the"
+            " whole table again"
+        )
     older = before.topics.get(topic_id)
+    partitions = after.topics[topic_id].partitions
+    _check_none_removed(topic, older, partitions)
     ranges: Ranges = {}
-    for number, partition in sorted(after.topics[topic_id].partitions.items()):
+    for number, partition in sorted(partitions.items()):
         name = TopicPartition(topic, number)
         newest = now.topics[topic_id].partitions.get(number)
         if newest is None:
@@ -89,16 +100,28 @@ def ranges_between(
         was = None if older is None else older.partitions.get(number)
         start = Offset(0) if was is None else was.high_watermark
         check_cut(name, partition.high_watermark, newest)
-        _check_nothing_lost(name, was, newest)
+        # What became of a partition between its creation and the later cut makes no difference.
+        _check_nothing_lost(name, was or partition, newest)
         _check_nothing_gone(name, start, partition.high_watermark, newest)
         ranges[number] = (start, partition.high_watermark)
     return ranges
 
 
-def _check_nothing_lost(
-    name: TopicPartition, was: PartitionRegistration | None, now: PartitionRegistration
+def _check_none_removed(
+    topic: str, older: TopicImage | None, partitions: Mapping[int, PartitionRegistration]
 ) -> None:
-    if was is not None and was.unclean_generation != now.unclean_generation:
+    removed = sorted(older.partitions.keys() - partitions.keys()) if older is not None else []
+    if removed:
+        raise UnknownTopicOrPartitionError(
+            f"{TopicPartition(topic, removed[0])} was removed between the two moments: read the"
+            " whole table again"
+        )
+
+
+def _check_nothing_lost(
+    name: TopicPartition, was: PartitionRegistration, now: PartitionRegistration
+) -> None:
+    if was.unclean_generation != now.unclean_generation:
         raise LogTruncatedError(
             f"an unclean election has lost records of {name} since: read the whole table again"
         )

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.errors import (
+    InconsistentTopicIdError,
     InvalidRequestError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import Offset, TopicPartition
+from kafka_on_spark.ids import Offset, TopicId, TopicPartition
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
@@ -31,6 +32,26 @@ def compacted(image, **offsets):
         for number, each in topic.partitions.items()
     }
     return replace(image, topics={topic_id: replace(topic, partitions=numbers)})
+
+
+def another(image):
+    """Return an image whose topic has the name, and another id."""
+    [topic] = image.topics.values()
+    topic = replace(topic, topic_id=TopicId("another"))
+    return replace(image, topics={topic.topic_id: topic}, topic_ids={TOPIC: topic.topic_id})
+
+
+def mixed(image, *more):
+    """Return an image whose topic has more partitions."""
+    [(topic_id, topic)] = image.topics.items()
+    partitions = dict(enumerate([*topic.partitions.values(), *more]))
+    return replace(image, topics={topic_id: replace(topic, partitions=partitions)})
+
+
+def test_a_partition_that_has_lost_records_before_the_later_cut_began_with_what_was_left():
+    assert ranges_between(
+        MetadataImage(), at(9, 4, unclean_generation=1), at(12, 9, unclean_generation=1), TOPIC
+    ) == {0: (0, 4)}
 
 
 def test_the_changes_are_what_was_committed_between_the_cuts():
@@ -55,6 +76,10 @@ REFUSED = [  # the first cut, the second, now                                   
     pytest.param(at(5, 3), NOW, compacted(NOW, **T),              OffsetOutOfRangeError, "tombstones below 4 are gone",   id="tombstones-gone"),
     pytest.param(at(5, 5), at(9, 7), compacted(NOW, **T),         OffsetOutOfRangeError, "it is compacted below 8",       id="values-of-then-gone"),
     pytest.param(at(5, 3), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "unclean election has lost",     id="records-lost"),
+    pytest.param(MetadataImage(), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "read the whole",        id="records-lost-of-a-younger-topic"),
+    pytest.param(at(5, 3), at(9, 4, 4), mixed(at(12, 9), partition("1 2 3", hw=9, unclean_generation=1)), LogTruncatedError, "orders-1 since", id="records-lost-of-a-younger-partition"),
+    pytest.param(another(at(5, 3)), at(9, 4), NOW,                InconsistentTopicIdError, "created again between the two moments: read the whole", id="another-topic"),
+    pytest.param(at(5, 3, 3), at(9, 4), at(12, 9, 9),             UnknownTopicOrPartitionError, "-1 was removed between the two", id="partition-removed-between"),
 ]
 # fmt: on
 
