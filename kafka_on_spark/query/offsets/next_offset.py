@@ -57,6 +57,19 @@ def committed_ends(image: MetadataImage, wanted: Partitions) -> dict[str, dict[i
     }
 
 
+def bounded(ends: Ends, fixed: Ends) -> dict[str, dict[int, int]]:
+    """Return `ends`, but none beyond `fixed`, and only of its partitions."""
+    return {
+        name: {
+            number: min(end, fixed[name][number])
+            for number, end in partitions.items()
+            if number in fixed[name]
+        }
+        for name, partitions in ends.items()
+        if name in fixed
+    }
+
+
 def available(
     image: MetadataImage,
     since: StreamOffset,
@@ -82,7 +95,7 @@ def available(
     wanted = partitions_of(image, subscription, is_missing_failed=is_data_loss_failed)
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:
-        ends = _bounded(ends, fixed_ends)
+        ends = bounded(ends, fixed_ends)
     if is_data_loss_failed:
         _check_all_retained(start, wanted)
     starts = {
@@ -112,18 +125,6 @@ def available(
 
 def _as_dicts(positions: Ends) -> dict[str, dict[int, int]]:
     return {name: dict(each) for name, each in positions.items()}
-
-
-def _bounded(ends: Ends, fixed: Ends) -> dict[str, dict[int, int]]:
-    return {
-        name: {
-            number: min(end, fixed[name][number])
-            for number, end in partitions.items()
-            if number in fixed[name]
-        }
-        for name, partitions in ends.items()
-        if name in fixed
-    }
 
 
 def _check_all_retained(start: StreamOffset, wanted: Mapping[str, list[int]]) -> None:

@@ -138,6 +138,7 @@ class MetadataStreamReader(SentToExecutors, DataSourceStreamReader, SupportsTrig
         self._reading = _Reading(options)
         self._metadata: MetadataService | None = None
         self._initial: dict[str, Any] | None = None
+        self._first_end: Offset | None = None
         self._available_now: Offset | None = None
         self._reported: MetadataOffset | None = None
 
@@ -160,12 +161,22 @@ class MetadataStreamReader(SentToExecutors, DataSourceStreamReader, SupportsTrig
         return ReadAllAvailable() if records_max is None else ReadMaxRows(records_max)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins; Spark asks twice, so it is decided once."""
+        """Return where a new query begins; Spark asks twice, so it is decided once. The first batch
+        ends where the log does now, as that of a query of topics (`StreamReader`)."""
         if self._initial is None:
             metadata = self._caught_up(Awaits.ROOT)
             start = starting_offset(self._options.starting, metadata.image.offset)
             self._initial = _place(metadata, start).to_json()
+            self._first_end = metadata.image.offset
         return self._initial
+
+    def _held_end(self, since: MetadataOffset, committed: Offset) -> Offset:
+        """Return where the first batch of a new query ends at most; `committed`: this is another
+        batch."""
+        first, self._first_end = self._first_end, None
+        if first is None or self._initial is None:
+            return committed
+        return first if since == MetadataOffset.from_json(self._initial) else committed
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
@@ -179,6 +190,7 @@ class MetadataStreamReader(SentToExecutors, DataSourceStreamReader, SupportsTrig
         self._reported = _place(metadata, committed)
         if self._available_now is not None:
             committed = min(committed, self._available_now)
+        committed = min(committed, self._held_end(since, committed))
         if committed <= since.offset:
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)

@@ -32,7 +32,7 @@ from kafka_on_spark.query.offsets.data_loss import (
     unclean_cuts,
 )
 from kafka_on_spark.query.offsets.group_offsets import save_group
-from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
+from kafka_on_spark.query.offsets.next_offset import Available, available, bounded, committed_ends
 from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
@@ -247,6 +247,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         self._reading = Reading(options)
         self._metadata: MetadataService | None = None
         self._initial: dict[str, Any] | None = None
+        self._first_ends: dict[str, dict[int, int]] | None = None
         self._available_now: dict[str, dict[int, int]] | None = None
         self._reported: StreamOffset | None = None
         self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
@@ -275,14 +276,29 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins; Spark asks twice, so it is decided once."""
+        """Return where a new query begins; Spark asks twice, so it is decided once. The first batch
+        ends where the logs do now, see `_held_ends`."""
         if self._initial is None:
             image = self._caught_up(Awaits.ROOT).image
             times = self._reading.look_up(image, image)
             starting = self._options.starting
             offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST)
             self._initial = offset.to_json()
+            wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
+            self._first_ends = committed_ends(image, wanted)
         return self._initial
+
+    def _held_ends(self, since: StreamOffset) -> dict[str, dict[int, int]] | None:
+        """Return where the first batch of a new query ends at most; None: this is another batch.
+
+        Spark stores where a batch ends, but not where the first one begins. If that fails, "latest"
+        is decided again, and means a later offset: what lies between would be in no batch. So
+        there is nothing between: the next batch begins at a stored offset.
+        """
+        first, self._first_ends = self._first_ends, None
+        if first is None or self._initial is None or since != StreamOffset.from_json(self._initial):
+            return None
+        return first if self._available_now is None else bounded(first, self._available_now)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
@@ -298,19 +314,20 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if self._is_idle(start, image):
             return start  # Spark asks every few milliseconds
         since = StreamOffset.from_json(start)
+        held = self._held_ends(since)
         found = available(
             image,
             since,
             options.subscription,
             is_data_loss_failed=options.is_data_loss_failed,
-            fixed_ends=self._available_now,
+            fixed_ends=self._available_now if held is None else held,
             cuts_since=cuts_of(metadata),
         )
         self._reported = StreamOffset.in_image(image, found.ends)
         self._save_group(metadata, since)
         if not found.is_moved:
             # Not the image after the group's commit: that may have changes this call has not seen.
-            self._idle = (image, start)
+            self._idle = (image, start) if held is None else None
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
         if is_limited and self._is_delayed(found):

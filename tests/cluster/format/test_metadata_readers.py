@@ -127,6 +127,22 @@ def rows_of(reader):
     return pa.Table.from_batches(batches).to_pylist()
 
 
+def test_decisions_before_the_first_batch_are_read_also_if_it_runs_again(cluster, folder):
+    """Spark stores the end of that batch only, and asks a new process where it begins."""
+    reader = stream(folder, startingOffsets="latest")
+    start, first = json.loads(json.dumps(reader.initialOffset())), cluster.image.offset
+    cluster.append("orders", records(b"b"))
+
+    end = reader.latestOffset(start, ReadAllAvailable())
+    cluster.append("orders", records(b"c"))
+    again = stream(folder, startingOffsets="latest")
+    rerun = offsets(again, again.partitions(again.initialOffset(), end))
+
+    assert (end, rerun) == (start, [])
+    for each in (reader, again):
+        assert read(each, end)[1] == [*range(first, cluster.image.offset)]
+
+
 def test_a_query_over_what_is_there_now_ends_there(cluster, folder):
     reader = stream(folder)
     reader.prepareForTriggerAvailableNow()
@@ -193,8 +209,9 @@ def test_a_stream_goes_on_without_the_only_root_that_it_was_given(cluster, folde
     cluster.append("orders", records(b"b"))
 
     at, seen = read(reader, at)
+    at, found = read(reader, at)
 
-    assert seen == [*range(cluster.image.offset)]
+    assert seen + found == [*range(cluster.image.offset)]
 
 
 def test_a_stream_goes_on_while_its_voters_change(cluster, folder):

@@ -1,5 +1,6 @@
 """The source's readers on a real cluster, called as Spark calls them: no Spark here."""
 
+import json
 from itertools import count
 from pathlib import Path
 
@@ -73,15 +74,70 @@ def test_an_idle_trigger_decides_nothing_again_until_the_metadata_moves(disks, m
     start = reader.initialOffset()
 
     assert all(reader.latestOffset(start, ReadAllAvailable()) == start for _ in range(20))
-    assert len(calls) == 1
+    assert len(calls) == 2  # for the first batch, and once more
     disks.cluster.create_topic("other")
     assert reader.latestOffset(start, ReadAllAvailable()) == start
     disks.cluster.append("t", records(b"news"))
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
-    assert len(calls) == 3
+    assert len(calls) == 4
 
 
 available = source.available
+
+
+STARTS = [  # where a new query starts, the records of its first batch
+    pytest.param({"startingOffsets": "latest"}, [], id="latest"),
+    pytest.param({"startingOffsets": '{"t":{"0":-1}}'}, [], id="latest-by-partition"),
+    pytest.param({"startingOffsets": "group", "kafka__group__id": "g"}, [], id="new-group"),
+    pytest.param({"startingTimestamp": 10**15, "startingOffsetsByTimestampStrategy": "latest"}, [], id="time"),
+    pytest.param({"startingOffsets": "earliest"}, [b"old"], id="earliest"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given, first", STARTS)
+def test_records_that_come_before_the_first_batch_are_read_also_if_it_runs_again(
+    disks, given, first
+):
+    """Spark stores the end of that batch only, and asks a new process where it begins."""
+    disks.cluster.append("t", records(b"old"))
+    reader = stream(disks, **given)
+    start = json.loads(json.dumps(reader.initialOffset()))
+    disks.cluster.append("t", records(b"0", b"1"))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    disks.cluster.append("t", records(b"2"))
+
+    assert values(reader, reader.partitions(start, end)) == first
+    if not first:
+        assert end == start
+        assert ends(reader, end, ReadAllAvailable()) == [4]
+    again = stream(disks, **given)
+    assert values(again, again.partitions(again.initialOffset(), end)) == first
+    after = again.latestOffset(end, ReadAllAvailable())
+    assert values(again, again.partitions(end, after)) == [b"0", b"1", b"2"]
+
+
+def test_a_stream_goes_on_after_an_empty_first_batch_although_nothing_is_committed_any_more(disks):
+    reader = stream(disks, startingOffsets="latest")
+    start = reader.initialOffset()
+    disks.cluster.append("t", records(b"0"))
+
+    assert ends(reader, start, ReadAllAvailable()) == []
+    assert ends(reader, start, ReadAllAvailable()) == [1]
+
+
+def test_the_first_batch_of_what_is_available_now_is_no_longer_than_that(disks):
+    disks.cluster.append("t", records(b"0"))
+    reader = stream(disks)
+    start = reader.initialOffset()
+    disks.cluster.append("t", records(b"1"))
+    reader.prepareForTriggerAvailableNow()
+    disks.cluster.append("t", records(b"2"))
+
+    assert ends(reader, start, ReadAllAvailable()) == [1, 2]
+    early = stream(disks)
+    early.prepareForTriggerAvailableNow()
+    disks.cluster.append("t", records(b"3"))
+    assert ends(early, early.initialOffset(), ReadAllAvailable()) == [3]
 
 
 def test_a_groups_offsets_follow_what_was_processed_and_are_not_committed_twice(disks):

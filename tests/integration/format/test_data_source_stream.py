@@ -77,6 +77,36 @@ def test_a_new_query_starts_at_the_latest_and_has_no_batch_without_news(spark, d
     assert json.loads(progress.sources[0].endOffset)["orders"] == {"0": 2}
 
 
+def test_a_query_from_the_latest_whose_first_batch_fails_misses_nothing_after_it(
+    spark, disks, checkpoint
+):
+    """Its second run decides anew what the latest is, which the first batch then ends before."""
+    batches, first = Batches(), []
+
+    def fail(frame, number):
+        first.append(number)
+        raise ValueError("the first batch fails")
+
+    disks.cluster.append("orders", records(b"old"))
+    frame = stream(spark, disks, "orders")
+    writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(checkpoint))
+    with pytest.raises(StreamingQueryException):
+        writer.start().awaitTermination(WAIT_S_MAX)
+    disks.cluster.append("orders", records(b"a", b"b"))
+
+    batches.run(stream(spark, disks, "orders"), checkpoint)
+    disks.cluster.append("orders", records(b"c"))
+    batches.run(stream(spark, disks, "orders"), checkpoint)
+
+    assert first == [0]
+    assert [each["orders"] for each in offsets_logged(checkpoint)] == [
+        {"0": 1},
+        {"0": 3},
+        {"0": 4},
+    ]
+    assert batches.values == [[], [b"a", b"b"], [b"c"]]
+
+
 def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint):
     batches = Batches()
     frame = stream(spark, disks, "orders", **EARLIEST)
