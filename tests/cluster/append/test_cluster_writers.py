@@ -1,5 +1,9 @@
 """Transactional ids: the newest writer fences the others, and a retry stays a retry."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
+
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnexpectedOffsetError
@@ -111,6 +115,35 @@ def test_writers_under_other_ids_and_without_one_are_left_alone(orders):
     older.append("orders", at(0, b"e"))
 
     assert values_of(newer, "orders") == [b"a", b"b", b"c", b"d", b"e"]
+
+
+IDS = [
+    pytest.param([NAME, NAME], id="writer"),
+    pytest.param([{"producer_id": "p", "sequence": each} for each in (0, 1)], id="producer"),
+]
+
+
+@pytest.mark.parametrize("given", IDS)
+def test_threads_that_use_an_id_at_the_same_time_are_one_writer(orders, monkeypatch, given):
+    cluster, both = orders.cluster, Barrier(2)
+    metadata = cluster._services.producers._metadata
+    submit = metadata.submit
+
+    def submit_together(*arguments, **named):
+        with suppress(BrokenBarrierError):  # a thread that waits for the other one's run
+            both.wait(timeout=1)
+        return submit(*arguments, **named)
+
+    monkeypatch.setattr(metadata, "submit", submit_together)
+    with ThreadPoolExecutor(2) as threads:
+        appends = [
+            threads.submit(cluster.append, "orders", at(number, b"%d" % number), **each)
+            for number, each in enumerate(given)
+        ]
+        assert [each.result().is_duplicate for each in appends] == [False, False]
+
+    assert [*cluster.image.producers.values()] == [0]
+    assert values_of(cluster, "orders") == [b"0", b"1"]
 
 
 def test_a_writer_commits_its_epoch_once(orders):

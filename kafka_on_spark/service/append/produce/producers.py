@@ -36,6 +36,7 @@ class ProducerRuns:
         self._timeout_ms = timeout_ms
         self._mine: dict[str, OwnRun] = {}
         self._lock = threading.Lock()
+        self._begins: dict[str, threading.Lock] = {}
 
     def begin(
         self,
@@ -83,17 +84,26 @@ class ProducerRuns:
         return run
 
     def _epoch_of(self, append: NextAppend) -> ProducerEpoch:
-        is_own, producer_id = append.producer_epoch is None, append.producer_id
-        mine = self._mine.get(producer_id) if is_own else None
-        decided = begin_append(self._metadata.image, append, mine)
-        run = decided.response
-        if decided.records:
-            run = self._metadata.submit(
-                lambda image: begin_append(image, append, mine), timeout_ms=self._timeout_ms
-            )
-        if is_own:
+        if append.producer_epoch is not None:
+            return self._begun(append, None).producer_epoch
+        producer_id = append.producer_id
+        with self._lock:
+            begins = self._begins.setdefault(producer_id, threading.Lock())
+        # Of threads that use an id first, one begins the run, and the others go on under it: two
+        # runs of a process would fence each other.
+        with begins:
+            run = self._begun(append, self._mine.get(producer_id))
             self._remember(producer_id, run)
         return run.producer_epoch
+
+    def _begun(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
+        """Return the run of an append, once it is committed."""
+        decided = begin_append(self._metadata.image, append, mine)
+        if not decided.records:
+            return decided.response
+        return self._metadata.submit(
+            lambda image: begin_append(image, append, mine), timeout_ms=self._timeout_ms
+        )
 
     def _remember(self, producer_id: str, run: OwnRun) -> None:
         """Take what a thread has begun; another one may have begun a later append, or run."""
