@@ -156,10 +156,10 @@ class Delivery:
             if part.key not in self._parts:
                 continue  # settled by another error of the same try
             part.last_error = error
+            part.may_be_appended = part.may_be_appended or may_be_appended
             if not is_passing(error):
                 del self._parts[part.key]
                 outcomes.append(_refused(part, error))
-            part.may_be_appended = part.may_be_appended or may_be_appended
         self.is_run_lost = self.is_run_lost or isinstance(error, _RUN_IS_LOST)
         return outcomes
 
@@ -175,8 +175,8 @@ def may_stand(error: KafkaOnSparkError) -> bool:
 
 
 def _refused(part: PendingPart, error: KafkaOnSparkError) -> Outcome:
-    if part.may_be_appended:
-        words = f"{error.message}; an earlier try of this append may be committed"
+    if part.may_be_appended and not error.context.get("may_be_committed"):
+        words = f"{error.message}; a try of this append may be committed"
         error = type(error)(words, **{**error.context, "may_be_committed": True})
     return Outcome(
         topic=part.topic,
