@@ -11,6 +11,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.cli.call.options import mode_of
 from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.identity import metadata_root
+from kafka_on_spark.storage.metadata import metadata_creation
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
@@ -67,6 +69,38 @@ def test_the_command_line_takes_modes_as_chmod_does():
     assert [mode_of(each) for each in (None, "770", "0750")] == [0o700, 0o770, 0o750]
     with pytest.raises(InvalidRequestError, match="--root-mode can't be '0o700'"):
         mode_of("0o700")
+
+
+def test_who_has_looked_before_another_made_the_cluster_is_told_that_there_is_one(
+    folder, monkeypatch
+):
+    check, made = metadata_creation.check_unnamed, []
+
+    def made_meanwhile(root, options):
+        if not made:
+            made.append(root)
+            Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
+        check(root, options)
+
+    monkeypatch.setattr(metadata_creation, "check_unnamed", made_meanwhile)
+
+    with pytest.raises(KafkaOnSparkError, match="already: open it"):
+        Cluster.create(folder / "meta", {1: folder / "two"}, configs=FAST)
+    assert made
+
+
+def test_who_opens_a_cluster_while_it_is_named_finds_it(folder, monkeypatch):
+    Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
+    read, looks = metadata_root.read_identity, []
+
+    def not_there_at_first(root, options):
+        looks.append(root)
+        return None if len(looks) == 1 else read(root, options)
+
+    monkeypatch.setattr(metadata_root, "read_identity", not_there_at_first)
+
+    assert metadata_root.identity_of(str(folder / "meta"), StorageOptions()).cluster_id
+    assert len(looks) > 1
 
 
 @pytest.mark.parametrize("roots", ["the same", "others"])

@@ -117,16 +117,23 @@ def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity
         CorruptLogError: There is a cluster's table, and the file that names it is gone or damaged.
         KafkaStorageError: The root does not answer.
     """
+    found = _readable_identity(metadata_root, options)
+    if found is None:
+        check_unnamed(metadata_root, options)
+        found = _readable_identity(metadata_root, options)  # or it was named since
+    if found is None:
+        raise ClusterNotFoundError(
+            f"there is no cluster at {metadata_root}: create one with Cluster.create, or check the"
+            " path"
+        )
+    return found
+
+
+def _readable_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
     try:
-        found = read_identity(metadata_root, options)
+        return read_identity(metadata_root, options)
     except InvalidRootError:
-        found = None
-    if found is not None:
-        return found
-    check_unnamed(metadata_root, options)
-    raise ClusterNotFoundError(
-        f"there is no cluster at {metadata_root}: create one with Cluster.create, or check the path"
-    )
+        return None
 
 
 def is_there(metadata_root: str) -> bool:
@@ -144,7 +151,8 @@ def is_there(metadata_root: str) -> bool:
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
     """Check that a root that names no table has no table with a commit after its creation.
 
-    A table without one is what an interrupted creation left.
+    A table without one is what an interrupted creation left. A root that names a table by now was
+    created by another process since it was read: that is no error here.
 
     Raises:
         CorruptLogError: It has such a table.
@@ -156,6 +164,8 @@ def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
             continue
         names = files.names(f"{metadata_root}/{name}/_delta_log")
         if any(each.endswith(".json") and each[:20].strip("0") for each in names):
+            if _readable_identity(metadata_root, options) is not None:
+                return
             raise CorruptLogError(
                 f"the metadata root {metadata_root} has the table {name} and no {META_PROPERTIES}"
                 " that names it: restore that file from a copy"
