@@ -28,7 +28,7 @@ from tests.cluster.mortal import KilledError, make_mortal
 from tests.fakes import FakeClock
 
 SESSION = {
-    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.session.timeout.ms": "3000",
     "group.consumer.heartbeat.interval.ms": "250",
 }
 WAIT_S = 60
