@@ -1,4 +1,4 @@
-"""Who is answered: the page of this server, with its token, under its own name."""
+"""Requests that are answered: of this server's page, with its token, under its own name."""
 
 import pytest
 from starlette.datastructures import Headers

@@ -1,4 +1,4 @@
-"""Whose turn it is to be read, which partition is next, and which is tried again later.
+"""The turns of partitions: the one that is read, the next one, and those tried again later.
 
 Apart from `consuming`, which says when there is more to hand out: it knows of no wait, no commit
 and no group.

@@ -1,4 +1,4 @@
-"""Who leads the quorum, as this process sees it: a leader's table that a majority confirms.
+"""The quorum's leader, as this process sees it: a table that a majority confirms.
 
 Looks come first: the leader's and as many others' as a majority needs. What they don't confirm is a
 tail that somebody left, which is ended here; or a leader that is gone, which is replaced once it

@@ -218,7 +218,7 @@ class QuorumLog:
 
     @property
     def leader(self) -> VoterKey | None:
-        """Who led when a majority last confirmed it; None: nobody was asked as yet."""
+        """The voter that led when a majority last confirmed it; None: no voter was asked as yet."""
         known = self._leadership.confirmed
         return None if known is None else known.key
 

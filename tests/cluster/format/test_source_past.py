@@ -8,17 +8,8 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from tests.cluster.disks import new_disks, records
+from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, values
-
-
-@pytest.fixture
-def disks():
-    with new_disks() as disks:
-        disks.cluster.create_topic(
-            "t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1}
-        )
-        yield disks
 
 
 def test_the_past_is_read_as_a_consumer_saw_it_then(disks):

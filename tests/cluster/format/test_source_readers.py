@@ -19,17 +19,8 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format import source
 from kafka_on_spark.spark.format.source import BatchReader
 from kafka_on_spark.storage.calls.clock import SystemClock
-from tests.cluster.disks import new_disks, records
+from tests.cluster.disks import records
 from tests.cluster.format.sources import batch, read, stream, values
-
-
-@pytest.fixture
-def disks():
-    with new_disks() as disks:
-        disks.cluster.create_topic(
-            "t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1}
-        )
-        yield disks
 
 
 def ends(reader, start, limit, count=10):

@@ -86,7 +86,7 @@ def goes_on(folder):
 
 
 def isr_is_trusted(patch):
-    """Who was in sync, as far as the voter that is left knows, still is."""
+    """The replicas that were in sync, as far as the voter that is left knows, still are."""
     patch.setattr(forcing, "_has_replicas", lambda partition: False)
 
 

@@ -51,7 +51,7 @@ def test_the_quorum_says_who_leads_and_how_far_each_voter_is(cluster):
     assert [each.voter.key.node_id for each in found.voters] == [1, 2, 3]
     assert [each.leads for each in found.voters] == [True, False, False]
     assert found.high_watermark == cluster.image.offset
-    # Who is not needed for a majority is brought up after the answer.
+    # A voter that the majority does not need is brought up after the answer.
     wait_for(lambda: cluster.describe_quorum().lag_max == 0)
 
 
