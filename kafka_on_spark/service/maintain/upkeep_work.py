@@ -37,7 +37,8 @@ class UpkeepOrder:
         settings: The topic's.
         bytes_max: Bytes that may be read and rewritten; one piece of work at least, unless 0. None:
             no bound.
-        work_ms_max: How long the task may work; it ends the piece that it is at. None: no bound.
+        work_ms_max: How long the task may work; it ends the piece that it is at, and each kind of
+            work has its part whatever those before it have taken. None: no bound.
         is_dry_run: Say what is due, and change nothing.
         works: The names of the kinds of work to do; None: all.
         registered: The producer ids that have not expired, in that image; None: none ever has.
