@@ -23,6 +23,9 @@ TRIGGER: Final = "3 seconds"
 TABLE_PAUSES_S: Final = (15.0, 105.0)
 """Between two looks at the table: soon, so that no tombstone between them is gone; then later: each
 look leaves the tables of its views for a day."""
+DELETED: Final = ("FILE_NOT_EXIST", "java.io.FileNotFound", "java.nio.file.NoSuchFile")
+"""How Spark's error of a deleted file reads."""
+
 # A heap of one size from the first moment: its growth says nothing of ours.
 SETTINGS: Final = {
     "spark.master": "local[2]",
@@ -85,6 +88,23 @@ class Watched:
         self._notes.write(kind="wrong", at=time.time(), error=error)
 
 
+def is_of_deleted_file(error: Exception) -> bool:
+    """Return whether Spark failed since a file was deleted that it was to read.
+
+    Spark tells it by an error of its own, or by one of py4j, whose text has the errors of Java that
+    were its cause: which of two, depends on whether the file was gone before Hadoop looked it up,
+    or while it did.
+    """
+    text = str(error)
+    return any(name in text for name in DELETED)
+
+
+def shortened(error: str) -> str:
+    """Return the beginning of an error of Spark, and the last of its causes."""
+    _, cause, last = error.rpartition("Caused by: ")
+    return error[:300] + (f" ... {cause}{last[:300]}" if cause else "")
+
+
 class WatchedTable:
     """Looks at the compacted topic as a table, and at what has changed since it looked last."""
 
@@ -100,7 +120,7 @@ class WatchedTable:
         try:
             self._look()
         except (KafkaOnSparkError, PySparkException, Py4JError) as error:
-            self._wrong(f"the table could not be read: {str(error)[:300]}")
+            self._wrong(f"the table could not be read: {shortened(str(error))}")
 
     def _look(self) -> None:
         root, spark, notes = self._client.folder.metadata_root, self._spark, self._client.notes
@@ -117,10 +137,8 @@ class WatchedTable:
                 )
             except (OffsetOutOfRangeError, PySparkException, Py4JError) as error:
                 # Compacted between the two, or its files deleted before Spark came to them, within
-                # file.delete.delay.ms of 10 s: this is said, as it must be. Spark says it by an
-                # error of its own, or by one of py4j.
-                is_told = isinstance(error, OffsetOutOfRangeError)
-                if not is_told and "FILE_NOT_EXIST" not in str(error):
+                # file.delete.delay.ms of 10 s: this is said, as it must be.
+                if not isinstance(error, OffsetOutOfRangeError) and not is_of_deleted_file(error):
                     raise
                 notes.write(kind="passed", at=time.time(), took=time.perf_counter() - start)
                 self._then = None

@@ -85,7 +85,7 @@ def run_upkeep(
         is_asked = order.works is None or name in order.works
         if not is_asked or (has_failed and name not in ON_THE_TABLE_ALONE):
             continue
-        allowance.begin_kind(1 / len(works))
+        allowance.begin_kind()
         try:
             done.append((name, work(order, ports, allowance)))
         except KafkaOnSparkError as error:

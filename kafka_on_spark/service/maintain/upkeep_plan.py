@@ -24,7 +24,11 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResult
+from kafka_on_spark.service.maintain.upkeep_work import (
+    VISIT_TIMES_MAX,
+    UpkeepOrder,
+    UpkeepResult,
+)
 
 BYTES_A_MS: Final = 64 * 1024
 """What a core reads and rewrites in a ms, about: a bound in time is one in bytes, too."""
@@ -139,13 +143,14 @@ class Turns:
         """Return the orders to run now; none: all have had their time."""
         part: list[UpkeepOrder] = []
         self._part, left_ms = [], PART_MS
-        while self._waiting and (left_ms >= PIECE_MS or not part):
-            number = self._waiting.popleft()
-            order = self._orders[number]
+        while self._waiting:
+            order = self._orders[self._waiting[0]]
             order_ms = TURN_MS if order.work_ms_max is None else min(order.work_ms_max, TURN_MS)
+            left_ms -= VISIT_TIMES_MAX * order_ms
+            if part and left_ms < 0:
+                break
             part.append(replace(order, work_ms_max=order_ms))
-            self._part.append(number)
-            left_ms -= order_ms
+            self._part.append(self._waiting.popleft())
         return part
 
     def record(self, results: Sequence[UpkeepResult]) -> None:

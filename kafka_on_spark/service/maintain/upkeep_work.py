@@ -127,6 +127,14 @@ NOTHING_DONE = WorkDone()
 CLEAN: Final = "clean"
 """The kind of work that deletes the files which no log names, and finds orphans."""
 
+KIND_PART: Final = 0.2
+"""Which part of an order's time and bytes each of five kinds of work has at least, whatever those
+before it have taken: what has always more to do would starve those after it."""
+
+VISIT_TIMES_MAX: Final = 1 + 4 * KIND_PART
+"""How many times its order's time a visit takes at most, but for the pieces that it is at: the
+first kind takes all of it, and each of the four others has its part."""
+
 UPKEEP: Final = "upkeep"
 """The kind of work that stands for all of a task."""
 
@@ -204,12 +212,10 @@ class Allowance:
         self._until_ms = 0.0
         self._until_bytes = 0.0
 
-    def begin_kind(self, part: float) -> None:
-        """Give the kind of work that begins now this part of the order's bytes and time at least,
-        whatever the kinds before it have taken: what has always more to do would starve those after
-        it."""
-        self._until_ms = self.took_ms + part * (self._order.work_ms_max or 0.0)
-        self._until_bytes = self.moved_bytes + part * (self._order.bytes_max or 0)
+    def begin_kind(self) -> None:
+        """Give the kind of work that begins now its part of the order's bytes and time."""
+        self._until_ms = self.took_ms + KIND_PART * (self._order.work_ms_max or 0.0)
+        self._until_bytes = self.moved_bytes + KIND_PART * (self._order.bytes_max or 0)
 
     @property
     def took_ms(self) -> int:

@@ -1,6 +1,7 @@
 """What a soak makes of its figures and notes: tenths, what grew, and what is missing or double."""
 
 import pytest
+from pyspark.errors import PySparkException
 
 from jobs.soak import parse
 from jobs.soaking.checking import (
@@ -28,6 +29,7 @@ from jobs.soaking.notes import (
     value_of,
 )
 from jobs.soaking.report import SoakReport
+from jobs.soaking.streams import is_of_deleted_file, shortened
 from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
 from jobs.soaking.verdict import growths
 from jobs.soaking.watching import descriptors
@@ -276,6 +278,22 @@ def test_copy_has_each_record_once_and_all_of_them_where_nothing_was_deleted():
     older = {0: [*WHOLE[0], (7, "a", 3)]}
     assert list(copy_findings(WHOLE, older, is_whole=False)) == []
     assert list(copy_findings(WHOLE, {**half, 1: WHOLE[0]}, is_whole=False))
+
+
+@pytest.mark.parametrize(
+    "cause, is_deleted",
+    [
+        pytest.param("java.io.FileNotFoundException: File x does not exist", True, id="at once"),
+        pytest.param("java.nio.file.NoSuchFileException: x", True, id="while it was looked up"),
+        pytest.param("java.lang.RuntimeException: x is not a Parquet file", False, id="damaged"),
+    ],
+)
+def test_error_of_a_deleted_file_is_told_from_others(cause, is_deleted):
+    text = f"[FAILED_READ_FILE.NO_HINT] a file {'-' * 999}\nCaused by: {cause}\n\tat a.b.C"
+
+    assert is_of_deleted_file(PySparkException(text)) == is_deleted
+    assert f"Caused by: {cause}" in shortened(text)
+    assert len(shortened(text)) < 700
 
 
 def test_many_findings_are_told_shortly():
