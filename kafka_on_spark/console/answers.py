@@ -6,7 +6,6 @@ from typing import Any, Final
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.console.asked import Asked, bounded, text, whole, wholes
 from kafka_on_spark.console.disks import disks_of
-from kafka_on_spark.console.following import Follower
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.moments import Moments
 from kafka_on_spark.console.views.cluster import (
@@ -43,12 +42,14 @@ Stream = Callable[[Asked], Iterator[Any]]
 
 
 class Answers:
-    """Answers what a page asks for."""
+    """Answers what a page asks for. `newest_grid` returns the grid of the newest image."""
 
-    def __init__(self, cluster: Cluster, services: Services, follower: Follower) -> None:
+    def __init__(
+        self, cluster: Cluster, services: Services, newest_grid: Callable[[], object]
+    ) -> None:
         self._cluster = cluster
         self._services = services
-        self._follower = follower
+        self._newest_grid = newest_grid
         self._moments = Moments(services.metadata)
         self._histories = Histories(services.metadata)
         self._messages = Messages(services)
@@ -81,7 +82,7 @@ class Answers:
 
     def _grid(self, asked: Asked) -> object:
         at = whole(asked, "at")
-        return self._follower.grid_view() if at is None else past_grid(self._moments.image(at))
+        return self._newest_grid() if at is None else past_grid(self._moments.image(at))
 
     def _sizes(self, asked: Asked) -> object:
         image, topic = self._services.metadata.image, text(asked, "topic")

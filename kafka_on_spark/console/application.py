@@ -9,7 +9,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
-from importlib.resources import files
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -21,6 +20,7 @@ from kafka_on_spark.console.answers import Answer, Answers, Stream
 from kafka_on_spark.console.asked import Asked
 from kafka_on_spark.console.changing import Changes
 from kafka_on_spark.console.following import Follower
+from kafka_on_spark.console.page_files import page_files
 from kafka_on_spark.console.streaming import Subscribers
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -83,17 +83,6 @@ def page_routes() -> list[Route]:
         for path, content in page_files().items()
         for ending in [path[path.rindex(".") :]]
     ]
-
-
-def page_files() -> dict[str, bytes]:
-    """Return the page's files by their paths."""
-    root = files("kafka_on_spark.console").joinpath("page")
-    found = {}
-    for folder in ("", "views/"):
-        for each in root.joinpath(folder).iterdir() if folder else root.iterdir():
-            if each.is_file():
-                found[f"{folder}{each.name}"] = each.read_bytes()
-    return found
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -72,7 +72,7 @@ class Console:
         names = names_of(host, taken)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{taken}/#token={token}"
-        answers = Answers(cluster, services, self._follower)
+        answers = Answers(cluster, services, self._follower.grid_view)
         changes = None if decide is None else Changes(cluster, decide)
         self._threads = DaemonThreads(THREADS, "view")
         app = application(answers, self._follower, self._subscribers, changes, self._threads)

@@ -3,6 +3,9 @@
 const KEY = "kafka-on-spark token";
 const PAUSE_MS_MAX = 5000;
 
+/** What the page calls its newest moment, and the button that leads there. */
+export const PRESENT = { words: "now, live", button: "Live" };
+
 /** Take the token out of the address, where it would be seen and copied; return whether there was one. */
 export function takeToken() {
   const given = /^#token=([\w-]+)$/.exec(location.hash);

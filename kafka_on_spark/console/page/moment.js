@@ -1,6 +1,6 @@
 // The moment that the whole page shows: now, or as of a decision of the past.
 
-import { get } from "./api.js";
+import { get, PRESENT } from "./api.js";
 import { el, fill, say, time } from "./dom.js";
 import { go, listen, store } from "./store.js";
 
@@ -22,7 +22,7 @@ export function momentBar(node) {
   const cause = el("span", { class: "quiet name" });
   const back = el("button", { type: "button", "aria-label": "the decision before", onclick: () => step(-1) }, "◂");
   const on = el("button", { type: "button", "aria-label": "the decision after", onclick: () => step(1) }, "▸");
-  const now = el("button", { type: "button", onclick: () => goTo(null) }, "Live");
+  const now = el("button", { type: "button", onclick: () => goTo(null) }, PRESENT.button);
   fill(node, el("div", { class: "moments", role: "group", "aria-label": "As of" }, el("span", {}, "As of"), back, slider, on, now, told, cause));
   tell();
 
@@ -95,7 +95,7 @@ export function momentBar(node) {
     document.body.classList.toggle("is-past", store.at !== null);
     const place = moments.findIndex(([end]) => end === store.at);
     if (wanted === null) slider.value = slider.max; // else it is where people have put it
-    const text = store.at === null ? "now, live" : `${time(store.past.timeMs)} UTC`;
+    const text = store.at === null ? PRESENT.words : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     fill(told, text);
     fill(cause, store.at === null || place < 0 ? null : place === 0 && olderCount > 0 ? OLDEST : moments[place][2]);

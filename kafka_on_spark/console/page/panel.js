@@ -1,6 +1,6 @@
 // What views share: a part that is loaded, and loaded anew when what it shows has changed.
 
-import { get } from "./api.js";
+import { get, PRESENT } from "./api.js";
 import { el, fill } from "./dom.js";
 import { store } from "./store.js";
 
@@ -81,5 +81,5 @@ export function follows(title, parts, concerns, more = () => {}) {
 
 /** Return words that only the present can answer. */
 export function onlyNow(what) {
-  return el("p", { class: "quiet" }, `${what} can be asked of the present only: choose Live above.`);
+  return el("p", { class: "quiet" }, `${what} can be asked of the present only: choose ${PRESENT.button} above.`);
 }
