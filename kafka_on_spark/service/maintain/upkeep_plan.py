@@ -5,7 +5,7 @@ piece of work has left. If the process ends, that costs some visits that find no
 """
 
 from collections import deque
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,6 +24,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_work import (
     VISIT_TIMES_MAX,
     UpkeepOrder,
@@ -41,6 +42,9 @@ PIECE_MS: Final = 50.0
 
 TURN_MS: Final = 1000.0
 """For how long a task works at a time, but for the piece that it is at."""
+
+WAITING_PART: Final = 0.5
+"""As which part of it the time counts in which work of this process waits."""
 
 PART_MS: Final = 4 * TURN_MS
 """How long the tasks of a part may take in all, one after the other at worst. Between two parts a
@@ -175,6 +179,29 @@ class Turns:
     def results(self) -> list[UpkeepResult]:
         """The last result of each order, in order."""
         return [self._last[number] for number in range(len(self._orders))]
+
+
+class ShareMeter:
+    """What work takes of the share of a core that upkeep has.
+
+    Work in threads of this process takes what processors give it. On a busy machine that is a part
+    of the time in which it runs and waits for its turn and for disks: if all of that counted,
+    upkeep would fall behind just where there is most to do. It counts half at least, since disks
+    have others to serve, and a round comes to its end. Of work on executors all of it counts.
+    """
+
+    def __init__(self, clock: Clock, processor_ms: Callable[[], float] | None = None) -> None:
+        self._clock = clock
+        self._processor_ms = processor_ms or clock.monotonic_ms
+
+    def begin(self) -> tuple[float, float]:
+        """Return a mark for `taken_ms`."""
+        return self._clock.monotonic_ms(), self._processor_ms()
+
+    def taken_ms(self, mark: tuple[float, float]) -> float:
+        """Return what was taken since a mark."""
+        ran_ms = self._clock.monotonic_ms() - mark[0]
+        return min(ran_ms, max(self._processor_ms() - mark[1], WAITING_PART * ran_ms))
 
 
 class UpkeepThrottle:

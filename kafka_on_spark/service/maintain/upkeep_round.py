@@ -24,6 +24,7 @@ from kafka_on_spark.service.maintain.not_looked_at import (
 )
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep, RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import (
+    ShareMeter,
     Turns,
     UpkeepThrottle,
     Visits,
@@ -62,7 +63,11 @@ VISITS_MAX: Final = 10_000
 
 
 class ReplicaUpkeep:
-    """The upkeep of one process. Threads may share it: one of them does a round at a time."""
+    """The upkeep of one process. Threads may share it: one of them does a round at a time.
+
+    `processor_ms` returns the processor time that this process has had, if tasks run in it; None:
+    they run on executors.
+    """
 
     def __init__(
         self,
@@ -74,7 +79,9 @@ class ReplicaUpkeep:
         roots: RootUpkeep | None = None,
         watch: UpkeepWatch | None = None,
         record_finding: Callable[[Finding], None] = lambda finding: None,
+        processor_ms: Callable[[], float] | None = None,
     ) -> None:
+        self._meter = ShareMeter(clock, processor_ms)
         self._record_finding = record_finding
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
@@ -156,19 +163,19 @@ class ReplicaUpkeep:
     def _share_of_roots(self, image: MetadataImage, sweep_round: SweepRound) -> UpkeepReport:
         """Clean roots for at most half of a round's time: neither they nor replicas wait for the
         other's backlog to end."""
-        began_ms = self._clock.monotonic_ms()
         if (
             self._roots is None
             or sweep_round.budget_ms <= 0
-            or not self._throttle.lets_through(image.settings(), began_ms)
+            or not self._throttle.lets_through(image.settings(), self._clock.monotonic_ms())
         ):
             return UpkeepReport()
+        mark = self._meter.begin()
         try:
             work = self._roots.run_share(sweep_round.budget_ms / 2)
             self._throttle.charge(work.read_bytes)
             self._tell_roots(work)
         finally:
-            sweep_round.budget_ms -= self._clock.monotonic_ms() - began_ms
+            sweep_round.budget_ms -= self._meter.taken_ms(mark)
         return UpkeepReport(rows=work.rows)
 
     def _tell_roots(self, work: RootWork) -> None:
@@ -223,20 +230,21 @@ class ReplicaUpkeep:
         began_ms = now_ms = self._clock.monotonic_ms()
         due = self._visits.are_due(image, keys, now_ms)
         turns = Turns(with_time(plan_upkeep(image, due), sweep_round.budget_ms))
-        report, took_ms = UpkeepReport(), 0.0
+        report, taken_ms = UpkeepReport(), 0.0
         while part := turns.next_part():
             if report.visited:
                 after_part()
                 now_ms = self._clock.monotonic_ms()
+            mark = self._meter.begin()
             results = self._run(image, part, now_ms)
             turns.record(results)
+            taken_ms += self._meter.taken_ms(mark)
             # Not the sum of what each task took: of tasks side by side each also waits for the
             # others, and their sum was five times what the processor had to do.
             part_ms = float(self._clock.monotonic_ms() - now_ms)
-            took_ms += part_ms
             report = report.plus(report_of(image, results, part_ms))
         left = self._visits.record(turns.orders, turns.results, began_ms)
-        sweep_round.record_inspected(keys, failed=left, took_ms=took_ms, count=len(due))
+        sweep_round.record_inspected(keys, failed=left, took_ms=taken_ms, count=len(due))
         return report
 
     def _run(

@@ -25,6 +25,7 @@ from kafka_on_spark.service.replicate.inspecting_lost import InspectLostOrder, I
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
+from kafka_on_spark.spark.run.task_runner import ThreadTaskRunner
 from kafka_on_spark.spark.run.tasks import (
     compaction_look_task,
     create_replica_task,
@@ -68,6 +69,11 @@ class TaskCalls:
     runner: TaskRunner
     options: StorageOptions
     threads: Executor
+
+    @property
+    def are_in_this_process(self) -> bool:
+        """Whether tasks run in threads of this process."""
+        return isinstance(self.runner, ThreadTaskRunner)
 
     def in_threads(self, work: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return the results of `work`, done in threads of this process."""

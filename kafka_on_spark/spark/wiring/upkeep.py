@@ -17,6 +17,7 @@ from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.storage.calls.clock import processor_ms
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
@@ -50,6 +51,7 @@ def replica_upkeep(
         roots=roots,
         watch=watch,
         record_finding=record_finding,
+        processor_ms=processor_ms if tasks.are_in_this_process else None,
     )
 
 

@@ -26,6 +26,11 @@ class SystemClock:
         time.sleep(duration_ms / 1000)
 
 
+def processor_ms() -> float:
+    """Return the processor time that this process has had, of all its threads."""
+    return time.process_time_ns() / 1_000_000
+
+
 class WakingClock(SystemClock):
     """A clock whose durations count the time that the machine slept, where the system can tell: a
     process that slept with it learns that others may have gone on."""

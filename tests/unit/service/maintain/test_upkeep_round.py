@@ -47,12 +47,12 @@ class Worked(Rounds):
         self.upkeep_hints = MemorySweepHints()
         self.upkeep = self.new_upkeep()
 
-    def new_upkeep(self):
+    def new_upkeep(self, **options):
         progress = SweepProgress(
             self.clock, self.upkeep_hints, random_below=lambda below: 0, pace=UPKEEP
         )
         return ReplicaUpkeep(
-            self.metadata, self.clock, progress=progress, run_upkeep=self.run_orders
+            self.metadata, self.clock, progress=progress, run_upkeep=self.run_orders, **options
         )
 
     def run_orders(self, orders):
@@ -210,6 +210,30 @@ def test_tasks_side_by_side_count_for_the_time_that_passed():
     visited = [len(each.share(INTERVAL_MS)) for each in (alone, together)]
 
     assert visited[1] > 4 * visited[0]
+
+
+@pytest.mark.parametrize(
+    "processor_part, times",
+    [
+        pytest.param(1.0, 1, id="a core of its own"),
+        pytest.param(0.8, 1.25, id="a busy machine"),
+        pytest.param(0.1, 2, id="it waits for its disks"),
+        pytest.param(7.0, 1, id="others work in the process"),
+    ],
+)
+def test_a_share_is_one_of_processor_time_and_waiting_counts_half(processor_part, times):
+    """Or upkeep falls behind where most is to be done: on a machine that is busy with appends."""
+    worked = begun(4000, cluster={"log.cleaner.share": "0.1"})
+    worked.took_ms = 10.0
+    worked.upkeep = worked.new_upkeep(
+        processor_ms=lambda: processor_part * worked.clock.monotonic_ms()
+    )
+    worked.share(0)
+
+    visited = [len(worked.share(INTERVAL_MS)) for _ in range(3)]
+
+    a_round = 0.1 * INTERVAL_MS / (3 * worked.took_ms)  # three replicas each
+    assert sum(visited) == pytest.approx(times * 3 * a_round, rel=0.1)
 
 
 def test_a_piece_of_work_that_took_too_long_is_made_up_for():
