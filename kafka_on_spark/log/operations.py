@@ -5,7 +5,9 @@ instead; after a conflict it is decided again on the newer state. Every operatio
 epoch below the fence (I13): an old leader or follower fails here, or by a conflict.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from kafka_on_spark.errors import (
     CorruptLogError,
@@ -34,7 +36,7 @@ from kafka_on_spark.log.producers import (
     not_above,
     united,
 )
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
 
 
 def append(
@@ -249,10 +251,11 @@ def truncate_fully_and_start_at(
 def advance_log_start(
     state: ReplicaState, offset: Offset, registered: RegisteredProducers | None = None
 ) -> LogChange | None:
-    """Decide to remove the batches wholly below `offset`; None if there are none.
+    """Decide to remove the batches wholly below `offset`; None: the log starts there.
 
     The offset was decided in the metadata log, at most the high watermark, so no epoch is checked.
-    A batch that holds the offset stays whole (I16). `registered`: as in `entries_without`.
+    A batch that holds the offset stays whole (I16). If there are more files than one commit names,
+    the first of them go, and the log starts behind these. `registered`: as in `entries_without`.
 
     Raises:
         OffsetOutOfRangeError: The offset is above the log end.
@@ -263,7 +266,11 @@ def advance_log_start(
         raise OffsetOutOfRangeError(
             "log start above the log end", offset=offset, end=state.log_end_offset
         )
-    removed = [batch for batch in state.batches if batch.end_offset <= offset]
+    below = [batch for batch in state.batches if batch.end_offset <= offset]
+    counts = list(accumulate(len(batch.segments) for batch in below))
+    removed = below[: max(1, bisect_right(counts, FILES_A_CHANGE_MAX))]
+    if len(removed) < len(below):
+        offset = removed[-1].end_offset
     return LogChange(
         operation="advance_log_start",
         log_start_offset=offset,

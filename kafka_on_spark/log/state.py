@@ -8,7 +8,7 @@ real table alike, so the effect of a commit is written down once.
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import (
@@ -27,6 +27,10 @@ from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgre
 from kafka_on_spark.log.file_index import NO_FILES, FileIndex
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.producers import ProducerEntries
+
+FILES_A_CHANGE_MAX: Final = 2**14
+"""Files that a change adds or drops, where the rest can follow in another one: each takes 700 bytes
+of its commit, and nobody reads a commit that is larger than a commit can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.compaction.progress import has_missed_tombstones
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, ReplicaState
 
 
 class OffsetPlace(Enum):
@@ -120,15 +120,17 @@ def after_refusal(
 
 
 def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
-    """Return whole batches from the first on, at most `bytes_max` in all but one at least.
+    """Return whole batches from the first on, at most `bytes_max` in all, and no more files than
+    one commit names, but one at least.
 
     Source: replica.fetch.max.bytes (KIP-74).
     """
     taken: list[LogPart] = []
-    size = 0
+    size, file_count = 0, 0
     for batch in batches:
-        if taken and size + batch.size_bytes > bytes_max:
+        size += batch.size_bytes
+        file_count += len(batch.segments)
+        if taken and (size > bytes_max or file_count > FILES_A_CHANGE_MAX):
             break
         taken.append(batch)
-        size += batch.size_bytes
     return taken

@@ -45,13 +45,14 @@ def apply_log_start(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
             return NOTHING_DONE
         after = None if order.is_dry_run else advance_to(replica, state, start, order.registered)
         if after is not state:
-            ends = [batch.end_offset for batch in state.batches if batch.end_offset <= start]
-            below = state.batches[: len(ends)]
+            reached = start if after is None else after.log_start_offset
+            below = [batch for batch in state.batches if batch.end_offset <= reached]
             return WorkDone(
                 count=len(below),
                 has_advanced=True,
                 what=DROPPED,
                 size_bytes=sum(batch.size_bytes for batch in below),
+                is_left=reached < start,
             )
     return WorkDone(what=DROPPED, is_left=True)
 

@@ -66,13 +66,12 @@ def advance_to(
     """Move a log's start to `offset`, if its end is not below; return the state after it."""
     if offset > state.log_end_offset:
         return state
-    change = operations.advance_log_start(state, offset, registered)
-    if change is None:
-        return state
     try:
-        return replica.commit(state, change)
+        while (change := operations.advance_log_start(state, offset, registered)) is not None:
+            state = replica.commit(state, change)
     except CommitConflictError:
-        return state  # another process has done it, or the next fetch will
+        pass  # another process has done it, or the next fetch will
+    return state
 
 
 def try_to_advance(

@@ -9,14 +9,16 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.log.epochs import EpochEnd
+from kafka_on_spark.log.follower import fetch_checks
 from kafka_on_spark.log.follower.fetch_checks import (
     FetchAction,
     OffsetPlace,
     after_refusal,
     check_fetch,
+    first_batches,
     place_of,
 )
-from tests.builders import log
+from tests.builders import batch, log
 
 OUT = OffsetOutOfRangeError
 LOG = log("1:ab 3:cde", base=10)  # epoch 1 at 10 and 11, epoch 3 at 12 to 14
@@ -81,3 +83,25 @@ def test_fenced_under_an_older_epoch_is_tried_again_under_the_newer():
     action = after_refusal(FencedLeaderEpochError.code, asked_epoch=4, current_epoch=5)
 
     assert action is FetchAction.RETRY
+
+
+# fmt: off
+TAKEN = [  # bytes  files  taken
+    pytest.param(900, 9, 3, id="all"),
+    pytest.param(600, 9, 2, id="as-many-as-have-the-bytes"),
+    pytest.param(599, 9, 1, id="whole-ones"),
+    pytest.param(1,   9, 1, id="one-however-large"),
+    pytest.param(900, 3, 2, id="as-many-as-have-the-files"),
+    pytest.param(900, 1, 1, id="one-however-many-files-it-has"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("bytes_max, files_max, count", TAKEN)
+def test_a_fetch_takes_whole_batches_that_one_commit_can_name(
+    monkeypatch, bytes_max, files_max, count
+):
+    monkeypatch.setattr(fetch_checks, "FILES_A_CHANGE_MAX", files_max)
+    batches = [batch("a", 0, "2 1"), batch("b", 3, "3"), batch("c", 6, "1 1 1")]
+
+    assert first_batches(batches, bytes_max) == batches[:count]

@@ -243,6 +243,35 @@ def test_log_start_advances(to, expected, start):
     check_log(after)
 
 
+# fmt: off
+DROPPED = [  # counts of segments, starts one after the other
+    pytest.param(["1", "1", "1", "1"],   [3, 4],    id="as-many-as-go"),
+    pytest.param(["1 1", "1 1", "1"],    [2, 5],    id="a-batch-goes-whole-or-stays"),
+    pytest.param(["1", "1 1 1 1", "1"],  [1, 5, 6], id="one-batch-goes-however-many-it-has"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("counts, starts", DROPPED)
+def test_a_log_start_drops_no_more_files_at_once_than_a_commit_may_name(
+    monkeypatch, counts, starts
+):
+    """A commit of 100,000 files could be put, and nobody could read the replica after it."""
+    monkeypatch.setattr(operations, "FILES_A_CHANGE_MAX", 3)
+    state = log()
+    for name, each in zip("abcd", counts, strict=False):
+        state = state.apply(append(state, staged(name, each)))
+    end = state.log_end_offset
+
+    reached = []
+    while (change := operations.advance_log_start(state, end)) is not None:
+        state = state.apply(change)
+        check_log(state)
+        reached.append(state.log_start_offset)
+
+    assert reached == starts
+
+
 def test_producers_fence_is_written_again_and_never_goes_back():
     state = log(producers={"p": entry(4, epoch=2)})
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log import operations
 from kafka_on_spark.service.replica.log_starts import advance_to
 from tests.builders import address
 from tests.unit.service.read.test_reading import replicas_of
@@ -16,3 +17,14 @@ def test_a_log_may_begin_up_to_its_end_and_not_above(offset, begins_at):
 
     assert after.log_start_offset == begins_at
     assert after.log_end_offset == 3
+
+
+def test_a_log_start_is_reached_in_as_many_commits_as_its_files_take(monkeypatch):
+    monkeypatch.setattr(operations, "FILES_A_CHANGE_MAX", 2)
+    replica = replicas_of(on_1="0:abcde").open(address(1))
+    before = replica.load()
+
+    after = advance_to(replica, before, Offset(5))
+
+    assert (after.log_start_offset, after.batches) == (5, ())
+    assert after.version == before.version + 3
