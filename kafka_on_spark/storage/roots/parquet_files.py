@@ -6,6 +6,7 @@ from the footer, which is small, before any page is decoded.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -45,12 +46,20 @@ def parquet_batches(
     """Yield the rows of a file's bytes, at most `batch_rows_max` at once, which are decoded when
     they are asked for: in one thread, since Spark's tasks have a core each.
 
+    Those of one row group at most: a file is written by row groups that fit into memory, while so
+    many rows of large values would be all of a merged segment, uncompressed.
+
     Raises: as `read_parquet`, perhaps after some rows.
     """
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content))
         check_footer(file.metadata, path, row_count)
-        batches = file.iter_batches(batch_rows_max, columns=list(columns), use_threads=False)
+    batches = chain.from_iterable(
+        file.iter_batches(
+            batch_rows_max, row_groups=[group], columns=list(columns), use_threads=False
+        )
+        for group in range(file.metadata.num_row_groups)
+    )
     while True:
         with _errors_of(path):
             batch = next(batches, None)

@@ -23,6 +23,7 @@ from kafka_on_spark.storage.replicas.segments import (
     new_segment,
     put_segment,
     read_segment,
+    segment_batches,
 )
 from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one, too_large_to_merge
 from kafka_on_spark.storage.roots import parquet_files
@@ -375,3 +376,17 @@ def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch)
 
     assert (made.end_offset, made.record_count) == (100, 100)
     assert content(here, made) == expected(0, 100)
+
+
+def test_no_more_than_a_row_group_of_a_file_is_decoded_at_once_however_few_rows_it_has(
+    roots, monkeypatch
+):
+    """65,536 rows of large values would be all of a merged file, which compresses well: gigabytes,
+    and more than Arrow holds of a record's parts side by side."""
+    here = roots[1]
+    monkeypatch.setattr(merged_files, "GROUP_BYTES", 1)
+    made = merge(here, two(here))
+
+    batches = segment_batches(here, made.segment, OPTIONS, ("offset_delta", "value"), 3)
+
+    assert [each.num_rows for each in batches] == [3, 2, 3, 1]
