@@ -50,6 +50,13 @@ base as 32 bits, little-endian, and the digest."""
 
 _BORDER: Final = struct.Struct("<I16s")
 
+BORDERS_MAX: Final = 2**20
+"""Borders of a merged segment at most, if more than one part is in it: a text of more than 100 MB
+in a footer is refused by all that reads Parquet."""
+
+BORDER_BYTES: Final = 26
+"""What a border takes of a footer, and two thirds of a byte more."""
+
 COLUMNS: Final = tuple(SEGMENT_SCHEMA.names)
 
 BATCH_ROWS: Final = 2**16
@@ -170,6 +177,12 @@ def _decode(text: bytes, base_offset: Offset) -> tuple[Border, ...]:
         Border(Offset(base_offset + delta), ChainDigest(digest.hex()))
         for delta, digest in _BORDER.iter_unpack(b64decode(text, validate=True))
     )
+
+
+def _border_count(footer: pq.FileMetaData) -> int:
+    """Return how many borders a file brings into a merge: those that it keeps, or its end."""
+    text = (footer.metadata or {}).get(BORDERS, b"")
+    return max(1, len(text) * 3 // 4 // _BORDER.size)
 
 
 def read_borders(
@@ -317,6 +330,7 @@ class _Read:
         self._start = start_offset
         self._end = end_offset
         self._size = 0
+        self._border_count = 0
 
     @property
     def end_offset(self) -> Offset:
@@ -331,8 +345,11 @@ class _Read:
                 (base_offset, segment, *checked_content(self._source, segment, self._options))
                 for segment, base_offset, _ in part.ranges()
             ]
-            self._size += sum(uncompressed_bytes(read_footer(file[3], file[2])) for file in files)
-            if self.borders and self._size > UNCOMPRESSED_MAX:
+            footers = [read_footer(file[3], file[2]) for file in files]
+            self._size += sum(map(uncompressed_bytes, footers))
+            self._border_count += sum(map(_border_count, footers))
+            is_full = self._size > UNCOMPRESSED_MAX or self._border_count > BORDERS_MAX
+            if self.borders and is_full:
                 return
             content = Content()
             for base_offset, segment, path, data in files:

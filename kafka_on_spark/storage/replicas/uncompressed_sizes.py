@@ -32,7 +32,8 @@ _LENGTH_BYTES: Final = 8
 def too_large_to_merge(
     address: ReplicaAddress, parts: Iterable[LogPart], options: StorageOptions
 ) -> frozenset[Segment]:
-    """Return the files of those parts that have more than half of what a merged segment may have.
+    """Return the files of those parts that have more than half of what a merged segment may have,
+    of bytes or of borders.
 
     Any two others fit into one file. A part that can't be read is not among them: a merge finds out
     what is wrong with it.
@@ -76,11 +77,18 @@ def _size_of(address: ReplicaAddress, part: LogPart, options: StorageOptions) ->
 
 
 def _size_in(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> int:
-    """Return how many bytes a segment has uncompressed, as its file's footer says."""
+    """Return how many bytes a segment has uncompressed, as its file's footer says.
+
+    One with too many borders for a merge counts as full. Its footer has little else, and is not
+    read.
+    """
     files, size_bytes = RootFiles(address.root, options), bytes_max_of(segment)
     path = f"{replica_folder(address)}/{segment.file_name}"
     end = files.read_end(path, size_bytes, min(END_BYTES, size_bytes)) or b""
     footer_bytes = int.from_bytes(end[-_LENGTH_BYTES:-4], "little") + _LENGTH_BYTES
+    half_bytes = merged_files.BORDERS_MAX // 2 * merged_files.BORDER_BYTES
+    if half_bytes < footer_bytes <= size_bytes:
+        return merged_files.UNCOMPRESSED_MAX
     if len(end) < footer_bytes <= size_bytes:
         end = files.read_end(path, size_bytes, footer_bytes) or b""
     return uncompressed_bytes(read_footer(end, path))

@@ -328,6 +328,22 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
         assert too_large_to_merge(here, parts, OPTIONS) == found
 
 
+def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
+    here = roots[1]
+    few, many = merge(here, two(here)), merge(here, [written(here, 0, *[1] * 40)])
+    path = Path(replica_folder(here)) / many.segment.file_name
+    footer_bytes = pq.read_metadata(path).serialized_size + 8
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2**20)
+    half = footer_bytes // merged_files.BORDER_BYTES
+
+    for most, found in [
+        (2 * half + 2, frozenset()),
+        (2 * half - 2, frozenset({many.segment})),
+    ]:
+        monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
+        assert too_large_to_merge(here, (few, many), OPTIONS) == found
+
+
 def test_of_a_file_too_small_to_be_large_no_footer_is_read(roots):
     here = roots[1]
     away = replace(here, root=f"{here.root}-away")
@@ -376,6 +392,20 @@ def test_what_is_too_large_for_one_file_is_left_for_the_next(roots, monkeypatch)
 
     assert (made.end_offset, made.record_count) == (100, 100)
     assert content(here, made) == expected(0, 100)
+
+
+def test_what_has_too_many_borders_for_one_file_is_left_for_the_next(roots, monkeypatch):
+    """Of four million appends of a record each, in one file, no reader would take the footer."""
+    here = roots[1]
+    first = merge(here, two(here))
+    parts = [first, written(here, 19, 1, 1, before=first.chain_digest)]
+
+    for most, end in [(5, 21), (4, 19)]:
+        monkeypatch.setattr(merged_files, "BORDERS_MAX", most)
+        made = merge(here, parts)
+
+        assert made.end_offset == end
+        assert content(here, made) == expected(10, end - 10)
 
 
 def test_no_more_than_a_row_group_of_a_file_is_decoded_at_once_however_few_rows_it_has(
