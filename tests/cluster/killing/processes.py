@@ -20,6 +20,10 @@ from tests.cluster.killing.stories import PRODUCER, SEQUENCE, STORIES, TOPIC, Ro
 ROUNDS_MAX: Final = 8
 OPTIONS: Final = StorageOptions()
 
+PRELOADED: Final = ["tests.cluster.killing.meanwhile", "tests.storage.committers"]
+"""What any process runs that a test starts so. A process of tests has one server, which has imported
+what the first test asked for: all else, each process that it starts would import anew."""
+
 
 def processes_that_start() -> ForkServerContext:
     """Return where processes come from that have imported delta-rs and not used it.
@@ -27,7 +31,7 @@ def processes_that_start() -> ForkServerContext:
     A fork of a process that used it panics, and a new interpreter takes a second.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.cluster.killing.meanwhile"])
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

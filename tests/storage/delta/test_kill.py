@@ -1,11 +1,11 @@
 """``kill -9`` at random moments: no commit that was acknowledged is lost."""
 
-import multiprocessing
 import random
 import time
 
 import pytest
 
+from tests.cluster.killing.processes import processes_that_start
 from tests.storage.committers import commit_for_ever
 from tests.storage.tables import commit, commit_file, create, opened, write_ids_by_version
 
@@ -16,14 +16,7 @@ KILLS_MAX = 1000
 
 @pytest.fixture(scope="module")
 def processes():
-    """Return where processes come from that have imported delta-rs and not used it.
-
-    A fork of a process that used it panics, and a new interpreter takes a
-    second.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.storage.committers"])
-    return context
+    return processes_that_start()
 
 
 def commit_until_killed(processes, uri, run_seconds):
