@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,29 @@ from tests import jvms
 
 VARIABLE = "SPARK_SUBMIT_OPTS"
 SESSION = "the files that share the Spark session"
+COMPUTING = {"conformance", "power", "search", "simulation"}
+"""Folders of tests that need a processor all the time."""
+
+SECONDS_OF_OTHERS = 10
+SECONDS = {
+    "test_torture_run.py": 190,
+    "test_states_of_upkeep.py": 150,
+    "test_compacted.py": 140,
+    "test_quickstart_kill.py": 120,
+    "test_local_cluster.py": 110,
+    "test_mutants.py": 100,
+    "test_search_mutants.py": 90,
+    "test_simulation.py": 90,
+    "test_small_scope.py": 90,
+    "test_log_mutants.py": 80,
+    "test_uncontrolled.py": 70,
+    "test_log_search.py": 60,
+    "test_torture_quorum.py": 60,
+    "test_delta_jars.py": 40,
+}
+"""About how long the longest files take beside others, on two cores; it decides nothing but when they
+begin."""
+
 _TAKES_SESSION = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
 
 
@@ -49,27 +74,54 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return tests in an order in which nobody waits at the end.
+    """Return tests in an order in which all processors have something to do, and nobody waits at the
+    end.
 
-    All that share the Spark session are one piece of work, which begins as early as its first file;
-    the other engines are the last of it, and open the tables of tests that have begun before. The
-    torture lasts for minutes, so what needs one processor and no Spark, in short files, follows it;
-    at the beginning, it would starve the Spark sessions beside it.
+    All that share the Spark session are one piece of work, the longest, and begin as soon as may be:
+    its last part, the other engines, opens the tables of tests/storage/delta, which go before it. What
+    needs a processor all the time is spread evenly among what waits for most of its time, and so is
+    what starts Spark for itself, the torture after the others: beside a session that begins, it would
+    starve it. The unit tests, in short files, are last.
     """
-    delta = [item for item in items if "tests/storage/delta/" in item.path.as_posix()]
-    engines = [item for item in items if item.path.name == "test_other_engines.py"]
-    sharing = [item for item in items if shares_session(item.path) and item not in engines]
-    torture = [item for item in items if "torture" in item.path.parts]
-    moved = {*delta, *sharing, *engines, *torture}
-    rest = [item for item in items if item not in moved]
-    rest = _put(rest, [*delta, *sharing, *engines], before="integration")
-    return _put(rest, torture, before="search")
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+
+    def take(is_taken: Callable[[Path], bool]) -> list[Path]:
+        taken = [path for path in files if path not in placed and is_taken(path)]
+        placed.update(taken)
+        return taken
+
+    placed: set[Path] = set()
+    delta = take(lambda path: "tests/storage/delta/" in path.as_posix())
+    engines = take(lambda path: path.name == "test_other_engines.py")
+    sharing = take(shares_session)
+    sessions = take(lambda path: "integration" in path.parts)
+    torture = sorted(take(lambda path: "torture" in path.parts), key=_seconds, reverse=True)
+    computing = sorted(take(_computes), key=_seconds, reverse=True)
+    units = take(lambda path: "unit" in path.parts)
+    waiting = take(lambda _: True)
+    rest = _spread(waiting, computing, [*sessions, *torture])
+    order = [*delta, *sharing, *engines, *rest, *units]
+    return [item for path in order for item in files[path]]
 
 
-def _put(items: list[pytest.Item], moved: list[pytest.Item], *, before: str) -> list[pytest.Item]:
-    """Return tests with others before those of a folder, or at the end."""
-    at = next((at for at, item in enumerate(items) if before in item.path.parts), len(items))
-    return [*items[:at], *moved, *items[at:]]
+def _computes(path: Path) -> bool:
+    return not COMPUTING.isdisjoint(path.parts)
+
+
+def _seconds(path: Path) -> int:
+    return SECONDS.get(path.name, SECONDS_OF_OTHERS)
+
+
+def _spread(*groups: list[Path]) -> list[Path]:
+    """Return files of some groups, each group in its order and spread evenly by how long it takes."""
+    places = []
+    for number, group in enumerate(groups):
+        ends = list(accumulate(map(_seconds, group)))
+        for path, end in zip(group, ends, strict=True):
+            places.append(((end - _seconds(path) / 2) / ends[-1], number, path))
+    return [path for *_, path in sorted(places)]
 
 
 @cache

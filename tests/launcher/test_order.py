@@ -10,13 +10,17 @@ from tests.conftest import SESSION, OneSession, ordered, shares_session
 TESTS = Path(__file__).parents[1]
 FILES = [
     "cli/test_cli_page.py",
+    "contract/test_evidence.py",
     "integration/executors/test_local_cluster.py",
     "integration/test_other_engines.py",
     "integration/test_views.py",
     "power/test_crash_model.py",
     "search/test_small_scope.py",
     "storage/delta/test_kill.py",
+    "storage/s3/test_s3_roots.py",
+    "torture/test_torture_parts.py",
     "torture/test_torture_run.py",
+    "unit/test_ids.py",
 ]
 
 
@@ -27,8 +31,8 @@ class Item:
         self.path = TESTS / file
 
 
-def places():
-    items = ordered([Item(file) for file in FILES])
+def places(files=FILES):
+    items = ordered([Item(file) for file in files])
     return {item.path.relative_to(TESTS).as_posix(): at for at, item in enumerate(items)}
 
 
@@ -38,20 +42,52 @@ def test_every_test_is_kept_once():
     assert sorted(map(id, ordered(items))) == sorted(map(id, items))
 
 
+def test_the_tests_of_a_file_stay_together_and_in_their_order():
+    items = [Item(file) for file in FILES for _ in range(3)]
+
+    found = ordered(items)
+
+    for at in range(0, len(found), 3):
+        [file] = {item.path for item in found[at : at + 3]}
+        assert found[at : at + 3] == [item for item in items if item.path == file]
+
+
 def test_other_engines_follow_the_tables_that_they_open_and_all_that_share_their_session():
     at = places()
     engines = at["integration/test_other_engines.py"]
 
     assert at["storage/delta/test_kill.py"] < at["integration/test_views.py"] < engines
-    assert engines < at["integration/executors/test_local_cluster.py"]
+    assert engines < min(place for file, place in at.items() if place > 2)
 
 
-def test_the_torture_has_what_needs_no_spark_behind_it():
+def test_the_torture_follows_other_sessions_its_longest_part_first_and_has_short_files_behind_it():
     at = places()
     torture = at["torture/test_torture_run.py"]
 
     assert at["integration/executors/test_local_cluster.py"] < torture
-    assert torture < at["search/test_small_scope.py"]
+    assert torture < at["torture/test_torture_parts.py"] < at["unit/test_ids.py"]
+    assert at["unit/test_ids.py"] == len(FILES) - 1
+
+
+def test_what_computes_goes_among_what_waits_and_the_longest_of_it_first():
+    waiting = [f"cli/test_{number}.py" for number in range(12)]
+    computing = [
+        "conformance/test_vectors.py", "search/test_small_scope.py", "simulation/test_merged.py",
+    ]  # fmt: skip
+
+    at = places([*waiting, *computing])
+
+    found = sorted(computing, key=at.get)
+    assert found == [computing[1], computing[0], computing[2]]
+    assert sorted(waiting, key=at.get) == waiting
+    assert at[waiting[2]] < at[found[0]] < at[waiting[-3]]
+
+
+def test_the_contracts_need_their_server_no_more_when_another_of_their_process_begins():
+    """It lasts as long as its process, and the other begins by emptying the bucket of both."""
+    at = places()
+
+    assert at["contract/test_evidence.py"] < at["storage/s3/test_s3_roots.py"]
 
 
 def test_files_that_share_the_session_are_handed_out_as_one():
