@@ -1,16 +1,19 @@
 """Brokers' disks as folders that can be taken away, given back, wiped and rolled back."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from deltalake import DeltaTable
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.identity import root_identity
 from tests.cluster.folders import quick_folder
 
 FAST = {
@@ -25,6 +28,27 @@ FAST = {
     # Records have timestamps of their own, which may be long ago.
     "retention.ms": "-1",
 }
+
+_raced: set[int] = set()
+
+
+@contextmanager
+def one_race_a_device() -> Iterator[None]:
+    """Have this process race once on a file system, and not for each root of each cluster.
+
+    The races take three quarters of a creation. That they are run, and what they find, is tested in
+    tests/storage.
+    """
+    race = root_identity.test_conditional_puts
+
+    def race_once(root, options):
+        device = os.stat(root).st_dev
+        if device not in _raced:
+            race(root, options)
+            _raced.add(device)
+
+    with patch.object(root_identity, "test_conditional_puts", race_once):
+        yield
 
 
 @dataclass
@@ -54,7 +78,9 @@ class Disks:
     def create(self, brokers: int = 3, **arguments) -> Cluster:
         configs = {**FAST, **arguments.pop("configs", {})}
         roots = {number: self.root(number) for number in range(1, brokers + 1)}
-        self.opened.append(Cluster.create(self.metadata_root, roots, configs=configs, **arguments))
+        with one_race_a_device():
+            made = Cluster.create(self.metadata_root, roots, configs=configs, **arguments)
+        self.opened.append(made)
         return self.cluster
 
     def open(self) -> Cluster:
