@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+from tests.cluster.folders import quick_folder
+
 SECONDS = 300
 
 PRELUDE = """
@@ -47,8 +49,9 @@ append(b"a"); append(b"b")
 
 
 @pytest.fixture
-def base(tmp_path):
-    return tmp_path
+def base():
+    with quick_folder() as folder:
+        yield folder
 
 
 def lines_of(base, script):
