@@ -8,7 +8,8 @@ from tests.power.states.looking import all_states, spread, violations
 
 AT_BEGINNINGS = 150
 A_ROUND = 3000
-GO_ON_EACH = 25
+GO_ON_EACH = 50
+GO_ON_EACH_LONG = 25
 
 
 def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig, record_property):
@@ -16,7 +17,8 @@ def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig, 
     record = record_upkeep(bench.base, rounds=math.ceil(count / A_ROUND))
     states = spread(all_states(record), count)
 
-    found = list(violations(bench, record, states, goes_on_each=GO_ON_EACH))
+    goes_on_each = GO_ON_EACH_LONG if pytestconfig.getoption("--long") else GO_ON_EACH
+    found = list(violations(bench, record, states, goes_on_each=goes_on_each))
 
     record_property("power", f"{len(states):,} different states of a cluster at work opened")
     assert not found, "\n".join(map(str, found))
