@@ -1,7 +1,7 @@
 """Runs chunks of seeds once, for the tests that ask whether they are clean and what they met."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from tests.simulation.plan import Plan
@@ -22,3 +22,18 @@ def outcomes(
         if outcome.violation is not None:
             return outcome, met
     return None, met
+
+
+def missed(
+    plan: Callable[[int], Plan], names: Iterable[str], seeds_max: int, chunk: int
+) -> list[str]:
+    """Return which events no seed meets, from 0 on: those of the tests, and where that is not
+    enough those that follow, up to so many."""
+    met: Counter[str] = Counter()
+    left = list(names)
+    for first in range(0, seeds_max, chunk):
+        met.update(outcomes(plan, first, chunk)[1])
+        left = [name for name in left if not met[name]]
+        if not left:
+            break
+    return left

@@ -1,10 +1,8 @@
 """Each replica merges its files, whatever goes wrong meanwhile: nothing follows for anybody."""
 
-from collections import Counter
-
 import pytest
 
-from tests.simulation.chunks import outcomes
+from tests.simulation.chunks import missed, outcomes
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.mutants.seeing import without_and_with
@@ -57,14 +55,7 @@ def test_plans_that_show_what_a_rule_is_for_are_clean_with_it(plan):
 
 
 def test_every_event_that_a_plan_allows_happened():
-    """In these seeds, or in those that follow: some events are rare."""
-    met: Counter[str] = Counter()
-    for first in range(0, SEEDS_TO_MEET_ALL, CHUNK):
-        met.update(outcomes(merged, first, CHUNK)[1])
-        if all(met[name] for name in SOMETIMES):
-            break
-
-    assert [name for name in SOMETIMES if not met[name]] == []
+    assert missed(merged, SOMETIMES, SEEDS_TO_MEET_ALL, CHUNK) == []
 
 
 @pytest.mark.parametrize("case", MERGING_MUTANTS, ids=lambda case: case.mutant.rule)
