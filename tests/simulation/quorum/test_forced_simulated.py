@@ -54,7 +54,11 @@ MUTANTS = {
 def test_a_rule_of_snapshots_that_is_left_out_is_told(mutant, monkeypatch):
     mutant(monkeypatch)
 
-    found = flaws(range(SEEDS)).values()
+    left = set(MUTANTS[mutant])
+    for seed in range(SEEDS):
+        flaw = Forced(seed).run() or ""
+        left = {words for words in left if words not in flaw}
+        if not left:
+            break
 
-    for words in MUTANTS[mutant]:
-        assert any(words in flaw for flaw in found), (mutant.__doc__, words)
+    assert not left, mutant.__doc__
