@@ -37,6 +37,7 @@ pytestmark = pytest.mark.integration
 
 SEED = 15
 SPARK_DRAWN = 3
+POLARS_DRAWN = 2
 FOLDER = "tests/storage/delta/"
 
 
@@ -81,11 +82,15 @@ def versions_of(request, table):
     return {table.first, table.newest, *table.checkpoints[-1:]}
 
 
+def check_some_with_polars(request, table):
+    """Have Polars open the oldest and the newest version, each checkpoint's, and some between."""
+    drawn_max = DRAWN_MAX if request.config.getoption("--long") else POLARS_DRAWN
+    check_with_polars(table, table.versions(SEED, drawn_max))
+
+
 def test_polars_finds_in_the_tables_of_the_tests_what_we_count(request, left):
-    drawn_max = DRAWN_MAX if request.config.getoption("--long") else 2
     for uri in left:
-        table = KeptTable(uri)
-        check_with_polars(table, table.versions(SEED, drawn_max))
+        check_some_with_polars(request, KeptTable(uri))
 
 
 def test_delta_spark_finds_in_the_tables_of_the_tests_what_we_count(request, left, spark):
@@ -158,7 +163,7 @@ def check_with_all(request, spark, uri):
     table = KeptTable(uri)
     check_rules(table)
     check_with_delta_rs(table)
-    check_with_polars(table, table.versions(SEED))
+    check_some_with_polars(request, table)
     check_with_delta_spark(spark, table, versions_of(request, table))
 
 
@@ -200,7 +205,7 @@ def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often)
         assert all(KeptTable(each).first > 0 for each in tables[1:])
         for uri in (tables[0], tables[1], metadata):
             check_with_all(request, spark, uri)
-        check_with_polars(KeptTable(tables[2]), KeptTable(tables[2]).versions(SEED))
+        check_some_with_polars(request, KeptTable(tables[2]))
 
 
 def test_delta_spark_opens_a_version_of_any_age_if_it_is_told_to(spark, tmp_path):
