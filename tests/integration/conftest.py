@@ -27,7 +27,8 @@ def aws_profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(aws_profiles: Path) -> Iterator[SparkSession]:
-    session = build_session("tests", **{"spark.master": "local[2]"})
+    settings = {"spark.master": "local[2]", "spark.ui.enabled": False}
+    session = build_session("tests", **settings)
     session.sparkContext.setLogLevel("ERROR")
     # On a busy machine Spark's own look-up by name may be cut off, and is not tried again.
     register_data_source(session)
