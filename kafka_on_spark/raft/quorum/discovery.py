@@ -1,7 +1,9 @@
 """Which voters there are, from a bootstrap list of roots that may be old.
 
-Take the newest `VotersRecord` on any root that answers with the right cluster, ask a majority of
-*those* voters, and go on while one names a newer set; done when a majority of a set confirms it.
+Take the voters by the best log on any root that answers with the right cluster, ask a majority of
+*those* voters, and go on while one has a better log that names others; done when a majority of a
+set confirms it. By the best log, and not by the newest `VotersRecord`: what is committed is in it,
+and another may end with a change of voters that came to nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,14 +24,14 @@ class FoundVoter:
         cluster_id: Whose it is.
         key: Which voter, or former voter, it is.
         voters: The newest set of voters in its log; None: its log has none.
-        voters_at: Where in the log that stands.
+        log_end: Where its log ends.
     """
 
     root: str
     cluster_id: str
     key: VoterKey
     voters: VoterSet | None
-    voters_at: OffsetAndEpoch
+    log_end: OffsetAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,9 @@ class Discovery:
     """How far the voters are known.
 
     Attributes:
-        voters: The newest set that anybody named; None: nobody did.
+        voters: The set by the best log that names any; None: none does.
         unasked: Roots of that set that were not asked as yet.
-        is_confirmed: Whether a majority of that set has answered, and named none that is newer.
+        is_confirmed: Whether a majority of that set has answered, and had no better log.
     """
 
     voters: VoterSet | None
@@ -49,13 +51,11 @@ class Discovery:
 
 def found_voter(root: str, cluster_id: str, table: VoterTable) -> FoundVoter:
     """Return what a root's table says of the voters."""
-    batch = table.log.voters_batch
-    at = table.log.start if batch is None else OffsetAndEpoch(batch.end_offset, batch.epoch)
-    return FoundVoter(root, cluster_id, table.key, table.log.voters, at)
+    return FoundVoter(root, cluster_id, table.key, table.log.voters, table.log.end)
 
 
 def newest_voters(tables: Iterable[VoterTable]) -> VoterSet | None:
-    """Return the newest set of voters that any of `tables` names; None: none names any."""
+    """Return the set of voters by the best log of `tables`; None: none names any."""
     found = [found_voter("", "", each) for each in tables]
     return _newest(found)
 
@@ -87,7 +87,7 @@ def _newest(found: list[FoundVoter]) -> VoterSet | None:
     named = [each for each in found if each.voters is not None]
     if not named:
         return None
-    return max(named, key=lambda each: (each.voters_at.epoch, each.voters_at.offset)).voters
+    return max(named, key=lambda each: (each.log_end.epoch, each.log_end.offset)).voters
 
 
 def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:

@@ -108,8 +108,8 @@ class VoterTables:
             return {key: self._newest[key] for key in self.voters.keys if key in self._newest}
 
     def learn_voters(self, answered: Iterable[VoterTable] | None = None) -> None:
-        """Ask the newest voters from now on that any table names which this process has seen, or
-        that has just answered: what only a root that is away says may have been cut since."""
+        """Ask the voters from now on that the best log names which this process has seen, or which
+        has just answered: what only a root that is away says may have been cut since."""
         with self._lock:
             found = newest_voters(self._newest.values() if answered is None else answered)
         if found is not None:

@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     VoterNotFoundError,
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from tests.voter_fakes import STAMP, MemoryQuorum, MemoryVoterRoot, VoterFault, key_of, voter_of
@@ -188,6 +189,35 @@ def test_a_change_that_is_cut_is_in_force_no_longer(quorum, process):
     process.maintain()
     process.decide("c")
     assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda voters: voters.with_voter(voter_of(3)), id="one more"),
+        pytest.param(lambda voters: voters.without_voter(key_of(2)), id="one less"),
+    ],
+)
+def test_a_change_that_came_to_nothing_leaves_the_others_their_majority(quorum, process, changed):
+    """It stands at the end of a root that comes back, and the next leader's root goes away before
+    anybody has brought that one up."""
+    grown(quorum, process)
+    new_root(quorum)
+    old, *_, new = quorum.roots
+    end, voters = old.table.log.end_offset, changed(old.table.log.voters)
+    batch = RaftBatch(end, end + 1, old.table.quorum_epoch, "change", BatchKind.DECISION, voters)
+    assert old.put(old.table, TableChange(appended=(batch,)), {})
+    old.is_offline = new.is_offline = True
+    process.decide("a")
+    assert quorum.roots[1].table.leads
+
+    old.is_offline, quorum.roots[1].is_offline = False, True
+    late = quorum.process("late")
+    late.tables.use(VoterSet.of(map(voter_of, (0, 1, 2))))  # its list names all of them
+
+    assert late.names() == ["a"]
+    assert nodes_of(late.tables.voters) == [0, 1, 2]
+    assert "change" not in old.writes
 
 
 def test_the_leader_is_removed_after_another_leads(quorum, process):
