@@ -19,6 +19,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     InvalidRootError,
     KafkaStorageError,
+    ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId, NodeId
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
@@ -40,6 +41,11 @@ REMOVED: Final = b"removed=true"
 """A line of a former voter's ``meta.properties``."""
 
 _DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+_NEVER_RESTORED: Final = (
+    "of several metadata roots, never restore one: empty it, remove its voter, then add it"
+)
+"""For people. A voter that was restored from a copy has forgotten votes, and may vote twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +233,22 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
             f"the cluster {opened.cluster_id} that this process has open is gone from"
             f" {metadata_root}, where {_other(found, opened)} was created: open it again"
         )
+
+
+def table_gone(uri: str) -> CorruptLogError:
+    """Return the error of a metadata root that has lost its table."""
+    return CorruptLogError(
+        f"the metadata table {uri} is gone from its root: restore it from a copy if it is the only"
+        f" one, or empty the root to create another cluster; {_NEVER_RESTORED}"
+    )
+
+
+def went_back(metadata_root: str) -> ReplicaLostError:
+    """Return the error of a metadata root whose table lacks what this process has seen of it."""
+    return ReplicaLostError(
+        f"the metadata log at {metadata_root} went back behind what this process has seen: stop and"
+        f" restore it if it is the only one; {_NEVER_RESTORED}"
+    )
 
 
 def _other(found: MetadataIdentity, opened: MetadataIdentity) -> str:

@@ -29,6 +29,7 @@ from kafka_on_spark.storage.identity.metadata_root import (
     MetadataIdentity,
     check_replaced,
     identity_of,
+    table_gone,
 )
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_log import given_roots
@@ -71,10 +72,7 @@ class FileMetadataArchive:
                 )
         except ReplicaLostError as error:
             check_replaced(self._root, self._identity, self._options)
-            raise CorruptLogError(
-                f"the metadata table {self._uri} is gone from its root: restore it from a"
-                " copy, or empty the root to create another cluster"
-            ) from error
+            raise table_gone(self._uri) from error
 
     def voter_commit(self, step: TableCommit | TableCheckpoint) -> VoterCommit:
         """Return what a step says of the voter."""

@@ -35,7 +35,12 @@ from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.delta.files.delta_files import log_folder
-from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, check_replaced
+from kafka_on_spark.storage.identity.metadata_root import (
+    MetadataIdentity,
+    check_replaced,
+    table_gone,
+    went_back,
+)
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_cleaning import MetadataCleaner
 from kafka_on_spark.storage.metadata.metadata_files import (
@@ -175,14 +180,8 @@ class DeltaVoterLog:
             self._delta.reopen_next_time()
             check_replaced(self.root, self._identity, self._options)
             if not self._files.names(log_folder(self.uri)):
-                raise CorruptLogError(
-                    f"the metadata table {self.uri} is gone from its root: restore it from a"
-                    " copy, or empty the root to create another cluster"
-                ) from error
-            raise ReplicaLostError(
-                f"the metadata log at {self.root} went back behind what this process has seen:"
-                " stop and restore it"
-            ) from error
+                raise table_gone(self.uri) from error
+            raise went_back(self.root) from error
         except BaseException:
             self._table = None
             raise

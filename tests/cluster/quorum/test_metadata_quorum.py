@@ -84,6 +84,28 @@ def test_a_metadata_root_that_comes_back_is_brought_up(cluster, folder):
     assert values_of(cluster, "orders") == [b"a", b"b", b"c"]
 
 
+def lose_table(root, copy):
+    shutil.rmtree(*root.glob("__cluster_metadata*"))
+
+
+def restore(root, copy):
+    shutil.rmtree(root)
+    copy.rename(root)
+
+
+@pytest.mark.parametrize("act, problem", [(lose_table, "is gone"), (restore, "went back")])
+def test_nobody_is_told_to_restore_one_of_several_voters(cluster, folder, act, problem):
+    shutil.copytree(folder / "m3", folder / "copy")
+    cluster.append("orders", records(b"a"))
+    wait_for(lambda: cluster.describe_quorum().lag_max == 0)
+    act(folder / "m3", folder / "copy")
+
+    told = cluster.describe_quorum().voters[2].problem
+
+    assert problem in told
+    assert told.endswith("never restore one: empty it, remove its voter, then add it")
+
+
 def test_without_a_majority_nothing_is_decided_or_read(cluster, folder):
     for name in ("m2", "m3"):
         (folder / name).rename(folder / f"{name}-away")
