@@ -30,7 +30,7 @@ from kafka_on_spark.storage.access.storage_options import StorageOptions, is_loc
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
-from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity, identity_of
+from kafka_on_spark.storage.identity.metadata_root import NODE_ID, MetadataIdentity, identity_of
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.root_lists import roots_in
 
@@ -134,7 +134,7 @@ class DeltaMetadataLog(QuorumLog):
 
         Raises:
             CorruptLogError: It is gone or another root's, or of another format.
-            ClusterNotFoundError: The creation of the cluster was cut off.
+            ClusterNotFoundError: The creation of the cluster was cut off, or the root's addition.
             KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The cluster was forced at two places.
         """
@@ -143,10 +143,21 @@ class DeltaMetadataLog(QuorumLog):
             return  # the first read asks a majority of them
         table = self.voter_log.load()
         if not table.leaders and not table.votes:
-            raise ClusterNotFoundError(
+            raise self._unfinished()
+
+    def _unfinished(self) -> ClusterNotFoundError:
+        if self.identity.node_id == NODE_ID:
+            return ClusterNotFoundError(
                 f"the creation of a cluster at {self.root} was cut off: create it again, which goes"
                 " on with what is there"
             )
+        # There may be that cluster, at other roots: another one of its id would take its brokers.
+        return ClusterNotFoundError(
+            f"{self.root} was prepared as metadata root {self.identity.node_id} of cluster"
+            f" {self.identity.cluster_id}, and has nothing of its log: name another of its metadata"
+            " roots; or call again what was cut off, with the same roots, its addition or the"
+            " creation of the cluster"
+        )
 
     def _look_at_generations(self) -> None:
         """See to it that the newest generation of the cluster counts, whoever answers first: the

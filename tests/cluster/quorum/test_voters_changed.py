@@ -180,6 +180,20 @@ def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
     assert voters_of(cluster) == [1, 2]
 
 
+@pytest.mark.parametrize("named", [["m2"], ["m1", "m2"]])
+def test_a_cluster_is_not_to_be_created_again_at_a_root_whose_addition_was_cut_off(
+    cluster, folder, named
+):
+    metadata = cluster._services.metadata
+    prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/m2", OPTIONS)
+    (folder / "m1").rename(folder / "away")
+
+    with pytest.raises(ClusterNotFoundError, match=r"metadata root 2 of .*: name another of its"):
+        Cluster.open([folder / name for name in named])
+
+    (folder / "away").rename(folder / "m1")
+
+
 def test_roots_that_can_not_be_voters_are_refused_and_stay_as_they_are(cluster, folder):
     create_metadata_log(str(folder / "other"), OPTIONS, "another")
     (folder / "file").write_text("a file")
