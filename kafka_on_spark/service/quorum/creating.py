@@ -5,6 +5,8 @@ is held. A creation that was cut short goes on with what it finds. The cluster i
 first decision is.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
@@ -44,10 +46,9 @@ def begin_log(tables: VoterTables, elections: Elections, clock: Clock, cluster_i
         step = _next_step(found, voters, cluster_id)
         if not step.to_bootstrap and not step.needs_election:
             return
-        for table in found:
-            if not table.log.batches:
-                _put(tables, table, header, batch)
-        if not step.to_bootstrap:
+        if step.to_bootstrap:
+            _put(tables, found, header, batch)
+        else:
             elections.elect(Candidacy(best_log(found).key, next_epoch(found)))
     raise QuorumUnavailableError(
         "no voter of the new cluster could be elected: create it again, which goes on with what is"
@@ -85,8 +86,17 @@ def _bootstrap(voters: VoterSet, cluster_id: str, time_ms: int) -> tuple[RaftBat
     return header, MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
 
 
-def _put(tables: VoterTables, table: VoterTable, header: RaftBatch, batch: MetadataBatch) -> None:
-    try:
-        tables.append(table, TableChange(appended=(header,)), batch)
-    except CommitConflictError:
-        return  # another process was quicker: what it put is looked at next
+def _put(
+    tables: VoterTables, found: Sequence[VoterTable], header: RaftBatch, batch: MetadataBatch
+) -> None:
+    """Put the first batch on the first voter, or copy it from one that has it to all that lack it:
+    another try made it at another time, and one log has one batch there."""
+    change = TableChange(appended=(header,))
+    begun = next((table for table in found if table.log.batches), None)
+    lacking = [table for table in found if not table.log.batches]
+    for table in lacking if begun is not None else lacking[:1]:
+        with suppress(CommitConflictError):  # another process was quicker: that is looked at next
+            if begun is None:
+                tables.append(table, change, batch)
+            else:
+                tables.commit(table, change, source=begun.key)

@@ -111,3 +111,22 @@ def test_two_processes_begin_one_log():
 
     assert kinds(process)[0] is VotersRecord
     assert sum(each is VotersRecord for each in kinds(process)) == 1
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_all_voters_begin_with_one_batch_whoever_put_it_there_and_when(place):
+    quorum = new_quorum(3)
+    begun = []
+
+    def rival(change):
+        if not begun:
+            begun.append(True)
+            quorum.clock.advance(60_000)
+            begin(quorum, "rival")
+
+    quorum.roots[place].before_commit = rival
+
+    begin(quorum)
+
+    first, *others = [root.content[f"bootstrap-{CLUSTER}"] for root in quorum.roots]
+    assert others == [first, first]
