@@ -4,17 +4,20 @@ Two brokers in one folder would lose all copies with one disk, and mix their fil
 `root_identity`, which knows a root by its files: an empty root has none.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from kafka_on_spark.errors import InvalidRootError
+from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, NodeId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import is_local
+
+log = logging.getLogger(__name__)
 
 # Two names of one kind of store.
 _ALIASES: Final = {"s3a": "s3", "abfss": "abfs"}
@@ -104,9 +107,15 @@ def _with_root(name: str, root: str) -> str:
 
 
 def _path_parts(root: str) -> tuple[str, ...]:
-    """Return the parts of a root's path, from the top; links on local disks are followed."""
+    """Return the parts of a root's path, from the top; links on local disks are followed, but for
+    one that hangs: another root may be to replace it."""
     if is_local(root):
-        return within(root, lambda: Path(root).resolve().parts, short_call_seconds(root))
+        path = Path(root)
+        try:
+            return within(root, lambda: path.resolve().parts, short_call_seconds(root))
+        except KafkaStorageError as error:
+            log.info("links to %s are not followed: %s", root, error)
+            return path.parts
     parts = urlsplit(root)
     folders = [each for each in parts.path.split("/") if each]
     return (_ALIASES.get(parts.scheme, parts.scheme), parts.netloc, *folders)

@@ -17,6 +17,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_voters import prepare_voter
+from kafka_on_spark.storage.calls.deadlines import RootHangsError
+from kafka_on_spark.storage.identity import roots_apart
 from kafka_on_spark.storage.identity.metadata_root import read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -255,6 +257,27 @@ def test_a_new_root_that_is_away_is_refused_and_nobody_waits_for_it(cluster, fol
 
     cluster.append("orders", records(b"a"))
     assert voters_of(cluster) == [1]
+
+
+@pytest.mark.parametrize("hung", ["1", "m1"])
+def test_a_root_is_added_while_that_of_a_broker_or_a_voter_hangs(
+    cluster, folder, monkeypatch, hung
+):
+    """Both may lie on the disk that is replaced."""
+    within = roots_apart.within
+
+    def hanging(root, work, seconds):
+        if root == f"{folder}/{hung}":
+            raise RootHangsError(f"{root} does not answer")
+        return within(root, work, seconds)
+
+    monkeypatch.setattr(roots_apart, "within", hanging)
+
+    cluster.add_controller(folder / "m2")
+    cluster.register_broker(3, folder / "3")
+
+    assert voters_of(cluster) == [1, 2]
+    assert 3 in cluster.image.brokers
 
 
 def test_of_two_roots_that_were_prepared_at_once_the_second_is_emptied_and_the_first_stays(
