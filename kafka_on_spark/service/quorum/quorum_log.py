@@ -277,7 +277,9 @@ class QuorumLog:
         self.tables.log_of(led.view.key).check_writable()
         voters, granted = self.tables.voters, {led.view.key}
         refusal: ProtocolError | None = None
-        for key in sorted(voters.keys, key=lambda each: each in self.tables.failures):
+        held, failures = led.view.held, self.tables.failures
+        # Who has just confirmed the leader answers; another may hang.
+        for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
             if voters.is_majority(granted):
                 return
             try:

@@ -10,7 +10,7 @@ import pytest
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
-from tests.voter_fakes import MemoryQuorum, MemoryVoterRoot
+from tests.voter_fakes import MemoryQuorum, MemoryVoterLog, MemoryVoterRoot
 
 LONG_S = 30
 SHORT_MS = 200
@@ -150,6 +150,18 @@ def test_a_leader_that_hangs_in_every_call_is_replaced(quorum, process, hanging)
 
     assert process.names() == ["first", "a"]
     assert quorum.roots[1].table.leads
+
+
+def test_a_voter_that_hangs_is_not_waited_for_to_say_that_it_takes_commits(
+    quorum, process, hanging, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(MemoryVoterLog, "check_writable", lambda log: asked.append(log._key))
+    hanging.all_calls(quorum.roots[1])
+
+    process.check_writable()
+
+    assert set(asked) == {quorum.roots[0].key, quorum.roots[2].key}
 
 
 def test_a_candidate_that_hangs_is_followed_by_another(hanging):
