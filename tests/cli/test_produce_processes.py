@@ -40,6 +40,21 @@ def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
     assert _values(cluster, topic) == [each.encode() for each in lines]
 
 
+def test_named_pipe_is_opened_once_so_its_writer_loses_nothing(call, new_topic, cluster, tmp_path):
+    topic = new_topic()
+    os.mkfifo(tmp_path / "lines")
+    process = call.start("produce", "-t", topic, "-l", tmp_path / "lines", stdout=PIPE, stderr=PIPE)
+
+    (tmp_path / "lines").write_text("a\nb\n")
+    try:
+        _, complaint = process.communicate(timeout=30)
+    finally:
+        process.kill()
+
+    assert (process.returncode, complaint) == (0, "")
+    assert _values(cluster, topic) == [b"a", b"b"]
+
+
 def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path):
     topic = new_topic()
     (tmp_path / "lines").write_text("a\n")

@@ -123,13 +123,13 @@ def _content(path: str, bytes_max: int) -> bytes:
 
 
 def check_readable(paths: Sequence[str]) -> None:
-    """Check files before the first append.
+    """Check files before the first append; of a pipe the writer would take that for its end.
 
     Raises:
         InvalidRequestError: One can't be opened.
     """
     for path in paths:
-        if path != "-":
+        if path != "-" and not _is_pipe(path):
             os.close(_opened(path))
 
 
@@ -145,6 +145,11 @@ def is_typed(paths: Sequence[str]) -> bool:
     """Return whether a person types some of it, at a terminal."""
     found = [_status(path) for path in paths]
     return any(each is not None and stat.S_ISCHR(each.st_mode) for each in found)
+
+
+def _is_pipe(path: str) -> bool:
+    status = _status(path)
+    return status is not None and stat.S_ISFIFO(status.st_mode)
 
 
 def _status(path: str) -> os.stat_result | None:
