@@ -72,7 +72,7 @@ def join(
         return ControllerResult([], None)
     before = known.with_instance(instance_id)
     if before is not None:
-        return ControllerResult(_returned(group, known, before, member), None)
+        return ControllerResult(_returned(image, group, before, member), None)
     members_max = image.settings().integer("group.consumer.max.size")
     if len(known.members) >= members_max:
         raise GroupMaxSizeReachedError(
@@ -111,28 +111,33 @@ def _subscribed(
 
 
 def _returned(
-    group: str, known: ConsumerGroup, before: GroupMember, member: GroupMember
+    image: MetadataImage, group: str, before: GroupMember, member: GroupMember
 ) -> list[Record]:
-    """Return the records that put a static member in the place of its life before."""
+    """Return the records that put a static member in the place of its life before. It has none of
+    the partitions of topics that it reads no more."""
     if not before.is_away:
         raise UnreleasedInstanceIdError(
             f"static member {member.instance_id!r} of group {group!r} runs as {before.member_id}:"
             " end it, or wait until it is fenced"
         )
+    known = image.consumer_groups[group]
     is_same = _asked(before) == _asked(member)
     epoch = known.group_epoch if is_same else _next_epoch(known)
+    topic_ids = {image.topic_ids.get(name) for name in member.subscribed_topics}
+    target, owned = (
+        frozenset(key for key in keys if key.topic_id in topic_ids)
+        for keys in (before.target, before.owned)
+    )
     cause = f"static member {member.instance_id!r} has returned to {group!r}"
     # It comes before the one that goes: the group is never empty.
     return [
         _subscribed(group, epoch, member, cause),
-        GroupTargetRecord(
-            group=group, member_id=member.member_id, partitions=before.target, cause=cause
-        ),
+        GroupTargetRecord(group=group, member_id=member.member_id, partitions=target, cause=cause),
         GroupAssignmentRecord(
             group=group,
             member_id=member.member_id,
             member_epoch=NO_EPOCH,
-            partitions=before.owned,
+            partitions=owned,
             cause=cause,
         ),
         RemoveGroupMemberRecord(

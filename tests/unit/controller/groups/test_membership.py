@@ -158,6 +158,17 @@ def test_a_static_member_that_returns_with_other_topics_takes_the_next_epoch():
     assert group(joined(away, "c", "i", topics=["z"])).group_epoch == 2
 
 
+def test_a_static_member_that_returns_has_no_partition_of_a_topic_that_it_reads_no_more():
+    """It would hand out their records, and save their offsets, until the next sharing out."""
+    image = settled(joined(EMPTY, "a", "i"), "a")
+    away = replay(image, leave(image, "g", "a", returns=True))
+
+    back = joined(away, "c", "i", topics=["z"])
+
+    assert group(back).members["c"].owned == frozenset()
+    assert reconcile(back, "g", "c", 0).response == frozenset()
+
+
 def test_the_only_member_that_returns_leaves_its_group_as_old_as_it_was():
     image = settled(joined(EMPTY, "a", "i"), "a")
     away = replay(image, leave(image, "g", "a", returns=True))
