@@ -166,7 +166,11 @@ class Member:
         return self._is_member and group is not None and self._id in group.members
 
     def pause_ms(self) -> float:
-        """Return how long it may be left alone: until it has to be asked for more."""
+        """Return how long it may be left alone: until it has to be asked for more, and not so long
+        that a consumer that waits for records counts as one that asks for none."""
+        return min(self._until_due_ms(), self._settings.max_poll_interval_ms / 2)
+
+    def _until_due_ms(self) -> float:
         left_ms = self._retry_at_ms - self._clock.monotonic_ms()
         if left_ms > 0:
             return left_ms

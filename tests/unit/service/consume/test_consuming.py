@@ -5,6 +5,7 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -66,7 +67,13 @@ class RoundsClock(FakeClock):
 class Reader:
     """A consumer of two partitions in memory. `failing` are those that no replica serves."""
 
-    def __init__(self, *ends, is_member=False, auto_offset_reset="earliest"):
+    def __init__(
+        self,
+        *ends,
+        is_member=False,
+        auto_offset_reset="earliest",
+        max_poll_interval_ms=300_000,
+    ):
         self.log, self.clock = MemoryMetadataLog(), RoundsClock()
         self.failing = set()
         self.commit(
@@ -98,6 +105,7 @@ class Reader:
             enable_auto_commit=is_member,
             auto_commit_interval_ms=600_000,
             client_rack=None,
+            max_poll_interval_ms=max_poll_interval_ms,
         )
         self.consuming = Consuming(
             self.metadata,
@@ -118,7 +126,7 @@ class Reader:
             MemoryHeartbeats(),
             self.clock,
             group=GROUP,
-            max_poll_interval_ms=300_000,
+            max_poll_interval_ms=self.settings.max_poll_interval_ms,
             timeout_ms=TIMEOUT_MS,
             random=lambda: 0.5,
         )
@@ -227,6 +235,22 @@ def test_a_member_in_the_middle_of_a_turn_waits_while_the_metadata_root_is_away(
 
     reader.log.is_offline = False
     assert reader.poll(timeout_ms=5_000) == (0, 0, 5, 10)
+
+
+def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays_one():
+    reader = Reader(0, is_member=True, max_poll_interval_ms=2_000)
+    reader.poll()
+    sleep_ms = reader.clock.sleep_ms
+
+    def sleep_and_look(duration_ms):
+        sleep_ms(duration_ms)
+        reader.witness.look()
+
+    reader.clock.sleep_ms = sleep_and_look
+    assert reader.poll(timeout_ms=20_000) is None
+
+    records = [each for batch in reader.log.batches for each in batch.records]
+    assert not [each for each in records if isinstance(each, RemoveGroupMemberRecord)]
 
 
 # fmt: off
