@@ -91,11 +91,12 @@ class Consuming(Generic[Rows]):
         """
         keys = assigned_keys(self._wait.newest(), subscription)
         self._positions.take_as_processed()
+        # Who can't leave its group is no member of it all the same, and has none of its partitions.
+        self._subscription, self._is_begun, self._resolved = subscription, False, None
         if self._member is None:
             self.saving.try_to_save()
         else:
             self.leave_group(is_failed=False)
-        self._subscription, self._is_begun, self._resolved = subscription, False, None
         self.leave((self._positions.standings.keys() | self.paused) - set(keys))
         if self._make_member is not None and not isinstance(subscription, Assign):
             self._member = self._make_member(self, subscription)

@@ -237,6 +237,21 @@ def test_a_member_in_the_middle_of_a_turn_waits_while_the_metadata_root_is_away(
     assert reader.poll(timeout_ms=5_000) == (0, 0, 5, 10)
 
 
+def test_a_member_that_can_not_leave_reads_what_is_assigned_to_it_then_and_nothing_else():
+    """It read all partitions of its group's topics, beside the members that have them."""
+    reader = Reader(10, 10, is_member=True)
+    reader.consuming.assignment()
+    reader.log.is_offline = True
+    with pytest.raises(KafkaStorageError):
+        reader.consuming.subscribe(Assign({TOPIC: (1,)}))
+
+    reader.log.is_offline = False
+
+    assert reader.consuming.assignment() == [ONE]
+    assert reader.poll(timeout_ms=5_000) == (1, 0, 0, 10)
+    assert reader.poll() is None
+
+
 def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays_one():
     reader = Reader(0, is_member=True, max_poll_interval_ms=2_000)
     reader.poll()
