@@ -153,6 +153,24 @@ def test_a_callback_commits_what_is_given_up_and_asks_for_no_records(cluster):
     assert refused
 
 
+def test_who_asks_for_the_assignment_as_partitions_are_lost_has_none_and_joins_after_that(cluster):
+    told = []
+
+    def lose(names):
+        told.append(("lost", len(names), consumer.assignment()))
+        told.append(("committed", consumer.committed(names[:1])))
+
+    with member(
+        cluster, on_assigned=lambda names: told.append(("assigned", len(names))), on_lost=lose
+    ) as consumer:
+        consumer.poll(0)
+        cluster.remove_group_members("g")
+        consumer.poll(0)
+
+    committed = ("committed", {("orders", 0): 0})
+    assert told == [("assigned", 4), ("lost", 4, []), committed, ("assigned", 4)]
+
+
 def test_an_error_of_a_callback_is_told_once_and_the_member_goes_on(cluster):
     def fail(names):
         raise RuntimeError("the callback fails")

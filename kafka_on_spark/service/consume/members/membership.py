@@ -86,6 +86,7 @@ class Member:
 
     Attributes:
         owned: The partitions that it may hand out.
+        is_begun: Whether it has tried to join.
         is_sure: Whether it might, when `follow` looked last.
     """
 
@@ -116,6 +117,7 @@ class Member:
         self._new_id = new_id
         self._pace = pace
         self._timeout_ms = timeout_ms
+        self.is_begun = False
         self._id: MemberId | None = None
         self._is_member = False
         self._stopped: dict[PartitionKey, Standing] = {}
@@ -130,11 +132,6 @@ class Member:
         self.is_sure = False
 
     # What holds of it
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether it has tried to join."""
-        return self._id is not None
 
     def speaker(self) -> Membership:
         """Return who it is, for a commit.
@@ -246,6 +243,7 @@ class Member:
     def _join(self) -> None:
         if self._id is None:
             self._id = MemberId(self._new_id())
+        self.is_begun = True
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
         self._witness.begin(member_id)
         self._metadata.submit(
