@@ -245,9 +245,10 @@ class Consumer:
         Raises: as `position`.
         """
         with self._alone() as consuming:
-            key = self._key(partition)
+            image = self._metadata.catch_up()
+            key = key_of(image, partition)
             offset = consuming.standing(key).offset
-            return max(partition_of(self._metadata.image, key).high_watermark - offset, 0)
+            return max(partition_of(image, key).high_watermark - offset, 0)
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Go on at an offset of a partition. One that is out of range is told by the next `poll`,
@@ -279,7 +280,8 @@ class Consumer:
     def _seek_to(self, place: str, partitions: Iterable[Partition] | None) -> None:
         with self._alone() as consuming:
             image = self._metadata.catch_up()
-            for key in consuming.assignment() if partitions is None else self._keys(partitions):
+            keys = consuming.assignment() if partitions is None else keys_of(image, partitions)
+            for key in keys:
                 consuming.seek(key, at(partition_of(image, key), place).offset)
 
     def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
@@ -300,8 +302,8 @@ class Consumer:
 
     def _offsets(self, place: str, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
         with self._alone():
-            keys = self._keys(partitions)
-            image = self._metadata.image
+            image = self._metadata.catch_up()
+            keys = keys_of(image, partitions)
             return {image.name_of(key): at(partition_of(image, key), place).offset for key in keys}
 
     def offsets_for_times(
@@ -350,8 +352,8 @@ class Consumer:
             check_mapping(offsets, "offsets", "partitions and offsets")
             for offset in offsets.values():
                 check_whole_number(offset, "the offset")
-            wanted = {self._key(name): each for name, each in offsets.items()}
-            consuming.commit_offsets(wanted)
+            image = self._metadata.catch_up()
+            consuming.commit_offsets({key_of(image, name): each for name, each in offsets.items()})
 
     def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
         """Return the group's offsets; None where it has none.
@@ -361,9 +363,10 @@ class Consumer:
             UnknownTopicOrPartitionError: A partition does not exist.
         """
         with self._alone() as consuming:
-            keys = self._keys(partitions)
+            image = self._metadata.catch_up()
+            keys = keys_of(image, partitions)
             found = consuming.saving.committed(keys)
-            return {self._metadata.image.name_of(key): found[key] for key in keys}
+            return {image.name_of(key): found[key] for key in keys}
 
     # The end
 
@@ -432,10 +435,12 @@ class Consumer:
                 raise
 
     def _key(self, name: object) -> PartitionKey:
-        return key_of(self._metadata.catch_up(), name)
+        """Return the key of a partition that is assigned, as far as is known without a look at the
+        metadata root for each."""
+        return key_of(self._consuming.newest(), name)
 
     def _keys(self, names: object) -> list[PartitionKey]:
-        return keys_of(self._metadata.catch_up(), names)
+        return keys_of(self._consuming.newest(), names)
 
     def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
         image = self._metadata.image

@@ -101,6 +101,14 @@ class Consuming(Generic[Rows]):
         if self._make_member is not None and not isinstance(subscription, Assign):
             self._member = self._make_member(self, subscription)
 
+    def newest(self) -> MetadataImage:
+        """Return the newest image, looked for as seldom as by who waits; an outage of the metadata
+        root is no error until it has lasted.
+
+        Raises: as `CommitWait.newest`.
+        """
+        return self._wait.newest()
+
     def assignment(self) -> list[PartitionKey]:
         """Return the partitions that are read. A member that has not joined its group does.
 

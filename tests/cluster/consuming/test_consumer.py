@@ -1,6 +1,7 @@
 """A consumer against a real cluster: order, positions, commits, waits and what it is told wrong."""
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -310,6 +311,24 @@ def test_a_disk_that_is_lost_in_the_middle_stops_nobody(disks):
 
         assert values(consumer.poll(SOON)) == [b"b"]
         disks.give_back(1)
+
+
+def test_positions_are_told_and_changed_while_the_metadata_root_is_away(disks):
+    """`consume --exit` asks for them between two polls, and a poll waits for the root."""
+    place = ("orders", 0)
+    disks.cluster.create_topic("orders")
+    disks.cluster.append("orders", records(b"a", b"b"))
+    with disks.cluster.consumer("orders", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(SOON).num_rows == 2
+        away = disks.metadata_root.rename(disks.base / "meta-away")
+        time.sleep(0.1)  # by then a look is due
+        assert consumer.position(place) == 2
+        consumer.pause(place)
+        consumer.resume(place)
+        consumer.seek(place, 1)
+        away.rename(disks.metadata_root)
+
+        assert values(consumer.poll(SOON)) == [b"b"]
 
 
 def test_a_topic_that_is_deleted_is_told(cluster, topic):
