@@ -444,7 +444,7 @@ class Consumer:
 
     def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
         image = self._metadata.image
-        return sorted(image.name_of(key) for key in keys)
+        return sorted(image.name_of(key) for key in keys if image.partition(key) is not None)
 
 
 def _milliseconds(time: object) -> int:

@@ -331,6 +331,13 @@ def test_positions_are_told_and_changed_while_the_metadata_root_is_away(disks):
         assert values(consumer.poll(SOON)) == [b"b"]
 
 
+def test_a_partition_that_was_paused_and_is_deleted_is_not_named(cluster, topic):
+    with cluster.consumer(pattern=topic) as consumer:
+        consumer.pause((topic, 0))
+        cluster.delete_topic(topic)
+        assert consumer.paused() == []
+
+
 def test_a_topic_that_is_deleted_is_told(cluster, topic):
     with cluster.consumer(topic) as consumer:
         cluster.delete_topic(topic)
