@@ -5,7 +5,12 @@ import json
 import pytest
 
 from kafka_on_spark.cli.produce.appending import ChunkAppends
-from kafka_on_spark.errors import NotLeaderOrFollowerError, RequestTimedOutError
+from kafka_on_spark.errors import (
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 
 @pytest.fixture
@@ -213,6 +218,34 @@ def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
     call("produce", "-t", topic, "-l", file(b"a\nb\n"))
 
     assert not lost
+    assert _values(cluster, topic) == [b"a", b"b"]
+
+
+def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
+    call, new_topic, cluster, file, monkeypatch
+):
+    topic = new_topic()
+    append, catch_up = type(cluster).append, MetadataService.catch_up
+    failing = []
+
+    def fails_then(*arguments, **options):
+        result = append(*arguments, **options)
+        failing[:] = [KafkaStorageError("the metadata root is away")] * 2
+        return result
+
+    def fails(self):
+        if failing:
+            raise failing.pop()
+        return catch_up(self)
+
+    monkeypatch.setattr(type(cluster), "append", fails_then)
+    monkeypatch.setattr(MetadataService, "catch_up", fails)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
+
+    call("produce", "-t", topic, "--batch-size", 1, "-l", file(b"a\nb\n"))
+    failing.clear()
+
     assert _values(cluster, topic) == [b"a", b"b"]
 
 

@@ -5,6 +5,7 @@ A chunk is one append of an idempotent producer: a try whose outcome is unknown 
 the same sequence, so what stands already is found and not doubled.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
 )
 from kafka_on_spark.metadata.clients import id_of_one_run
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN, is_passing, may_stand
 from kafka_on_spark.spark.wiring.services import new_uuid
@@ -93,12 +95,21 @@ class ChunkAppends:
         self._producer_id = id_of_one_run(uuid)
         self._turn = int(uuid.replace("-", ""), 16)
         self._sequence = 0
+        self._partitions: Mapping[int, PartitionRegistration] = {}
         self.tally = Tally()
 
     def sticky(self) -> int:
         """Return the partition of the next chunk's keyless records: each in turn that has a leader,
-        the first one by chance."""
-        partitions = self._cluster.image.topic(self._topic).partitions
+        the first one by chance.
+
+        Raises: as `Cluster.image`, the first time; later on it is the append that tells.
+        """
+        try:
+            self._partitions = self._cluster.image.topic(self._topic).partitions
+        except KafkaOnSparkError:
+            if not self._partitions:
+                raise
+        partitions = self._partitions
         numbers = sorted(partitions)
         led = [each for each in numbers if partitions[each].leader is not None] or numbers
         return led[(self._turn + self._sequence) % len(led)]
