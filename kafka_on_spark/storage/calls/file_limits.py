@@ -10,8 +10,8 @@ SMALL_FILE_BYTES_MAX: Final = 2**16
 """Of a file of a few lines: ``meta.properties``, a hint."""
 
 COMMIT_BYTES_MAX: Final = 2**26
-"""Of a commit file: a segment takes 700 bytes of one, and a fetch takes, or a log start drops, 16,384
-in one commit at most."""
+"""Of a commit file: a segment takes 700 bytes of one, and a commit names 16,384 of them at most,
+where others can follow in another one (`FILES_A_CHANGE_MAX`)."""
 
 CHECKPOINT_BYTES_MAX: Final = 2**30
 """Of a checkpoint: 300,000 counters take 16 MB."""
