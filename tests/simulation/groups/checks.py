@@ -3,12 +3,14 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from kafka_on_spark.controller.commands.expiry import offsets_retention_ms
 from kafka_on_spark.controller.groups.heartbeats import ASKED_MS
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, OffsetCommitRecord
+from tests.builders import TOPIC_ID
 
 if TYPE_CHECKING:
     from tests.simulation.groups.world import Process, World
@@ -20,6 +22,10 @@ ASKED = "who may have slept past its session asks before it hands out more"
 ALIVE = "who beats is not fenced"
 SAVED = "offsets stand before a partition is given up"
 SETTLED = "a group comes to rest with all processed"
+KEPT = "offsets have half of their time left at least when the last member goes"
+
+LATE_MS = 10_000
+"""What clocks that are wrong, and a process that is frozen, add to the age of an offset."""
 
 NOBODY = ConsumerGroup(group_epoch=0)
 
@@ -62,6 +68,16 @@ class Checker:
             elif isinstance(record, RemoveGroupMemberRecord):
                 self._check_removed(process, record)
         self._check_moved(process, before, after)
+        if before.members and not after.members:
+            self._check_kept()
+
+    def _check_kept(self) -> None:
+        half_ms = offsets_retention_ms(self.image.settings()) // 2
+        places = [place for (name, _), place in self.image.groups.items() if name == self._group]
+        self._world.met["last member gone"] += bool(places)
+        for place in places:
+            age_ms = self.image.time_ms - place.saved_at_ms
+            assert age_ms < half_ms + LATE_MS, (KEPT, age_ms)
 
     def add_partition(self, number: int) -> None:
         """A partition is about to be added: a group that shares its topic out reads all of it."""
@@ -79,6 +95,9 @@ class Checker:
     ) -> None:
         key = PartitionKey(record.topic_id, record.partition)
         assert record.offset is not None
+        if key.topic_id != TOPIC_ID:
+            assert record.offset == self.image.groups[self._group, key].offset, KEPT
+            return
         owners = {before.owner_of(key), after.owner_of(key)}
         is_added = owners == {None} and (self._group, key) not in had
         assert is_added or process.member_id in owners, (OWNED, record.cause)
@@ -148,7 +167,7 @@ class Checker:
         group = self.image.consumer_groups[self._group]
         names = {each.member_id for each in processes}
         assert set(group.members) == names, (SETTLED, set(group.members), names)
-        [topic] = self.image.topics.values()
+        topic = self.image.topics[TOPIC_ID]
         keys = {PartitionKey(topic.topic_id, number) for number in topic.partitions}
         assert {key for each in group.members.values() for key in each.owned} == keys, SETTLED
         for key in keys:

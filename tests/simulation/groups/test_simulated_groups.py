@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.controller.groups import heartbeats, sharing
 from kafka_on_spark.query.offsets import following, group_offsets
 from kafka_on_spark.service.consume import saving
-from kafka_on_spark.service.consume.members import membership
+from kafka_on_spark.service.consume.members import membership, witness
 from tests.simulation.groups.world import run_seed
 
 SEEDS = 30
@@ -34,6 +34,7 @@ def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
         "all slept",
         "killed",
         "closed",
+        "last member gone",
         "fenced",
         "frozen",
         "frozen beyond a session",
@@ -80,6 +81,11 @@ def reads_added_partitions_as_any_other(patch):
     patch.setattr(sharing, "_begun_partitions", lambda *_: ())
 
 
+def lets_offsets_be_old_as_the_last_member_goes(patch):
+    for module in (following, witness):
+        patch.setattr(module, "offsets_kept", lambda image, group, left, now_ms: left)
+
+
 MUTANTS = {
     saves_offsets_of_what_it_does_not_own: "I30|skipped|given up",
     takes_what_another_owns: "I30",
@@ -88,6 +94,7 @@ MUTANTS = {
     fences_by_looks_from_before_it_was_frozen: "who beats",
     begins_where_a_partition_ends_when_it_looks: "skipped",
     reads_added_partitions_as_any_other: "skipped",
+    lets_offsets_be_old_as_the_last_member_goes: "half of their time left",
 }
 
 

@@ -16,12 +16,13 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     UnreleasedInstanceIdError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ConfigRecord,
     HighWatermarkRecord,
+    OffsetCommitRecord,
     PartitionRecord,
     Stamp,
     TopicRecord,
@@ -45,6 +46,9 @@ STEP_MS_MAX: Final = 200
 TIMEOUT_MS: Final = 10_000
 ROWS_MAX: Final = 7
 NESTED_MAX: Final = 3
+OLD_TOPIC_ID: Final = TopicId("f" * 32)
+IDLE_MS: Final = 45_000
+"""More than half of the time after which offsets expire."""
 
 
 class KilledError(BaseException):
@@ -266,6 +270,7 @@ class World:
         configs = {
             "group.consumer.session.timeout.ms": SESSION_MS,
             "group.consumer.heartbeat.interval.ms": INTERVAL_MS,
+            "offsets.retention.minutes": 1,
         }
         self._commit(
             BrokerRecord(
@@ -282,6 +287,18 @@ class World:
                 for name, value in configs.items()
             ),
             *(self._new_partition(number) for number in range(count)),
+            # What it has read once, and reads no more: nobody saves that again.
+            TopicRecord(topic="old", topic_id=OLD_TOPIC_ID),
+            PartitionRecord(
+                topic="old", topic_id=OLD_TOPIC_ID, partition=0, registration=partition("1", hw=9)
+            ),
+            OffsetCommitRecord(
+                group=GROUP,
+                topic_id=OLD_TOPIC_ID,
+                partition=0,
+                offset=Offset(5),
+                leader_epoch=None,
+            ),
         )
 
     def _new_partition(self, number: int) -> PartitionRecord:
@@ -397,7 +414,19 @@ class World:
             process.ports.can_beat = True
         self.processes.append(Process(self, "last", None))
         self.run(30_000)
-        self.checker.check_end([each for each in self.processes if not each.is_gone])
+        left = [each for each in self.processes if not each.is_gone]
+        self.checker.check_end(left)
+        self._rest(IDLE_MS)
+        for process in left:
+            process.do(process.close)
+
+    def _rest(self, duration_ms: int) -> None:
+        """Let time pass in which nothing is appended, and members beat and look."""
+        end_ms = self.now_ms + duration_ms
+        while self.now_ms < end_ms:
+            self.now_ms += SESSION_MS // 2
+            for process in [each for each in self.processes if not each.is_gone]:
+                process.take_turns()
 
 
 RATES: Final = ([0, 0.0005, 0.002], [0, 0.002, 0.01], [0, 0.01, 0.05])
