@@ -120,15 +120,18 @@ class Consumer:
         """
         if timeout_ms is not None:
             check_number(timeout_ms, "timeout_ms")
-        with self._alone(in_callbacks=False) as consuming:
-            self._turn = None
-            rows_max = consuming.settings.max_poll_records
-            rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
-            try:
+        is_in_hand = False
+        try:
+            with self._alone(in_callbacks=False) as consuming:
+                self._turn = None
+                rows_max = consuming.settings.max_poll_records
+                rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
+                is_in_hand = True
                 return self._gathered(consuming, rows, rows_max)
-            except BaseException:
-                consuming.take_back()
-                raise
+        except BaseException:  # ^C, too, up to the last moment of the call
+            if is_in_hand:
+                self._consuming.take_back()
+            raise
 
     def _gathered(
         self, consuming: Consuming[pa.RecordBatch], rows: pa.RecordBatch | None, rows_max: int
@@ -152,8 +155,19 @@ class Consumer:
 
         Raises: as `poll`.
         """
-        with self._exclusive(in_callbacks=False) as consuming:
-            record = self._next(consuming)
+        is_in_hand = False
+        try:
+            with self._exclusive(in_callbacks=False) as consuming:
+                record = self._next(consuming)
+                if record is not None:
+                    is_in_hand = True
+                    assert self._rows is not None, "a record is one of its rows"
+                    consuming.hand_out(self._rows.slice(self._next_row, 1))
+                    self._next_row += 1
+        except BaseException:  # ^C, too, up to the last moment of the call
+            if is_in_hand:
+                self._consuming.take_back()
+            raise
         if record is None:
             raise StopIteration
         return record
@@ -173,9 +187,6 @@ class Consumer:
             self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
             self._turn = consuming.turn
             record = next(self._chunk)
-        assert self._rows is not None, "a record is one of its rows"
-        consuming.hand_out(self._rows.slice(self._next_row, 1))
-        self._next_row += 1
         return record
 
     def wakeup(self) -> None:

@@ -2,11 +2,14 @@
 
 import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kafka_on_spark import Cluster, Record
+from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.cluster.consuming.one_caller import OneCaller
 from kafka_on_spark.errors import (
     ClusterClosedError,
     ConsumerClosedError,
@@ -16,6 +19,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
+from kafka_on_spark.service.consume.positions import Positions
 from kafka_on_spark.service.consume.turns import Turn
 from tests.cluster.disks import records
 
@@ -255,6 +259,43 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
                     consumer.poll(0)
 
         assert [each.value for each in consumer] == [b"1", b"2", b"3", b"4"]
+
+
+def _moves_and_is_interrupted(positions, *arguments):
+    _MOVE(positions, *arguments)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupted_as_it_ends(callers, *, in_callbacks):
+    yield
+    raise KeyboardInterrupt
+
+
+_MOVE = Positions.move
+# fmt: off
+INTERRUPTED = {
+    "handed out":     (Positions, "move", _moves_and_is_interrupted),
+    "call is ending": (OneCaller, "alone", _interrupted_as_it_ends),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("when", INTERRUPTED)
+def test_what_was_handed_out_in_a_call_that_is_interrupted_comes_again(
+    cluster, topic, monkeypatch, when
+):
+    """A caller that goes on, or closes the consumer, has not got it."""
+    cluster.append(topic, records(b"0", b"1", b"2"))
+    with cluster.consumer(topic, group=topic, auto_offset_reset="earliest") as consumer:
+        assert next(consumer).value == b"0"
+        for ask in (next, Consumer.poll):
+            with monkeypatch.context() as patched:
+                patched.setattr(*INTERRUPTED[when])
+                with pytest.raises(KeyboardInterrupt):
+                    ask(consumer)
+            assert consumer.position((topic, 0)) == 1
+        assert next(consumer).value == b"1"
 
 
 def _interrupt(*arguments):
