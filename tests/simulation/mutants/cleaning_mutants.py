@@ -57,16 +57,19 @@ CLEANING_MUTANTS = [
     Mutant(
         "a file of the current epoch that no log names is never deleted",
         ((cleaning, "judge", _goes_unless_named),),
+        seed=2,
         invariant="I15 integrity",
     ),
     Mutant(
         "the fence is above the epoch in the name of what goes",
         ((cleaning, "judge", _fenced_at_last),),
+        seed=2,
         invariant="I15 integrity",
     ),
     Mutant(
         "what the table names stays",
         ((cleaning, "files_of", _no_files),),
+        seed=1,
         invariant="I26 nothing named is deleted",
     ),
     Mutant(
@@ -77,11 +80,13 @@ CLEANING_MUTANTS = [
     Mutant(
         "where too many orphans are, the leader epoch is raised, and they go",
         ((upkeep_round, "raise_epochs_over_orphans", _nothing_is_raised),),
+        seed=2,
         invariant=orphans.GONE,
     ),
     Mutant(
         "an append that goes on under another leadership goes on under other names",
         ((placing, "place_files", _as_staged), (operations, "check_named_under", _nothing)),
+        seed=2,
         invariant="I26 added under its fence",
     ),
 ]

@@ -107,7 +107,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=218,
+        seed=292,
         invariant=TOMBSTONES,
     ),
     Mutant(
@@ -119,6 +119,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a replica that has not finished K stays out of the ISR",
         ((isr, "may_join", _joins),),
+        seed=1,
         invariant=JOINED,
     ),
     Mutant(
@@ -128,6 +129,7 @@ COMPACTION_MUTANTS = [
             (compaction, "_cleanable_below", _as_dirty),
             (registrations, "ensure", _nothing),
         ),
+        seed=2,
         invariant=RISES,
     ),
     Mutant(
@@ -136,6 +138,7 @@ COMPACTION_MUTANTS = [
             (compacting_replicas, "_may_compact", _whatever_the_fence),
             (replacing, "check_fence", _nothing),
         ),
+        seed=12,
         invariant="I26 added under its fence",
     ),
     Mutant(
@@ -151,7 +154,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=98,
+        seed=103,
         invariant="I1 committed prefix",
     ),
     Mutant(
@@ -163,7 +166,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a replica is not cut below its target, but made again",
         ((truncation, "_check_whole", _nothing),),
-        seed=477,
+        seed=549,
         invariant=CONTENT,
     ),
     Mutant(
@@ -178,7 +181,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a decision is applied by a log that proves to be the one that it is of",
         ((compacting_replicas, "proves_complete", _yes),),
-        seed=333,
+        seed=413,
         invariant=I22,
     ),
     Mutant(
@@ -196,6 +199,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a replica has finished once all its segments are as they must be",
         ((compacting_replicas, "next_group", _nothing),),
+        seed=1,
         invariant=CONTENT,
     ),
     Mutant(
@@ -206,11 +210,13 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the targets count from the first commit on",
         ((compacting_replicas._Cleaner, "_change", _targets_at_the_end),),
+        seed=1,
         invariant="I1 committed prefix",
     ),
     Mutant(
         "a reader of a merged segment goes by offset_delta and not by position",
         ((clients, "rows_in", _by_position),),
+        seed=8,
         invariant=READ,
     ),
 ]

@@ -168,7 +168,7 @@ EXPIRING_MUTANTS = [
         "what may be a retry from before an id came back is refused",
         (producer_runs, "_may_stand_forgotten", _not_once_it_came_back),
         plan=late,
-        seed=21,
+        seed=30,
     ),
     _caught(
         checks.ABOVE,
@@ -179,7 +179,7 @@ EXPIRING_MUTANTS = [
         checks.ABOVE,
         "a run goes on above what it has tried itself",
         (producer_runs, "_may_stand_forgotten", _but_for_its_own),
-        seed=2,
+        seed=20,
     ),
     _caught(
         checks.ABOVE,

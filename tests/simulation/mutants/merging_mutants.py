@@ -114,7 +114,7 @@ MERGING_MUTANTS = [
         mutant=Mutant(
             "a merge is committed only under the fence that its file is named by",
             ((merging._Merger, "_commit", _under_any_fence),),
-            seed=63,
+            seed=73,
         ),
         invariant="I26 added under its fence",
         plan=merged,

@@ -64,18 +64,19 @@ RETENTION_MUTANTS = [
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
         ),
+        seed=11,
         invariant="I9 high watermark bounds",
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _own),),
-        seed=1,
+        seed=7,
         invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _root_s),),
-        seed=20,
+        seed=44,
         invariant="I16 retention",
     ),
     Mutant(

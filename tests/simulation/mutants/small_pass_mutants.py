@@ -82,16 +82,19 @@ UNCONTROLLED_MUTANTS = [
     Mutant(
         "remaining brokers answer",
         ((append_watch, "small_pass", _any_broker_answers),),
+        seed=1,
         invariant="S5 remaining brokers answer",
     ),
     Mutant(
         "the session must be over",
         ((Silence, "is_over", _by_count),),
+        seed=2,
         invariant="S7 no other process has heard of it",
     ),
     Mutant(
         "what was known long ago counts no more",
         ((AppendWatch, "_pass_in_time", _however_late),),
+        seed=8,
         invariant="S5 remaining brokers answer",
     ),
     Mutant(
@@ -100,11 +103,13 @@ UNCONTROLLED_MUTANTS = [
             (append_watch, "reached_by_others", _not_reached),
             (small_pass, "reached_by_others", _not_reached),
         ),
+        seed=7,
         invariant="S7 no other process has heard of it",
     ),
     Mutant(
         "a member that another process has readmitted is not taken out again",
         ((readmitted_replicas, "readmitted_by_others", _not_readmitted),),
+        seed=1,
         invariant="S8 no pass takes out again what another readmitted",
     ),
     Mutant(
@@ -123,6 +128,7 @@ SOLE_MUTANTS = [
     Mutant(
         "its own missing permission counts for nothing",
         ((ProbeResult, "is_denied", property(_denies_nothing)),),
+        seed=6,
         invariant="S6 silent over all of its session",
     ),
 ]
