@@ -71,7 +71,8 @@ def test_on_a_disk_there_are_20_looks_a_second(waiting):
     case.wait.wait(5, 60_000)
 
     assert case.clock.monotonic_ms() == 60_000
-    assert case.metadata.reads <= 20 * 60 + 5
+    assert 0.9 * 20 * 60 <= case.metadata.requests - 2 * case.metadata.reads <= 20 * 60 + 5
+    assert 58 <= case.metadata.reads <= 64, "once a second: another voter may lead the log"
 
 
 def test_a_store_gets_one_request_in_half_a_second(waiting):
