@@ -1,4 +1,5 @@
-"""Lines a second that `produce` appends from a file, and how soon `consume` prints a record."""
+"""Lines a second that `produce` appends from a file, how soon `consume` prints a record, and what a
+consumer takes while there is none."""
 
 import os
 import subprocess
@@ -16,6 +17,7 @@ LINE = b"%08d" + b"v" * 92 + b"\n"
 APPENDS = 20
 PAUSE_S = 0.5
 """Between two appends, so that the consumer waits as it does when nobody appends."""
+IDLE_S = 20
 COMMAND = [sys.executable, "-m", "kafka_on_spark.cli"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
@@ -28,6 +30,7 @@ def tools(bench: Bench) -> list[Row]:
     starts: list[float] = []
     rates: list[float] = []
     delays_ms: list[float] = []
+    shares: list[float] = []
     with bench.make_cluster("tools") as cluster:
         cluster.create_topic("lines", partitions=PARTITIONS, replication_factor=3)
         _produce(cluster, Path(os.devnull))
@@ -36,6 +39,9 @@ def tools(bench: Bench) -> list[Row]:
             took_s = _produce(cluster, lines) - median(starts)
             rates.append(LINES / took_s)
             delays_ms += _delays_ms(cluster, f"printed-{run}")
+            idle = _idle_percent(cluster)
+            shares.append(idle)
+            say(f"  run {run}: an idle member of a group takes {idle:.2f} % of a core")
             say(f"  run {run}: starts in {starts[-1]:.2f} s, then {rates[-1]:,.0f} lines a second")
     lines.unlink()
     name = "produce, lines of 100 bytes from a file, 3 replicas, flushed"
@@ -53,7 +59,23 @@ def tools(bench: Bench) -> list[Row]:
             "ms",
             budget=Budget(bound=150, on="value"),
         ),
+        row(
+            "consumer, a member of a group, nobody commits anything: of a core",
+            shares,
+            "%",
+            budget=Budget(bound=1, on="value"),
+        ),
     ]
+
+
+def _idle_percent(cluster: Cluster) -> float:
+    """Return which part of a core this process takes that waits for records."""
+    with cluster.consumer("lines", group="idle") as consumer:
+        consumer.poll(1000)
+        began, processor = time.perf_counter(), time.process_time()
+        while time.perf_counter() - began < IDLE_S:
+            consumer.poll(5000)
+        return 100 * (time.process_time() - processor) / (time.perf_counter() - began)
 
 
 def _delays_ms(cluster: Cluster, topic: str) -> list[float]:

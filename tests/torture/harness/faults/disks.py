@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from tests.torture.harness.folder import BROKERS, DiskName, TortureFolder
 
 DISK_MIB: Final = 256
 MIB_A_MINUTE: Final = 48
+BUSY_S_MAX: Final = 10.0
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
@@ -292,6 +294,15 @@ def _check_run(*command: str) -> None:
         raise OSError(error)
 
 
+def _run_while_busy(*command: str) -> None:
+    """Run what is refused while a process has a file open to write it: those come and go."""
+    end_s = time.monotonic() + BUSY_S_MAX
+    while (error := _run(*command)) is not None:
+        if "busy" not in error or time.monotonic() > end_s:
+            raise OSError(error)
+        time.sleep(0.01)
+
+
 def _mount_file(disk: Path, size_mib: int) -> str | None:
     """Mount a file system in a file, which goes with the mount; return why that failed, or None."""
     image = disk.with_name(f"{disk.name}.ext4")
@@ -306,7 +317,7 @@ def _mount_file(disk: Path, size_mib: int) -> str | None:
 def _set_mount(root: Path, is_read_only: bool) -> None:
     if is_read_only:
         _check_run("mount", "--bind", str(root), str(root))
-        _check_run("mount", "-o", "remount,bind,ro", str(root))
+        _run_while_busy("mount", "-o", "remount,bind,ro", str(root))
     else:
         _check_run("umount", "-l", str(root))
 
