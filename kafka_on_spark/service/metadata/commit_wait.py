@@ -29,9 +29,9 @@ SLICE_MS: Final = 50
 """How often a wait sees that it is over, or that this process has committed."""
 
 LOOKS_A_READ: Final = 20
-"""Of so many looks one reads the log as everybody does: the next commit file of the leader alone does
-not tell of another leader, nor of a log that was cleaned or went back. On a disk it takes twice as
-much as a look."""
+"""Of so many looks one reads the log as everybody does: the next commit file of the leader alone
+does not tell of another leader, nor of a log that was cleaned or went back. On a disk it takes
+twice as much as a look."""
 
 
 class WaitedMetadata(Protocol):
