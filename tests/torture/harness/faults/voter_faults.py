@@ -112,8 +112,8 @@ class VoterFaults:
             return
         is_short = kind in ("voter hangs", "pipe for a voter's next commit")
         hold_s = rng.uniform(*(PIPE_S if is_short else self._pace.hold_s))
-        begun_s = time.monotonic()
         undo_all = [self._begun(kind, name) for name in names]
+        begun_s = time.monotonic()  # a disk of two GB takes seconds to be full
         try:
             if len(names) == 1:
                 self._decide(kind, begun_s)
