@@ -50,7 +50,7 @@ class FailingCluster:
 
     def step(self, what: str) -> None:
         """Announce the next step, after a pause."""
-        time.sleep(PAUSE_S)
+        time.sleep(PAUSE_S)  # steps at one moment would be one line in a timeline
         self._say(what)
 
     def append(self, topic: str, count: int, acks: str = "all") -> None:
@@ -75,7 +75,7 @@ class FailingCluster:
 
     def catch_up(self) -> None:
         """Let replicas catch up, and preferred leaders lead."""
-        time.sleep(PAUSE_S)
+        time.sleep(PAUSE_S)  # as between two steps
         self.cluster.replicate()
         self.cluster.elect_leaders()
 

@@ -144,7 +144,7 @@ def _wait_for(folder: Path, name: str, said: str) -> None:
     while said not in log.read_text(encoding="utf-8", errors="replace"):
         if time.monotonic() > deadline or not _is_alive(folder / f"{name}.pid"):
             raise StandaloneError(f"the {name} did not start: see {log}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # a log file tells nobody when it grows
 
 
 def is_ours(folder: Path) -> bool:
@@ -214,7 +214,7 @@ def _end(processes: Sequence[int]) -> None:
             if time.monotonic() > deadline:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+            time.sleep(0.05)  # no child of this process: it can't be waited for
 
 
 def _exists(pid: int) -> bool:

@@ -50,6 +50,7 @@ def merged(bench: Bench) -> list[Row]:
             lambda _: _to_noop(bench, MANY), lambda _: _to_noop(bench, ONCE)
         )
         soon = _later_appends(cluster, "new")
+        # The disk looks at inodes that were deleted within minutes.
         time.sleep(max(0.0, FORGOTTEN_SECONDS - (time.monotonic() - deleted_s)))
         later = _later_appends(cluster, "newer")
     name = f"a partition of {APPENDS:,} appends of {BATCH:,} records, merged"

@@ -87,7 +87,7 @@ class _Served:
             found = self._ready()["looks"].get("round", {})
             if found.get("count") and found.get("not_inspected_in_time") == 0:
                 return
-            time.sleep(1)
+            time.sleep(1)  # asked more often, it would not be idle
         raise TimeoutError(f"not all partitions were inspected within {READ_S_MAX} s")
 
     def _ready(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class _Served:
     def share(self) -> float:
         """Return the part of a core that it takes for a while, in percent."""
         before, began = self.processor_s(), time.monotonic()
-        time.sleep(SAMPLE_S)
+        time.sleep(SAMPLE_S)  # it is measured while it is left alone
         return 100 * (self.processor_s() - before) / (time.monotonic() - began)
 
     def resident_gib(self) -> float:

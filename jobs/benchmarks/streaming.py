@@ -189,7 +189,7 @@ def _until_idle(query: StreamingQuery) -> None:
     while query.lastProgress is None:
         if not query.isActive or time.monotonic() > deadline:
             raise RuntimeError(f"the query did not begin: {query.exception()}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # Spark has no event for the first progress of a query
 
 
 def _one(
@@ -205,7 +205,7 @@ def _one(
     except Empty:
         raise RuntimeError(f"a record was not seen in {WAIT_S} s: {query.exception()}") from None
     assert key == b"%d" % number, "a record was skipped, or came twice"
-    time.sleep(random.uniform(*PAUSE_S))
+    time.sleep(random.uniform(*PAUSE_S))  # the query is idle again, at any place in its pause
     return 1000 * (at - answered)
 
 

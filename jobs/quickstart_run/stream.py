@@ -81,7 +81,7 @@ class Stream:
                     f" {_WAIT_S_MAX:.0f} s"
                 )
             self._keep_running()
-            time.sleep(0.2)
+            time.sleep(0.2)  # what the query has seen tells nobody when it grows
         on_progress(now_count)
 
     def _keep_running(self) -> None:

@@ -220,7 +220,7 @@ def _move(client: Client, cluster: Cluster) -> None:
                 kind="error", at=time.time(), error=f"a move took more than {MOVE_WAIT_S_MAX} s"
             )
             return
-        time.sleep(0.5)
+        time.sleep(0.5)  # a move tells nobody when it ends
     client.notes.write(kind="move", at=time.time(), took=time.monotonic() - start)
 
 

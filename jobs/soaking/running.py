@@ -199,7 +199,7 @@ def _watched(
         if tenth > told:
             told = tenth
             say(f"tenth {tenth + 1}: {_words(sample)}")
-        time.sleep(pause_s)
+        time.sleep(pause_s)  # between two samples
 
 
 def _words(sample: Sample) -> str:
@@ -213,7 +213,7 @@ def _finish(folder: SoakFolder, clients: Clients, say: Say) -> list[str]:
     deadline = time.monotonic() + COPIED_S_MAX
     with Cluster.open(folder.metadata_root) as cluster:
         while not _is_copied(cluster) and time.monotonic() < deadline:
-            time.sleep(1.0)
+            time.sleep(1.0)  # the sink tells nobody when it has copied all
     late += clients.stop(["spark", "reader", "visitor", "upkeep", "controller"])
     return [f"{name} did not end within {STOP_S_MAX:.0f} s" for name in late]
 

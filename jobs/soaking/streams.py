@@ -193,7 +193,7 @@ def run_streams(client: "Client") -> None:
                         error=f"a query has ended: {query.exception()}",
                     )
                     return
-            time.sleep(1.0)
+            time.sleep(1.0)  # a query tells nobody of another process when it ends
     finally:
         for query in queries:
             query.stop()

@@ -55,7 +55,7 @@ def live(base):
         cluster.append("orders", records(b"c"))
         cluster.append("orders", records(b"d"))
         assert cluster.describe_quorum().leader.node_id != 1
-        # Who is not needed for a majority is brought up after the answer.
+        # Voters that a majority does not need are brought up after the answer.
         wait_for(lambda: cluster.describe_quorum().lag_max == 0)
         cluster._services.finish_maintenance()
 

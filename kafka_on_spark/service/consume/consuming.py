@@ -91,7 +91,7 @@ class Consuming(Generic[Rows]):
         """
         keys = assigned_keys(self._wait.newest(), subscription)
         self._positions.take_as_processed()
-        # Who can't leave its group is no member of it all the same, and has none of its partitions.
+        # A member whose leaving fails is none from here on, and has none of the group's partitions.
         self._subscription, self._is_begun, self._resolved = subscription, False, None
         if self._member is None:
             self.saving.try_to_save()

@@ -278,7 +278,7 @@ class QuorumLog:
         voters, granted = self.tables.voters, {led.view.key}
         refusal: ProtocolError | None = None
         held, failures = led.view.held, self.tables.failures
-        # Who has just confirmed the leader answers; another may hang.
+        # Voters that have just confirmed the leader answer; others may hang.
         for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
             if voters.is_majority(granted):
                 return

@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata
-from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 

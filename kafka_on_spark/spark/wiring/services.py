@@ -53,6 +53,7 @@ from kafka_on_spark.service.replicate.second_inspection import Finding, SecondIn
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.wiring.accounts import (
@@ -66,7 +67,6 @@ from kafka_on_spark.spark.wiring.accounts import (
     accounted,
     charged,
 )
-from kafka_on_spark.spark.wiring.due_work import DueWork
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.spark.wiring.due_work import DueWork
+from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 
 WAIT_S = 30

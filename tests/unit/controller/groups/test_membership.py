@@ -1,4 +1,4 @@
-"""Who is in a group: what a join, a return, a leave and a fence make of it, and what is refused."""
+"""The members of a group: what joins, returns, leaves and fences make of them, and what is refused."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who shall own what and who does, told step by step, and after any events in any order."""
+"""What members shall own and do own, told step by step, and after any events in any order."""
 
 from dataclasses import replace
 

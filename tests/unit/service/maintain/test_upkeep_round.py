@@ -21,6 +21,7 @@ from kafka_on_spark.service.maintain.root_upkeep import RootWork
 from kafka_on_spark.service.maintain.upkeep_plan import PART_MS, TURN_MS
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import (
+    KIND_PART,
     VISIT_TIMES_MAX,
     UpkeepPorts,
     UpkeepResult,
@@ -243,6 +244,11 @@ def test_a_piece_of_work_that_took_too_long_is_made_up_for():
 
     assert worked.share(1000) == []
     assert worked.share(1000) == []
+
+
+def test_each_kind_of_work_has_its_part_of_a_visit_and_none_is_without():
+    assert KIND_PART * len(WORKS) == pytest.approx(1)
+    assert pytest.approx(1 + (len(WORKS) - 1) * KIND_PART) == VISIT_TIMES_MAX
 
 
 def test_a_long_visit_is_cut_into_parts_and_each_order_has_all_its_time():
