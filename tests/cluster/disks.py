@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import ENOTEMPTY
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,6 +15,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.identity import root_identity
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from tests.cluster.folders import quick_folder
 
 FAST = {
@@ -28,6 +30,8 @@ FAST = {
     # Records have timestamps of their own, which may be long ago.
     "retention.ms": "-1",
 }
+
+RENAMES_MAX = 100
 
 _raced: set[int] = set()
 
@@ -104,8 +108,23 @@ class Disks:
         return next((each for each in passes if each), ())
 
     def give_back(self, *broker_ids: int) -> None:
+        """Give roots back.
+
+        A checkpoint on its way makes the folders anew that it writes to (delta-rs does). What it
+        leaves is in the way of a rename, as it would not be of a mount.
+        """
         for each in broker_ids:
-            (self.base / f"away-{each}").rename(self.root(each))
+            away, root = self.base / f"away-{each}", self.root(each)
+            for _ in range(RENAMES_MAX):
+                try:
+                    away.rename(root)
+                    break
+                except OSError as error:
+                    if error.errno != ENOTEMPTY or (root / META_PROPERTIES).exists():
+                        raise
+                    shutil.rmtree(root, ignore_errors=True)
+            else:
+                raise AssertionError(f"{root} is written to again and again while it is away")
 
     def folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
         """Return the folder of a replica as the metadata names it now."""
