@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
@@ -42,7 +42,8 @@ AsOf = Annotated[
         "--as-of",
         metavar="MOMENT",
         help="Show the cluster as it was at a metadata offset, or at a time such as"
-        " 2026-11-21T13:00:00Z.",
+        " 2026-11-21T13:00:00Z; proved: as far as the metadata roots that answer prove it"
+        " committed, without a majority of them.",
     ),
 ]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
@@ -171,22 +172,24 @@ def properties_of(file: str, option: str) -> list[str]:
     return [line for line in stripped if line and not line.startswith("#")]
 
 
-def moment(text: str | None) -> datetime | int | None:
+def moment(text: str | None) -> datetime | int | Literal["proved"] | None:
     """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC.
 
     Raises:
-        InvalidRequestError: `text` is neither a metadata offset nor a time.
+        InvalidRequestError: `text` is neither a metadata offset, nor a time, nor "proved".
     """
     if text is None:
         return None
+    if text == "proved":
+        return "proved"
     if text.isdecimal():
         return int(text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidRequestError(
-            f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
-            " 2026-11-21T13:00:00Z"
+            f"--as-of can't be {text!r}: give a metadata offset, a time such as"
+            " 2026-11-21T13:00:00Z, or proved"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -183,6 +183,11 @@ class RaftLog:
         ensure(batch.base_offset == self.end_offset, (batch, self.end))
         return replace(self, batches=(*self.batches, batch))
 
+    def border_before(self, offset: Offset) -> Offset:
+        """Return the last border that is not above `offset`; `offset` itself within a run, since
+        the voter's table knows the borders there."""
+        return offset if self.run_at(offset) is not None else self.cut_to(offset).end_offset
+
     def cut_to(self, offset: Offset) -> "RaftLog":
         """Return the log as it was before everything from `offset` on: whole batches go.
 

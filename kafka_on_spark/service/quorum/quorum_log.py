@@ -147,8 +147,7 @@ class QuorumLog:
 
     def _batches(self, view: LeaderView, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return batches that are committed; one that goes on beyond `end` is left out."""
-        is_merged = view.log.run_at(end) is not None  # the voter knows the borders there
-        border = end if is_merged else view.log.cut_to(end).end_offset
+        border = view.log.border_before(end)
         if border <= start:
             return []
         holders = [key for key, held in view.held.items() if held >= border and key != view.key]
@@ -159,18 +158,12 @@ class QuorumLog:
     def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
         """Return what the first voter that answers says.
 
-        Raises:
-            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
+        Raises: as `VoterTables.of_first`, and as its only user meets that of the only voter.
         """
-        first: ProtocolError | None = None
-        for key in keys:
-            try:
-                return ask(self.tables.log_of(key))
-            except UNREADABLE as error:
-                log.info("voter %s is passed over: %s", key, error)
-                first = first or error
-        assert first is not None, keys
-        raise self._as_met(first)
+        try:
+            return self.tables.of_first(keys, ask)
+        except UNREADABLE as error:
+            raise self._as_met(error) from None
 
     def _well(self) -> list[VoterKey]:
         """Return the voters that did not fail when they were last asked: each that hangs would hold

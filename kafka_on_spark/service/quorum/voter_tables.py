@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     KafkaStorageError,
+    ProtocolError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.ports.process import Clock
@@ -24,7 +25,13 @@ from kafka_on_spark.raft.quorum.discovery import newest_voters
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.calls_under_way import CallsUnderWay, CallUnderWay
-from kafka_on_spark.service.quorum.ports import OpenVoterLog, SideBySide, VoterCall, VoterLog
+from kafka_on_spark.service.quorum.ports import (
+    UNREADABLE,
+    OpenVoterLog,
+    SideBySide,
+    VoterCall,
+    VoterLog,
+)
 
 log = logging.getLogger(__name__)
 
@@ -213,6 +220,23 @@ class VoterTables:
             table = outcome.answer()
             if table is not None:
                 yield table
+
+    def of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
+        """Return what the first voter says that answers; they are asked one after the other.
+
+        Raises:
+            ClusterNotFoundError, KafkaStorageError, ReplicaLostError, CorruptLogError: None
+                answers; of the first.
+        """
+        first: ProtocolError | None = None
+        for key in keys:
+            try:
+                return ask(self.log_of(key))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                first = first or error
+        assert first is not None, keys
+        raise first
 
     def in_time(self, key: VoterKey, ask: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Return what `ask` returns, which calls voter `key` and no other. One of several voters is

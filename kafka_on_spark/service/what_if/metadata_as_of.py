@@ -13,6 +13,10 @@ from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, V
 from kafka_on_spark.query.moments import given_micros, in_seconds
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
 
+PROVED: Final = "proved"
+"""The `as_of` of who reads without a majority of the metadata roots: as far as those that answer
+prove the log committed."""
+
 NO_DECISION: Final = (VotersRecord, LeaderChangeRecord)
 """What a log begins with, before its cluster is there."""
 
@@ -52,7 +56,7 @@ def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
 
 
 def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
-    """Return the metadata as of a moment, or of a metadata offset.
+    """Return the metadata as of a moment, or of a metadata offset; as of PROVED, all of `now`.
 
     An offset is exclusive, as `image.offset` is. An offset in the middle of a decision leaves the
     decision out.
@@ -63,7 +67,14 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
     """
     image = now.image_at(_offset_of(now, as_of, now_ms))
     if image.cluster_id is None and not image.brokers:
-        first = next(each for each in now.history() if not isinstance(each.records[0], NO_DECISION))
+        decided = (each for each in now.history() if not isinstance(each.records[0], NO_DECISION))
+        first = next(decided, None)
+        if first is None:
+            raise InvalidRequestError(
+                f"as_of can't be {as_of}: of the metadata log, no voter that answers proves more"
+                f" than {now.image.offset} records committed, and these make no cluster; make more"
+                " of the metadata roots reachable"
+            )
         raise InvalidRequestError(
             f"as_of can't be {as_of}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by"
             f" the decision that ends at metadata offset {first.end_offset}; name a later one"
@@ -73,13 +84,16 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
 
 def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     end = now.catch_up().offset
-    if isinstance(as_of, datetime):
+    if as_of == PROVED:
+        offset = end
+    elif isinstance(as_of, datetime):
         offset = _offset_at(now, as_of, now_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:
         raise InvalidRequestError(
-            f"as_of can't be {as_of!r}: give a datetime with a time zone, or a metadata offset"
+            f"as_of can't be {as_of!r}: give a datetime with a time zone, a metadata offset, or"
+            f" {PROVED!r}"
         )
     if not 0 <= offset <= end:
         raise InvalidRequestError(
