@@ -1,5 +1,7 @@
 """What a cluster asks of its roots is in its ledger, by operation and topic, and in its figures."""
 
+import threading
+
 import pytest
 
 from kafka_on_spark import Cluster
@@ -28,6 +30,10 @@ def cluster(disks):
 def asked(report, operation, topic):
     found = [each for each in report.rows if (each.operation, each.topic) == (operation, topic)]
     return found[0].requests if found else {}
+
+
+def of_no_operation(report):
+    return [each for each in report.rows if each.operation == OTHER]
 
 
 def test_an_append_to_three_replicas_puts_three_segments_and_three_commits(cluster):
@@ -69,7 +75,7 @@ def test_each_operation_is_named(cluster):
 
 def test_a_cluster_that_is_open_asks_nothing_that_no_operation_has_begun(cluster):
     """What stands under no operation is of the creations in this process, and of other clusters."""
-    before = [each for each in cluster.ledger().rows if each.operation == OTHER]
+    before = of_no_operation(cluster.ledger())
 
     cluster.create_topic("begun", partitions=2, replication_factor=2)
     cluster.append("begun", records("a"))
@@ -90,7 +96,26 @@ def test_a_cluster_that_is_open_asks_nothing_that_no_operation_has_begun(cluster
     cluster.delete_topic("begun")
     assert cluster.image.offset > 0
 
-    assert [each for each in cluster.ledger().rows if each.operation == OTHER] == before
+    assert of_no_operation(cluster.ledger()) == before
+
+
+def test_what_a_loop_over_a_consumer_commits_is_the_consumers_as_what_a_poll_commits(cluster):
+    cluster.create_topic("looped", partitions=1, replication_factor=1)
+    cluster.append("looped", records(*(f"{each}" for each in range(50))))
+    options = {"group": "looping", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 0}
+
+    with cluster.consumer("looped", **options) as consumer:
+        next(consumer)  # the member has joined
+        before = cluster.ledger()
+        for record in consumer:
+            if record.offset == 40:
+                break
+            threading.Event().wait(0.01)
+        after = cluster.ledger()
+
+    put = RequestKind.PUT
+    assert asked(after, "consume", METADATA)[put] > asked(before, "consume", METADATA)[put]
+    assert of_no_operation(after) == of_no_operation(before)
 
 
 def test_the_past_has_a_ledger_too(cluster, disks):

@@ -175,7 +175,7 @@ class Consumer:
     def _next(self, consuming: Consuming[pa.RecordBatch]) -> ConsumerRecord | None:
         record = None
         if self._turn is not None:
-            consuming.go_on()
+            self._go_on(consuming)
             if consuming.turn is self._turn:
                 record = next(self._chunk, None)
         if record is None:
@@ -188,6 +188,15 @@ class Consumer:
             self._turn = consuming.turn
             record = next(self._chunk)
         return record
+
+    def _go_on(self, consuming: Consuming[pa.RecordBatch]) -> None:
+        """Have an operation of the ledger begin only where something is due: to begin one at each
+        record costs about as much as the record."""
+        if not consuming.is_due():
+            consuming.take_as_processed()
+            return
+        with self._services.ledger.operating(CONSUME):
+            consuming.go_on()
 
     def wakeup(self) -> None:
         """Have the call that waits in another thread, or the next one, raise a WakeupError."""

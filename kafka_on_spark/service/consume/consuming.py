@@ -227,6 +227,16 @@ class Consuming(Generic[Rows]):
                 return None
             self._wait.wait(seen, self._until_due(left_ms), lambda: self._is_woken)
 
+    def take_as_processed(self) -> None:
+        """Take what was handed out as processed, and do no more."""
+        self._positions.take_as_processed()
+
+    def is_due(self) -> bool:
+        """Return whether `go_on` would do more than `take_as_processed`."""
+        if self._is_woken or self.saving.is_due():
+            return True
+        return self._member is not None and (self._wait.is_due or self._member.is_due)
+
     def go_on(self) -> None:
         """Take what was handed out as processed; commit it, if it is time to. A member does what is
         due in its group: it may lose partitions by that, and get others.

@@ -89,8 +89,12 @@ class Saving:
 
     def save_if_due(self) -> None:
         """Save what was processed, if it is time to; a failure is logged, and tried again."""
-        if self._clock.monotonic_ms() >= self._due_at_ms:
+        if self.is_due():
             self.try_to_save()
+
+    def is_due(self) -> bool:
+        """Return whether commits are automatic, and it is time to."""
+        return self._settings.is_auto_commit and self._clock.monotonic_ms() >= self._due_at_ms
 
     def try_to_save(self) -> None:
         """Save what was processed, if commits are automatic; a failure is logged."""

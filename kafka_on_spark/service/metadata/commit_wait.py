@@ -71,6 +71,11 @@ class CommitWait:
         """Whether the metadata root has failed at the last look, and is waited for."""
         return self._away_since_ms is not None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the last look is long enough ago for the next."""
+        return self._clock.monotonic_ms() >= self._look_at_ms
+
     def newest(self) -> MetadataImage:
         """Return the newest image; look for commits, if the last look is long enough ago.
 
@@ -80,7 +85,7 @@ class CommitWait:
             KafkaStorageError: It has.
             ClusterClosedError: This process has closed the cluster.
         """
-        if self._clock.monotonic_ms() >= self._look_at_ms:
+        if self.is_due:
             self._look()
         return self._metadata.image
 

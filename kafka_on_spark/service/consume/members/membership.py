@@ -176,6 +176,15 @@ class Member:
         is_waiting = group is not None and is_to_share(image, group)
         return SHARE_PAUSE_MS if is_waiting else self._witness.turn_ms
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to `follow`."""
+        now_ms = self._clock.monotonic_ms()
+        return now_ms < self._retry_at_ms or self._is_time_to_look(now_ms)
+
+    def _is_time_to_look(self, now_ms: int) -> bool:
+        return now_ms >= self._follow_at_ms or self._metadata.image is not self._followed
+
     # What it does
 
     def follow(self) -> None:
@@ -190,12 +199,12 @@ class Member:
             KafkaOnSparkError: The metadata root has been away for too long.
             And what listeners raise.
         """
-        now_ms, image = self._clock.monotonic_ms(), self._metadata.image
+        now_ms = self._clock.monotonic_ms()
         self._witness.note_asked_for(now_ms)
         if now_ms < self._retry_at_ms:
             self.is_sure = self.may_hand_out()
             return
-        if now_ms < self._follow_at_ms and image is self._followed:
+        if not self._is_time_to_look(now_ms):
             return
         try:
             self._attempt()

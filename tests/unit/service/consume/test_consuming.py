@@ -71,6 +71,7 @@ class Reader:
         self,
         *ends,
         is_member=False,
+        commits=False,
         auto_offset_reset="earliest",
         max_poll_interval_ms=300_000,
     ):
@@ -102,7 +103,7 @@ class Reader:
             group=GROUP,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=100,
-            enable_auto_commit=is_member,
+            enable_auto_commit=is_member or commits,
             auto_commit_interval_ms=600_000,
             client_rack=None,
             max_poll_interval_ms=max_poll_interval_ms,
@@ -217,6 +218,41 @@ def test_what_was_read_before_an_unclean_election_is_void_once_the_position_is_k
     assert reader.consuming.standing(KEY).offset == start
 
     assert reader.poll() == (0, 1, start, 20)
+
+
+@pytest.mark.parametrize(
+    "make_due",
+    [
+        pytest.param(lambda reader: reader.clock.advance(50), id="time"),
+        pytest.param(lambda reader: reader.append(0, 20), id="a commit that this process knows"),
+        pytest.param(lambda reader: reader.consuming.wake_up(), id="a wake-up"),
+    ],
+)
+def test_between_two_records_of_a_turn_a_member_does_nothing_until_something_is_due(make_due):
+    reader = Reader(10, is_member=True)
+    while reader.poll(5) is None:
+        reader.clock.sleep_ms(20)
+    reader.consuming.go_on()
+    assert not reader.consuming.is_due()
+
+    make_due(reader)
+    reader.metadata.catch_up()
+
+    assert reader.consuming.is_due()
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_between_two_records_of_a_turn_who_is_no_member_has_nothing_to_do_but_to_commit(commits):
+    reader = Reader(10, commits=commits)
+    assert reader.poll(5) == (0, 0, 0, 5)
+    reader.append(0, 20)
+    reader.metadata.catch_up()
+    reader.clock.advance(599_999)
+    assert not reader.consuming.is_due()
+
+    reader.clock.advance(1)
+
+    assert reader.consuming.is_due() is commits
 
 
 def test_a_member_in_the_middle_of_a_turn_waits_while_the_metadata_root_is_away():
