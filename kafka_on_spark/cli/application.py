@@ -100,7 +100,7 @@ class Verb(TyperCommand):
         if "--version" in args:
             _say_version(True)
         check_not_refused(ctx.info_name, args)
-        args = with_command_config(with_optional_values(args))
+        args = with_command_config(ctx.info_name, with_optional_values(args))
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         options: list[Any] = self.params
         for option in options:

@@ -145,15 +145,58 @@ def test_a_file_of_a_clients_properties_says_how_roots_are_reached(call, tmp_pat
         "# a client's\nsecurity.protocol=SSL\nstorage.AWS_REGION = eu-west-1\n\nssl.truststore=/x\n"
     )
 
-    assert with_command_config(["--command-config", str(file), "--list"]) == [
+    assert with_command_config("topics", ["--command-config", str(file), "--list"]) == [
         "--storage-option", "AWS_REGION=eu-west-1", "--list",
     ]  # fmt: skip
     result = call._run("topics", "--list", "--command-config", file, "--output", "json")
     assert result.code == 0
-    assert "to a server, which are ignored: security.protocol, ssl.truststore." in result.complaint
+    assert "which are ignored: security.protocol, ssl.truststore." in result.complaint
     (tmp_path / "bad").write_text("what is this")
     with pytest.raises(InvalidRequestError, match="give NAME=VALUE"):
-        with_command_config([f"--command-config={tmp_path / 'bad'}"])
+        with_command_config("topics", [f"--command-config={tmp_path / 'bad'}"])
+
+
+# fmt: off
+SETTINGS_IN_A_FILE = [
+    ("produce", "acks=2",                 "acks can't be '2'"),
+    ("produce", "ack=all",                "property 'ack' means nothing here: a producer takes acks, "),
+    ("produce", "transactional.id=t",     "property 'transactional.id' means nothing here"),
+    ("produce", "linger.ms=soon",         "property linger.ms can't be 'soon': give a number from 0"),
+    ("produce", "group.id=g",             "property 'group.id' means nothing here: a producer takes acks, "),
+    ("consume", "group=g",                "property 'group' means nothing here: a consumer takes "),
+    ("consume", "auto.offset.reset=soon", "auto.offset.reset can't be 'soon'"),
+    ("consumer-groups", "group.id=g",     "consumer-groups takes groups from its options alone: give --group"),
+    ("topics",  "storge.AWS_REGION=x",    "gives 'storge.AWS_REGION', which nothing obeys"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("verb, line, words", SETTINGS_IN_A_FILE)
+def test_a_setting_in_a_file_that_nothing_would_obey_is_refused(call, tmp_path, verb, line, words):
+    file = tmp_path / "client.properties"
+    file.write_text(f"{line}\n")
+    of_topic = ("--topic", "t") if verb in ("produce", "consume") else ("--list",)
+
+    assert words in call.refused(verb, *of_topic, "--command-config", file)
+
+
+def test_a_clients_settings_in_a_file_are_as_given_in_the_call_which_wins(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("acks=1\nsecurity.protocol=SSL\nlinger.ms=7\n")
+    own = ["--producer-property", "acks=all"]
+
+    found = with_command_config("produce", [*own, "--command-config", str(file)])
+
+    assert found == [
+        "--producer-property", "acks=1", "--producer-property", "linger.ms=7", *own,
+    ]  # fmt: skip
+
+
+def test_one_file_of_clients_settings_may_be_given_to_all_verbs(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("group.id=g\nacks=all\ncompression.type=none\n")
+
+    assert with_command_config("topics", ["--command-config", str(file)]) == []
 
 
 def test_an_option_whose_value_may_be_left_out_has_one_then():

@@ -7,16 +7,14 @@ from typing import Any, Final
 from kafka_on_spark.cli.consume.starts import EARLIEST, LATEST, Span, span_of
 from kafka_on_spark.cli.lines.line_format import parsed_flag
 from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
-from kafka_on_spark.cli.lines.properties import REFUSED_OF_CONSUMERS, check_known, properties
+from kafka_on_spark.cli.lines.properties import (
+    PROPERTIES_OF_CONSUMERS,
+    REFUSED_OF_CONSUMERS,
+    check_known,
+    properties,
+)
 from kafka_on_spark.errors import InvalidRequestError
 
-CLIENT_PROPERTIES: Final = (
-    "auto.offset.reset",
-    "client.rack",
-    "enable.auto.commit",
-    "group.id",
-    "isolation.level",
-)
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
 FORMATTERS: Final = ("DefaultMessageFormatter", "NoOpMessageFormatter")
 
@@ -61,7 +59,7 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
         InvalidRequestError: Two of them exclude each other, or one has a value that is not allowed.
     """
     client = properties(given["consumer_property"], "--consumer-property")
-    check_known(client, CLIENT_PROPERTIES, REFUSED_OF_CONSUMERS, "a consumer")
+    check_known(client, PROPERTIES_OF_CONSUMERS, REFUSED_OF_CONSUMERS, "a consumer")
     level = given["isolation_level"] or client.get("isolation.level", "read_committed")
     if level not in ISOLATION_LEVELS:
         raise InvalidRequestError(f"--isolation-level can't be {level!r}: give {ISOLATION_LEVELS}")

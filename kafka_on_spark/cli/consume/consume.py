@@ -8,10 +8,11 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, StorageOption
 from kafka_on_spark.cli.call.output import Output, is_into_file, note, plural, progress
 from kafka_on_spark.cli.call.session import opened
-from kafka_on_spark.cli.consume.asked import CLIENT_PROPERTIES, Asked, asked_for
+from kafka_on_spark.cli.consume.asked import Asked, asked_for
 from kafka_on_spark.cli.consume.printing import Printing
 from kafka_on_spark.cli.consume.starts import start_offset
 from kafka_on_spark.cli.lines.printed import FLAGS, SEPARATORS
+from kafka_on_spark.cli.lines.properties import PROPERTIES_OF_CONSUMERS
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -149,7 +150,7 @@ def consume(
             "--consumer-property",
             "--command-property",
             metavar="NAME=VALUE",
-            help=f"Of Kafka's settings of a consumer: {', '.join(CLIENT_PROPERTIES)}.",
+            help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES_OF_CONSUMERS)}.",
         ),
     ] = None,
     storage_option: StorageOption = None,

@@ -1,18 +1,65 @@
 """Kafka's spellings of options that an options parser alone does not read.
 
-`--command-config FILE` is a file of a client's properties. Here `storage.…` are storage options;
-the others concern a connection to a server, and there is none. `--state` may have a value or none.
+`--command-config FILE` is a file of a client's properties. Here `storage.…` are storage options.
+Verbs that append or read take the client's own settings, as from options. Those of a connection to
+a server are ignored, for there is none. `--state` may have a value or none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kafka_on_spark.cli.call.options import pairs, properties_of
 from kafka_on_spark.cli.call.output import note
+from kafka_on_spark.cli.lines.properties import (
+    PROPERTIES_OF_CONSUMERS,
+    PROPERTIES_OF_PRODUCERS,
+    REFUSED_OF_CONSUMERS,
+    REFUSED_OF_PRODUCERS,
+)
 from kafka_on_spark.errors import InvalidRequestError
 
 COMMAND_CONFIG: Final = "--command-config"
 STORAGE: Final = "storage."
+OF_A_CONNECTION: Final = (
+    "auto.include.jmx.reporter",
+    "bootstrap.",
+    "client.dns.lookup",
+    "client.id",
+    "connections.max.idle.ms",
+    "default.api.timeout.ms",
+    "enable.metrics.push",
+    "metadata.",
+    "metric.reporters",
+    "metrics.",
+    "receive.buffer.bytes",
+    "reconnect.backoff.",
+    "request.timeout.ms",
+    "retry.backoff.",
+    "sasl.",
+    "security.",
+    "send.buffer.bytes",
+    "socket.connection.",
+    "ssl.",
+)
+"""How settings of a connection begin. Source: AdminClientConfig."""
+
+PROPERTY_OPTIONS: Final[Mapping[str | None, str]] = {
+    "consume": "--consumer-property",
+    "produce": "--producer-property",
+}
+"""Verbs that are a client, and the option that takes a setting of one."""
+
+OF_CLIENTS: Final = frozenset(
+    (
+        *PROPERTIES_OF_CONSUMERS,
+        *PROPERTIES_OF_PRODUCERS,
+        *REFUSED_OF_CONSUMERS,
+        *REFUSED_OF_PRODUCERS,
+    )
+)
+"""Settings in a file that clients share with verbs that neither append nor read."""
+
+NAMES_GROUPS: Final = ("consumer-groups",)
 OPTIONAL_VALUES: Final = {"--state": "all"}
 """Options whose value may be left out, and the value that they have then."""
 
@@ -28,11 +75,12 @@ def with_optional_values(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def with_command_config(arguments: Sequence[str]) -> list[str]:
-    """Return a call's arguments with storage options in place of the file that holds them.
+def with_command_config(verb: str | None, arguments: Sequence[str]) -> list[str]:
+    """Return a call's arguments with options in place of the file that holds their values.
 
     Raises:
-        InvalidRequestError: The file is not named, can't be read, or is no properties file.
+        InvalidRequestError: The file is not named, can't be read, or is no properties file; or it
+            has a setting that would not be obeyed.
     """
     found: list[str] = []
     remaining = iter(arguments)
@@ -44,20 +92,38 @@ def with_command_config(arguments: Sequence[str]) -> list[str]:
         path = file if equals else next(remaining, None)
         if not path:
             raise InvalidRequestError(f"{COMMAND_CONFIG} is missing a file: name one")
-        found.extend(_storage_options(path))
+        # In front: what the call says itself comes later, and wins.
+        found[:0] = _options_of(path, verb)
     return found
 
 
-def _storage_options(path: str) -> list[str]:
-    options, others = [], []
+def _options_of(path: str, verb: str | None) -> list[str]:
+    options, ignored = [], []
     for name, value in pairs(properties_of(path, COMMAND_CONFIG), COMMAND_CONFIG).items():
         if name.startswith(STORAGE):
             options += ["--storage-option", f"{name.removeprefix(STORAGE)}={value}"]
+        elif name.startswith(OF_A_CONNECTION):
+            ignored.append(name)
+        elif verb in PROPERTY_OPTIONS:
+            options += [PROPERTY_OPTIONS[verb], f"{name}={value}"]
         else:
-            others.append(name)
-    if others:
+            _check_of_a_client(name, path, verb)
+            ignored.append(name)
+    if ignored:
         note(
-            f"{path} has settings of a connection to a server, which are ignored:"
-            f" {', '.join(sorted(others))}."
+            f"{path} has settings of a connection to a server, or of a client that appends or"
+            f" reads, which are ignored: {', '.join(sorted(ignored))}."
         )
     return options
+
+
+def _check_of_a_client(name: str, path: str, verb: str | None) -> None:
+    if name == "group.id" and verb in NAMES_GROUPS:
+        raise InvalidRequestError(
+            f"{path} gives {name!r}, and {verb} takes groups from its options alone: give --group"
+        )
+    if name not in OF_CLIENTS:
+        raise InvalidRequestError(
+            f"{path} gives {name!r}, which nothing obeys: give storage options, as"
+            f" {STORAGE}NAME=VALUE, or Kafka's settings of clients"
+        )

@@ -46,6 +46,21 @@ def check_known(
         raise InvalidRequestError(f"property {name!r} means nothing here: {why}")
 
 
+PROPERTIES_OF_PRODUCERS: Final = (
+    "acks",
+    "batch.size",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "linger.ms",
+)
+PROPERTIES_OF_CONSUMERS: Final = (
+    "auto.offset.reset",
+    "client.rack",
+    "enable.auto.commit",
+    "group.id",
+    "isolation.level",
+)
+
 _SEGMENTS: Final = "segments are Parquet files, whose columns are compressed by zstd"
 _BYTES: Final = "keys and values are bytes as they are; --json takes and gives what is no text"
 _OF_GROUPS: Final = "it is the same for all members of all groups: set the cluster's {}"

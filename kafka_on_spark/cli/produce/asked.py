@@ -9,7 +9,12 @@ from kafka_on_spark.cli.lines.columns import BadLine, Columns
 from kafka_on_spark.cli.lines.escapes import unescaped
 from kafka_on_spark.cli.lines.json_lines import parsed_lines
 from kafka_on_spark.cli.lines.line_format import line_format
-from kafka_on_spark.cli.lines.properties import REFUSED_OF_PRODUCERS, check_known, properties
+from kafka_on_spark.cli.lines.properties import (
+    PROPERTIES_OF_PRODUCERS,
+    REFUSED_OF_PRODUCERS,
+    check_known,
+    properties,
+)
 from kafka_on_spark.cli.produce.batches import Fixed
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import InvalidRequestError, InvalidRequiredAcksError
@@ -19,14 +24,6 @@ from kafka_on_spark.service.append.produce.settings import LINGER_MS
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,
 and they take a hundred megabytes of memory at most."""
-
-CLIENT_PROPERTIES: Final = (
-    "acks",
-    "batch.size",
-    "delivery.timeout.ms",
-    "enable.idempotence",
-    "linger.ms",
-)
 
 _OF_LINES: Final = {
     "--property": "reader_property",
@@ -84,7 +81,7 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
                 f" {option} out"
             )
     client = properties(given["producer_property"], "--producer-property")
-    check_known(client, CLIENT_PROPERTIES, REFUSED_OF_PRODUCERS, "a producer")
+    check_known(client, PROPERTIES_OF_PRODUCERS, REFUSED_OF_PRODUCERS, "a producer")
     if client.get("enable.idempotence", "true") != "true":
         raise InvalidRequestError("enable.idempotence can only be true: no append is doubled here")
     return Asked(

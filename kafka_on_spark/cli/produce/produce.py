@@ -9,8 +9,9 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Format, StorageOption
 from kafka_on_spark.cli.call.output import Output, note, plural, progress, say, write_json
 from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.lines.properties import PROPERTIES_OF_PRODUCERS
 from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
-from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, CLIENT_PROPERTIES, Asked, asked_for
+from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, Asked, asked_for
 from kafka_on_spark.cli.produce.batches import batch_of
 from kafka_on_spark.cli.produce.chunks import Pace
 from kafka_on_spark.cli.produce.feeds import (
@@ -154,7 +155,7 @@ def produce(
             "--producer-property",
             "--command-property",
             metavar="NAME=VALUE",
-            help=f"Of Kafka's settings of a producer: {', '.join(CLIENT_PROPERTIES)}.",
+            help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES_OF_PRODUCERS)}.",
         ),
     ] = None,
     sync: Annotated[
