@@ -95,7 +95,8 @@ class RequestTimedOutError(ProtocolError, TimeoutError):
 
 
 class MessageTooLargeError(ProtocolError):
-    """A record is larger than max.message.bytes allows."""
+    """A record is larger than max.message.bytes allows, or an append has more segments of one
+    partition than a commit can name; nothing was appended."""
 
     code = 10
 

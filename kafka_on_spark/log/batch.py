@@ -13,6 +13,11 @@ from typing import Final, Self
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 
+SEGMENTS_A_BATCH_MAX: Final = 2**15
+"""Segments of one batch. A batch is added by one commit, so it can't be spread over several as a
+fetch is: each takes up to a kilobyte of the commit, and as much again with a producer's longest id,
+and nobody reads a commit that is larger than a commit can be."""
+
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 

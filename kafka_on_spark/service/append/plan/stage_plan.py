@@ -5,7 +5,7 @@ is refused here. The rows that come back are in task order, which becomes the or
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from kafka_on_spark.errors import (
     NO_ERROR,
     InvalidRecordError,
     KafkaStorageError,
+    MessageTooLargeError,
     NotEnoughReplicasError,
     RootAccessDeniedError,
 )
@@ -29,7 +30,13 @@ from kafka_on_spark.ids import (
     check_whole_number,
 )
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch, WriterFence
+from kafka_on_spark.log.batch import (
+    SEGMENTS_A_BATCH_MAX,
+    ProducerStamp,
+    Segment,
+    StagedBatch,
+    WriterFence,
+)
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.append.plan.timestamp_limits import check_timestamps
@@ -243,12 +250,14 @@ def collect_parts(
     Raises:
         The refusal that a task answered with.
         InvalidTimestampError: A record's timestamp is too far from `now_ms`.
+        MessageTooLargeError: The tasks have staged more segments than one commit can name.
     """
     by_partition: dict[int, list[StagedSegment]] = {}
     for row in rows:
         if row.error_code != NO_ERROR:
             raise ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")
         by_partition.setdefault(row.partition, []).append(row)
+    _check_counts(topic, by_partition)
     settings = image.settings(topic.topic_id)
     is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
     if not is_append_time:
@@ -262,6 +271,18 @@ def collect_parts(
         for number, rows in sorted(by_partition.items())
     ]
     return [replace(each, batch=replace(each.batch, writer=writer)) for each in parts]
+
+
+def _check_counts(topic: TopicImage, by_partition: Mapping[int, Sequence[StagedSegment]]) -> None:
+    """Check that each partition's part fits one commit, before the first of them is committed."""
+    for number, rows in by_partition.items():
+        if len(rows) > SEGMENTS_A_BATCH_MAX:
+            raise MessageTooLargeError(
+                f"an append of {len(rows)} segments to partition {number} of topic {topic.name!r}"
+                f" is more than one commit can name, which is {SEGMENTS_A_BATCH_MAX}: append the"
+                " records in several parts or, since each task makes a segment at least, by fewer"
+                " tasks"
+            )
 
 
 def is_unreached(rows: Iterable[StagedSegment]) -> bool:

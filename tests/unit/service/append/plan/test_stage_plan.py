@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError, MessageTooLargeError, RootAccessDeniedError
+from kafka_on_spark.service.append.plan import stage_plan
 from kafka_on_spark.service.append.plan.stage_plan import (
     ProducerRun,
     StagedSegment,
@@ -105,3 +106,19 @@ def test_one_task_that_refuses_refuses_the_append(place):
 
     with pytest.raises(MessageTooLargeError, match="a record of 2 MB"):
         collected(*rows)
+
+
+@pytest.mark.parametrize("count, is_refused", [(3, False), (4, True)])
+def test_an_append_of_more_segments_than_a_commit_can_name_is_refused(
+    monkeypatch, count, is_refused
+):
+    """A commit of 92,000 segments could be put, and nobody could read the replica after it."""
+    monkeypatch.setattr(stage_plan, "SEGMENTS_A_BATCH_MAX", 3)
+    rows = [StagedSegment(partition=1, segment=segment(f"s{each}")) for each in range(count)]
+    rows += [StagedSegment(partition=0, segment=segment(f"t{each}")) for each in range(3)]
+
+    if is_refused:
+        with pytest.raises(MessageTooLargeError, match="of 4 segments to partition 1 of topic"):
+            collected(*rows)
+    else:
+        assert [len(each.batch.segments) for each in collected(*rows)] == [3, count]
