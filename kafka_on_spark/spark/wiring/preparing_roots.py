@@ -80,12 +80,15 @@ def prepare_roots(
             if read_identity(root, options) is None:
                 check_unnamed(root, options)
     with _one_creation(metadata_root, options):
-        for broker_id, root in roots.items():
-            check_free(root, broker_id, options)
+        found = [check_free(root, broker_id, options) for broker_id, root in roots.items()]
         for root in (*metadata_roots, *roots.values()):
             create_root(root, mode)
         log = create_metadata_log(
-            metadata_root, options, new_uuid(), delete_delay_ms=delete_delay_ms
+            metadata_root,
+            options,
+            new_uuid(),
+            delete_delay_ms=delete_delay_ms,
+            with_brokers={each.cluster_id for each in found if each is not None},
         )
         cluster_id = log.identity.cluster_id
         brokers = [

@@ -249,8 +249,9 @@ def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
         return read_identity(root, options)
 
 
-def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
-    """Check, without writing, that `root` can be read and is no other broker's.
+def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> RootIdentity | None:
+    """Check, without writing, that `root` can be read and is no other broker's; return its
+    identity, if it has one.
 
     Raises:
         InvalidRootError: It does not answer, or is a file.
@@ -262,6 +263,7 @@ def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
             f"the root {root} belongs to broker {found.broker_id} of cluster"
             f" {found.cluster_id}: give each broker a root of its own"
         )
+    return found
 
 
 def check_mode(mode: object) -> None:

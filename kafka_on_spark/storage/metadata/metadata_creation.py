@@ -5,12 +5,16 @@ creation creates another table, since a racing process may be about to name the 
 named, maintenance removes the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, count
 
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
-from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    InconsistentClusterIdError,
+    KafkaStorageError,
+)
 from kafka_on_spark.ids import NodeId
 from kafka_on_spark.log.addresses import DELETE_DELAY_MS
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
@@ -38,24 +42,29 @@ def create_metadata_log(
     cluster_id: str,
     *,
     delete_delay_ms: int = DELETE_DELAY_MS,
+    with_brokers: Collection[str] = (),
 ) -> DeltaMetadataLog:
     """Create the log, or go on with one without a decision; then that log's cluster id counts.
 
     `metadata_root`: one, or several with commas between: then each of them is a voter.
     `delete_delay_ms`: how long it keeps the files that it removes (file.delete.delay.ms).
+    `with_brokers`: ids of clusters that have brokers' roots, read before this.
 
     Raises:
         InvalidRequestError: There is a cluster at this root, or at one of several.
-        InconsistentClusterIdError: The roots belong to several clusters.
+        InconsistentClusterIdError: The roots belong to several clusters, or one was prepared as
+            another metadata root of a cluster that is elsewhere.
         InvalidRootError: The root can't be reached or written.
         CorruptLogError: There is a cluster's table that no file names, or a named table is gone.
     """
     roots = roots_in(metadata_root)
-    found = {root: each for root in roots if (each := read_identity(root, options)) is not None}
+    found = _named(roots, options)
     if found:
         # Before anything is written to the others.
         cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
-        _check_undecided(BETWEEN.join(found), options)
+        log = _check_undecided(BETWEEN.join(found), options)
+        is_elsewhere = cluster_id in with_brokers and not log.has_begun()
+        _check_of_a_creation(roots, found, is_elsewhere=is_elsewhere)
     # In one order, however they are named: of processes that create them at once, all go on with
     # what the first has named.
     for root in sorted(roots):
@@ -71,6 +80,43 @@ def create_metadata_log(
     log = _check_undecided(metadata_root, options)
     log.begin()
     return log
+
+
+def _named(roots: Sequence[str], options: StorageOptions) -> dict[str, MetadataIdentity]:
+    """Return the identities of the roots that have one.
+
+    The last one is read first. They are named from the first on, so where another process names
+    them meanwhile, none is missed before one that is seen.
+    """
+    read = {root: read_identity(root, options) for root in sorted(roots, reverse=True)}
+    return {root: each for root in roots if (each := read[root]) is not None}
+
+
+def _check_of_a_creation(
+    roots: Sequence[str], found: Mapping[str, MetadataIdentity], *, is_elsewhere: bool
+) -> None:
+    """Check that the roots that are named can be what a creation at `roots` left that was cut off.
+
+    The addition of a root to a cluster leaves the same if it is cut off: an identity, and a table
+    without a batch. A cluster that begins there is a second one of the same id, which would take
+    the first one's brokers. A creation names its roots in order, by ids from the first on, and
+    begins its log before a broker gets the id of the cluster (`is_elsewhere`: one has it already).
+
+    Raises:
+        InconsistentClusterIdError: They can't be.
+    """
+    for place, root in enumerate(sorted(roots)):
+        identity = found.get(root)
+        if identity is None:
+            continue
+        is_first = place < len(found)
+        if is_elsewhere or not is_first or identity.node_id >= NODE_ID + len(roots):
+            raise InconsistentClusterIdError(
+                f"the root {root} was prepared as metadata root {identity.node_id} of cluster"
+                f" {identity.cluster_id}, by an addition or another creation that was cut off:"
+                " give each cluster roots of its own, or empty this one if that cluster is not to"
+                " have it"
+            )
 
 
 def _free_id(place: int, found: Iterable[MetadataIdentity]) -> NodeId:

@@ -126,6 +126,10 @@ class DeltaMetadataLog(QuorumLog):
         """Return whether the log has a decision: there is a cluster."""
         return any(has_decided(self.tables.load(key)) for key in self.tables.voters.keys)
 
+    def has_begun(self) -> bool:
+        """Return whether a voter's table has a batch."""
+        return any(self.tables.load(key).log.batches for key in self.tables.voters.keys)
+
     def begin(self) -> None:
         """Begin the log of a new cluster.
 

@@ -196,6 +196,20 @@ def test_a_cluster_is_not_to_be_created_again_at_a_root_whose_addition_was_cut_o
     (folder / "away").rename(folder / "m1")
 
 
+def test_a_root_whose_addition_was_cut_off_begins_no_second_cluster_and_is_added_yet(
+    cluster, folder
+):
+    metadata = cluster._services.metadata
+    prepare_voter(metadata_log_of(metadata), metadata.image, f"{folder}/m2", OPTIONS)
+
+    for roots in (["m2"], ["m2", "m3"]):
+        with pytest.raises(InconsistentClusterIdError, match="metadata root 2 of cluster"):
+            Cluster.create([folder / name for name in roots], {1: folder / "1"}, configs=FAST)
+
+    cluster.add_controller(folder / "m2")
+    assert voters_of(cluster) == [1, 2]
+
+
 def test_roots_that_can_not_be_voters_are_refused_and_stay_as_they_are(cluster, folder):
     create_metadata_log(str(folder / "other"), OPTIONS, "another")
     (folder / "file").write_text("a file")
