@@ -6,6 +6,7 @@ What a process remembers of its own runs is here; controller/commands/producer_r
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
 from kafka_on_spark.controller.commands.expiry import heard_at_ms, needs_renewal
 from kafka_on_spark.controller.commands.producer_runs import (
@@ -36,7 +37,8 @@ class ProducerRuns:
         self._timeout_ms = timeout_ms
         self._mine: dict[str, OwnRun] = {}
         self._lock = threading.Lock()
-        self._begins: dict[str, threading.Lock] = {}
+        # A lock goes with the last thread that holds it or waits for it: ids are without number.
+        self._begins: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def begin(
         self,

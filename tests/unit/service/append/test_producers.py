@@ -1,5 +1,8 @@
 """Runs of producers, and writers: each takes the epoch after the newest, and no other."""
 
+import gc
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire
@@ -34,6 +37,25 @@ def test_a_process_goes_on_under_its_run(world):
     assert [mine.begin("p", None, sequence).producer_epoch for sequence in (1, 2)] == [0, 0]
     assert [mine.begin("p", None, sequence).sequence for sequence in (3, 4)] == [3, 4]
     assert mine.begin("q", None, 1).producer_epoch == 0
+
+
+def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it(
+    world, monkeypatch
+):
+    mine, begun, kept = runs(world), ProducerRuns._begun, []
+
+    def collected(self, append, run):
+        gc.collect()
+        kept.append(append.producer_id in self._begins)
+        return begun(self, append, run)
+
+    monkeypatch.setattr(ProducerRuns, "_begun", collected)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda each: mine.begin(f"p{each % 3}", None, each), range(12)))
+
+    assert {each.producer_epoch for each in found} == {0}
+    assert kept == [True] * 12
+    assert len(mine._begins) == 0
 
 
 def test_an_epoch_that_is_given_is_taken_if_it_is_new(world):
