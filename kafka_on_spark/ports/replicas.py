@@ -165,7 +165,8 @@ class ReplicaFolders(Protocol):
         """Return the files of those parts of a log that are too large to be merged with a neighbour
         once they are uncompressed: any two others fit into one file.
 
-        Little of them is read, and what can't be read is not among them.
+        Little of them is read, and what can't be read is not among them. Those that were found
+        before may be returned alone: leave them out, and ask again.
         """
         ...
 

@@ -3,9 +3,14 @@
 Headers tell how large files are on the root, and only their footers how large they are in memory.
 Apart from `merged_files`, which reads files whole: this reads their ends alone, and so it can be
 asked before anything is read, written or paid for.
+
+What is too large stays where it is, and each visit of upkeep comes upon it again. So it is kept in
+mind, in a module global: visits have no object in common.
 """
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError
@@ -25,6 +30,9 @@ small files need not be read."""
 END_BYTES: Final = 2**16
 """What is read of a file's end at first: most footers are smaller."""
 
+FOUND_MAX: Final = 4096
+"""Files that are kept in mind; those that were found first go first."""
+
 _LENGTH_BYTES: Final = 8
 """A Parquet file ends with the length of its footer, as 32 bits, and a mark of four bytes."""
 
@@ -36,17 +44,47 @@ def too_large_to_merge(
     of bytes or of borders.
 
     Any two others fit into one file. A part that can't be read is not among them: a merge finds out
-    what is wrong with it.
+    what is wrong with it. If this process has found some of them before, these are returned, and
+    nothing is read: without them the others may be no merge.
 
     Raises:
         KafkaStorageError: The root does not answer.
     """
+    parts = list(parts)
+    known = _found.among(chain.from_iterable(part.segments for part in parts))
+    if known:
+        return known
     large: set[Segment] = set()
     for part in parts:
         least = merged_files.UNCOMPRESSED_MAX // 2
         if part.size_bytes * RATIO_MAX > least and _size_of(address, part, options) > least:
             large.update(part.segments)
+    _found.add(large)
     return frozenset(large)
+
+
+class _Found:
+    """Files that were found too large, whose bytes their names tell. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._segments: dict[Segment, None] = {}
+
+    def among(self, segments: Iterable[Segment]) -> frozenset[Segment]:
+        """Return those of the segments that were found."""
+        with self._lock:
+            return frozenset(each for each in segments if each in self._segments)
+
+    def add(self, segments: Collection[Segment]) -> None:
+        """Keep some in mind, and forget the first if there are too many."""
+        with self._lock:
+            for each in segments:
+                self._segments[each] = None
+            while len(self._segments) > FOUND_MAX:
+                del self._segments[next(iter(self._segments))]
+
+
+_found: Final = _Found()
 
 
 def fitting_into_one(

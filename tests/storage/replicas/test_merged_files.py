@@ -27,8 +27,8 @@ from kafka_on_spark.storage.replicas.segments import (
 )
 from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one, too_large_to_merge
 from kafka_on_spark.storage.roots import parquet_files
-from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.builders import address
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.builders import address, segment
 
 OPTIONS = StorageOptions()
 EPOCH = LeaderEpoch(4)
@@ -325,7 +325,36 @@ def test_what_has_more_than_half_of_a_files_bytes_is_too_large_to_be_merged(
         (2, frozenset({*small.segments, *large.segments, merged.segment})),
     ]:
         monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", most)
+        monkeypatch.setattr(uncompressed_sizes, "_found", uncompressed_sizes._Found())
         assert too_large_to_merge(here, parts, OPTIONS) == found
+
+
+def test_what_was_found_too_large_is_not_looked_at_again_nor_are_others_for_its_sake(
+    roots, monkeypatch
+):
+    """Each visit of upkeep read the ends of all files that a merge with it would take."""
+    here = roots[1]
+    small, large = written(here, 0, 3), written(here, 3, 200, 100)
+    monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2 * uncompressed(here, large) - 2)
+    found = too_large_to_merge(here, [small, large], OPTIONS)
+    looks = []
+    monkeypatch.setattr(RootFiles, "read_end", lambda files, path, *limits: looks.append(path))
+
+    assert too_large_to_merge(here, [small, large], OPTIONS) == found == set(large.segments)
+    assert looks == []
+    too_large_to_merge(here, [small], OPTIONS)
+    assert looks != []
+
+
+def test_of_what_was_found_too_large_the_newest_is_kept_in_mind(monkeypatch):
+    monkeypatch.setattr(uncompressed_sizes, "FOUND_MAX", 2)
+    found = uncompressed_sizes._Found()
+    segments = [segment(name) for name in "abc"]
+
+    found.add(segments[:1])
+    found.add(segments[1:])
+
+    assert found.among(segments) == set(segments[1:])
 
 
 def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(roots, monkeypatch):
