@@ -17,12 +17,18 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from kafka_on_spark.cli.application import NAME, app
-from tests.cluster.disks import Disks, records
+from tests.cluster.disks import Disks, patient_passes, records
 from tests.cluster.folders import quick_folder
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count()
 _VERBS = get_command(app)
+
+
+@pytest.fixture(autouse=True)
+def _patient_passes():
+    with patient_passes():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tests.cluster.disks import new_disks
+from tests.cluster.disks import new_disks, patient_passes
 
 _NUMBERS = count()
 CONTROLLERS_SECONDS = 4
@@ -17,6 +17,12 @@ def pytest_addoption(parser):
         default=CONTROLLERS_SECONDS,
         help="how long several controllers run at once",
     )
+
+
+@pytest.fixture(autouse=True)
+def _patient_passes():
+    with patient_passes():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import ENOTEMPTY
 from pathlib import Path
@@ -12,8 +12,11 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.controller.brokers import silence
+from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.identity import root_identity
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from tests.cluster.folders import quick_folder
@@ -30,6 +33,13 @@ FAST = {
     # Records have timestamps of their own, which may be long ago.
     "retention.ms": "-1",
 }
+
+PATIENCE_MS = 60_000
+"""For an append that must wait for something and then succeed: a leader's broker is fenced, a replica
+inspected twice, a voter elected. A busy machine may need more than delivery.timeout.ms above."""
+
+JUDGED_MS_MAX = 120_000
+"""How long a pass of a controller may take to judge brokers that fail: no test expects one to give up."""
 
 RENAMES_MAX = 100
 
@@ -52,6 +62,17 @@ def one_race_a_device() -> Iterator[None]:
             _raced.add(device)
 
     with patch.object(root_identity, "test_conditional_puts", race_once):
+        yield
+
+
+@contextmanager
+def patient_passes() -> Iterator[None]:
+    """Have a pass of a controller judge each broker, though this process is paused for seconds.
+
+    It would go on without a judgement then, and leave it to the next pass. A test does one pass, and
+    expects what it decides.
+    """
+    with patch.object(silence, "UNJUDGED_MS_MIN", JUDGED_MS_MAX):
         yield
 
 
@@ -141,14 +162,24 @@ class Disks:
         ordered = sorted(rows, key=lambda row: row["base_offset"] + row["offset_delta"])
         return [row["value"] for row in ordered]
 
+    def settle(self) -> None:
+        """Wait until what was due after an answer is done. Checkpoints are: files come and go, and
+        who copies or deletes their folder meanwhile misses one."""
+        for each in self.opened:
+            if isinstance(each._services, Services):  # of a past moment nothing is ever due
+                with suppress(ClusterClosedError):
+                    each._services.finish_maintenance()
+
     def leave_unreadable(self, folder: Path) -> Path:
         """Copy a folder as it is now; return the copy."""
+        self.settle()
         copy = self.base / f"copy-of-{folder.name}"
         shutil.copytree(folder, copy)
         return copy
 
     def restore(self, copy: Path, folder: Path) -> None:
         """Put an older copy in a folder's place."""
+        self.settle()
         shutil.rmtree(folder)
         shutil.copytree(copy, folder)
 

@@ -9,7 +9,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.console import recording
 from kafka_on_spark.console.recording import VIEWS, console_page
 from kafka_on_spark.errors import InvalidRequestError
-from tests.cluster.disks import new_disks
+from tests.cluster.disks import new_disks, patient_passes
 from tests.console.browsers import browser, page_of
 
 EVIL = '</script><script>alert("x")</script>&\u202e'
@@ -24,7 +24,7 @@ def chromium():
 @pytest.fixture(scope="module")
 def lost():
     """A cluster whose broker 3 was lost, with a group."""
-    with new_disks(racks={1: "a", 2: EVIL, 3: "c"}) as disks:
+    with patient_passes(), new_disks(racks={1: "a", 2: EVIL, 3: "c"}) as disks:
         disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
         disks.cluster.append("orders", [{"value": b"v", "partition": 0}] * 9)
         disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
