@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.storage.delta import conditional_commit
-from tests.cluster.disks import Disks
+from tests.cluster.disks import Disks, patient_passes
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live
 from tests.fsck.plants import Plant, registration
@@ -12,14 +12,17 @@ from tests.fsck.upkept import live_with_upkeep
 
 @pytest.fixture(scope="session")
 def lived():
-    with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    with quick_folder() as folder:
         disks = Disks(folder / "cluster")
         disks.base.mkdir()
-        disks.create()
-        live(disks)
+        # Not for longer than it lives: what follows in this process would write checkpoints as often,
+        # at moments when other tests copy and rename folders.
+        with pytest.MonkeyPatch.context() as patched, patient_passes():
+            patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+            disks.create()
+            live(disks)
+            disks.cluster.close()
         life = Life(disks, folder / "copy")
-        disks.cluster.close()
         disks.opened.clear()
         life.save()
         yield life
@@ -32,10 +35,7 @@ def upkept_once():
         disks = Disks(folder / "cluster")
         disks.base.mkdir()
         disks.create()
-        with pytest.MonkeyPatch.context() as patched:
-            # What is planted in a commit is not in a checkpoint, too. The other life has more.
-            patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 100)
-            live_with_upkeep(disks)
+        live_with_upkeep(disks)
         life = Life(disks, folder / "copy")
         disks.cluster.close()
         disks.opened.clear()

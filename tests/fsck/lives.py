@@ -53,6 +53,7 @@ def live(disks: Disks) -> None:
 
 def fail_over_with_a_tail(disks: Disks) -> None:
     """Broker 1 takes records that nobody else gets, is deposed, and is cut when it returns."""
+    disks.settle()
     disks.take_away(2, 3)
     disks.cluster.append(TOPIC, records(b"lost"), acks=1)
     disks.take_away(1)
@@ -65,6 +66,7 @@ def fail_over_with_a_tail(disks: Disks) -> None:
 
 
 def lose_disk(disks: Disks, broker_id: int) -> None:
+    disks.settle()
     shutil.rmtree(disks.root(broker_id))
     disks.root(broker_id).mkdir()
     disks.cluster.run_controller()
@@ -123,11 +125,11 @@ class Life:
         shutil.copytree(self.disks.base, self.copy)
 
     def restore(self) -> None:
+        for each in self.disks.opened:  # first: until then it may still write a checkpoint
+            each.close()
         shutil.rmtree(self.disks.base)
         shutil.copytree(self.copy, self.disks.base)
         replica_store.cache_clear()
-        for each in self.disks.opened:
-            each.close()
         self.disks.opened = [Cluster.open(self.disks.metadata_root)]
 
     def fsck(self, *, deep: bool = True):
