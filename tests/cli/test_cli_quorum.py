@@ -6,6 +6,7 @@ from kafka_on_spark import Cluster
 from tests.cli.conftest import CommandLine
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder, roots_in
+from tests.cluster.voters import bring_up
 
 
 def test_status_names_the_leader_and_the_voters(call, cluster):
@@ -87,6 +88,7 @@ def test_a_cluster_is_forced_to_go_on_from_one_root():
         with Cluster.create(roots, {1: folder / "1"}, configs=FAST) as cluster:
             cluster.create_topic("orders", replication_factor=1)
             cluster.append("orders", records(b"a"))
+            bring_up(cluster)  # the third root is to know of it
         for root in roots[:2]:
             shutil.rmtree(root)
         call = CommandLine(str(roots[2]))

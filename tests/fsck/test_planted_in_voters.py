@@ -26,7 +26,7 @@ from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder
-from tests.cluster.serving.processes import wait_for
+from tests.cluster.voters import bring_up
 from tests.fsck.plants import flip_a_bit
 
 OPTIONS = StorageOptions()
@@ -55,9 +55,7 @@ def live(base):
         cluster.append("orders", records(b"c"))
         cluster.append("orders", records(b"d"))
         assert cluster.describe_quorum().leader.node_id != 1
-        # Voters that a majority does not need are brought up after the answer.
-        wait_for(lambda: cluster.describe_quorum().lag_max == 0)
-        cluster._services.finish_maintenance()
+        bring_up(cluster)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from kafka_on_spark.spark.format.metadata_source import (
 )
 from tests.cluster.disks import FAST, records
 from tests.cluster.folders import quick_folder, roots_in
+from tests.cluster.voters import bring_up, end_calls
 
 QUICK = {
     **FAST,
@@ -49,14 +50,8 @@ def cluster(folder):
     with Cluster.create(roots_in(folder), brokers, configs=QUICK) as cluster:
         cluster.create_topic("orders", partitions=4, replication_factor=2)
         cluster.append("orders", records(b"a"))
-        settle(cluster)
+        bring_up(cluster)
         yield cluster
-
-
-def settle(cluster):
-    """Wait until all voters have the log: who is not needed is brought up after the answer."""
-    while cluster.describe_quorum().lag_max:
-        assert cluster.image
 
 
 def away(folder, *names):
@@ -222,6 +217,7 @@ def test_a_stream_goes_on_while_its_voters_change(cluster, folder):
         cluster.remove_controller(voter)
         at, found = read(reader, at)
         seen += found
+    end_calls(cluster)
     for name in ("m1", "m2"):
         shutil.rmtree(folder / name)
     cluster.append("orders", records(b"b"))

@@ -2,6 +2,7 @@
 generation can't go on."""
 
 import shutil
+from functools import partial
 
 import pytest
 
@@ -12,8 +13,9 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.control import forced_elections
-from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import quick_folder, roots_in
+from tests.cluster.voters import bring_up
 
 LEFT = "m3-away"
 """Where it is: a thread that is under way may still bring up what is at its old place."""
@@ -30,8 +32,7 @@ def left():
         with Cluster.create(roots, brokers, configs=FAST) as cluster:
             topic_id = cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
             cluster.append("orders", records(b"a"))
-            while cluster.describe_quorum().lag_max:
-                assert cluster.image
+            bring_up(cluster)
             _away(folder, "m3")
             _away(folder, "3")
             cluster.run_controller()
@@ -69,15 +70,16 @@ def is_loss_told(folder):
         return partition.leader != 3 or partition.unclean_generation == 1
 
 
-def goes_on(folder):
-    """Force where all brokers answer; return whether all is there, and the cluster goes on."""
+def goes_on(folder, timeout_ms=PATIENCE_MS):
+    """Force where all brokers answer; return whether all is there, and the cluster goes on: within
+    `timeout_ms`, which a mutant waits for in vain."""
     _back(folder, "3")
 
     Cluster.force_controller(folder / LEFT, 3)
 
     with Cluster.open(folder / LEFT) as opened:
         try:
-            opened.append("orders", records(b"new"), timeout_ms=1500)
+            opened.append("orders", records(b"new"), timeout_ms=timeout_ms)
         except KafkaOnSparkError:
             return False
         return values_of(opened, "orders") == [
@@ -123,8 +125,8 @@ def any_replica_is_as_good(patch):
 MUTANTS = {
     isr_is_trusted:           is_loss_told,
     proof_of_some_is_enough:  is_loss_told,
-    fences_are_not_looked_at: goes_on,
-    any_replica_is_as_good:   goes_on,
+    fences_are_not_looked_at: partial(goes_on, timeout_ms=1500),
+    any_replica_is_as_good:   partial(goes_on, timeout_ms=1500),
 }
 # fmt: on
 

@@ -20,6 +20,7 @@ from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
+from tests.cluster.voters import bring_up
 
 OPTIONS = StorageOptions()
 
@@ -31,8 +32,7 @@ def cluster(folder):
         cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
         cluster.create_topic("empty", replica_assignment={0: [1, 2]})
         cluster.append("orders", records(b"a", b"b"))
-        while cluster.describe_quorum().lag_max:
-            assert cluster.image  # the third voter is brought up after the answer
+        bring_up(cluster)
         yield cluster
 
 

@@ -1,0 +1,31 @@
+"""Waits for the voters of a metadata quorum, before a test copies, deletes or brings back their roots.
+
+A decision is answered once a majority has it. Threads that the answer did not need go on after it:
+they bring up the other voters, and may come to one late on a busy machine.
+"""
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.service.quorum.following import follow
+from kafka_on_spark.spark.run.opening import metadata_log_of
+from tests.cluster.serving.processes import wait_for
+
+
+def bring_up(cluster: Cluster) -> None:
+    """Have each voter hold all of the log; no thread of this process is at one of them afterwards.
+
+    Not by waiting until none lags: the lag of a voter that did not answer in time is unknown, and a
+    voter that was not asked, since it was slow, stays behind until the next decision.
+    """
+    log = metadata_log_of(cluster._services.metadata)
+    leader = log._leadership.confirm().table
+    for key in log.tables.voters.keys:
+        if key != leader.key:
+            follow(log.tables, leader, key)
+    end_calls(cluster)
+
+
+def end_calls(cluster: Cluster) -> None:
+    """Wait until no thread of this process is at a voter, a former one included."""
+    cluster._services.finish_maintenance()
+    tables = metadata_log_of(cluster._services.metadata).tables
+    wait_for(lambda: not any(map(tables._under_way.has_any, tables.known)))
