@@ -4,18 +4,24 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
 HEADER = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
 
 
 @pytest.fixture
-def topic(new_topic, cluster):
+def now():
+    """When the test began. Its file was imported at the start of the run, half an hour before."""
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def topic(new_topic, cluster, now):
     """Two partitions: five records an hour apart, the last of now, and none."""
     topic = new_topic(partitions=2)
     cluster.append(
         topic,
         [
-            {"key": None, "value": b"v", "timestamp": NOW - timedelta(hours=4 - n), "partition": 0}
+            {"key": None, "value": b"v", "timestamp": now - (4 - n) * HOUR, "partition": 0}
             for n in range(5)
         ],
     )
@@ -66,22 +72,27 @@ def test_what_is_not_committed_is_no_lag(call, cluster, group, topic):
     assert [row["lag"] for row in rows] == [2, 0]
 
 
+def without_a_zone(at):
+    return at.replace(tzinfo=None).isoformat()
+
+
 # fmt: off
 RESETS = [  # target, offset in the partition of five records, in the empty one
-    (("--to-earliest",),             0, 0),
-    (("--shift-by", 9),              5, 0),
-    (("--by-duration", "PT2H30M"),   2, 0),
+    pytest.param(lambda now: ("--to-earliest",),                                0, 0, id="earliest"),
+    pytest.param(lambda now: ("--shift-by", 9),                                 5, 0, id="shift"),
+    pytest.param(lambda now: ("--by-duration", "PT2H30M"),                      2, 0, id="duration"),
     # Without a zone it is UTC.
-    (("--to-datetime", (NOW - timedelta(hours=1)).replace(tzinfo=None).isoformat()), 3, 0),
+    pytest.param(lambda now: ("--to-datetime", without_a_zone(now - HOUR)),     3, 0, id="datetime"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("target, first, second", RESETS)
 def test_a_reset_is_shown_and_done_when_asked_for(
-    call, cluster, group, topic, target, first, second
+    call, cluster, group, topic, now, target, first, second
 ):
-    reset = ("consumer-groups", "--reset-offsets", "--group", group, "--all-topics", *target)
+    of_group = ("--group", group, "--all-topics")
+    reset = ("consumer-groups", "--reset-offsets", *of_group, *target(now))
 
     shown = call.json(*reset)
     dry_run = call.json(*reset, "--dry-run")
