@@ -24,9 +24,10 @@ def rows_under(sequence: int) -> list[tuple[bytes, bytes]]:
 
 
 def append(base: Path, count: int, told: Connection) -> None:
-    """Append so many batches, each until it is acknowledged; tell the offsets, in the end, since
-    nobody listens before."""
+    """Once told to, append so many batches, each until it is acknowledged; tell the offsets, in the
+    end, since nobody listens before."""
     with Cluster.open(base / "meta") as cluster:
+        told.recv()
         told.send([_append(cluster, sequence) for sequence in range(count)])
 
 
@@ -50,7 +51,8 @@ def maintain(base: Path, told: Connection) -> None:
 
 
 def read(base: Path, check: Callable[[list[Row], Any], tuple[list[str], Any]], told: Any) -> None:
-    """Read until somebody says something; tell what was wrong, and how often it was read."""
+    """Read until somebody says something; tell that it has begun, and in the end what was wrong and
+    how often it was read."""
     wrong: list[str] = []
     count, memory = 0, None
     with Cluster.open(base / "meta") as cluster:
@@ -59,6 +61,8 @@ def read(base: Path, check: Callable[[list[Row], Any], tuple[list[str], Any]], t
             found, memory = check(rows, memory)
             wrong += found
             count += 1
+            if count == 1:
+                told.send("reads")
             time.sleep(0.01)
     told.recv()  # a pipe that is closed with something in it is broken for the other
     told.send((wrong, count))

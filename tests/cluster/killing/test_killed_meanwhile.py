@@ -32,6 +32,9 @@ def test_upkeep_is_killed_while_others_append_and_read(
         disks.cluster.create_topic(TOPIC, replica_assignment={0: [1, 2, 3]}, configs=configs)
         appender = Worker(meanwhile.append, disks.base, count)
         reader = Worker(meanwhile.read, disks.base, check)
+        # A reader that starts late would find all appends done, and read nothing meanwhile.
+        assert reader.ours.recv() == "reads"
+        appender.ours.send("go")
         killed = kill_upkeep(disks, appender, kills)
         [acknowledged] = appender.told()
         reader.ours.send("stop")
