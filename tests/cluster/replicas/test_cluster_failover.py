@@ -12,7 +12,14 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import (
+    PATIENCE_MS,
+    isr_of,
+    new_disks,
+    partition_of,
+    records,
+    values_of,
+)
 
 REPLICAS = {0: [1, 2, 3]}
 
@@ -86,7 +93,9 @@ def test_an_append_that_waits_for_a_lost_leader_goes_on_with_the_new_one(disks, 
     controller = threading.Timer(0.1, disks.open().run_controller)
     controller.start()
 
-    result = cluster.append("orders", records(b"b"), producer_id="p", sequence=0)
+    result = cluster.append(
+        "orders", records(b"b"), producer_id="p", sequence=0, timeout_ms=PATIENCE_MS
+    )
 
     controller.join()
     assert result.partitions[0].base_offset == 1
@@ -110,7 +119,7 @@ def test_without_a_controller_an_append_to_a_lost_leader_is_unknown_and_a_retry_
 def test_with_acks_1_an_append_to_a_lost_leader_goes_on_with_the_next_one(disks, cluster):
     disks.take_away(1)
 
-    cluster.append("orders", records(b"b"), acks=1)
+    cluster.append("orders", records(b"b"), acks=1, timeout_ms=PATIENCE_MS)
 
     assert partition_of(cluster, "orders").leader == 2
     assert disks.values_on(2, "orders") == [b"a", b"b"]

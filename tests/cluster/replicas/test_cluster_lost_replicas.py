@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -165,7 +165,7 @@ def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, 
     other = disks.open()
     other.replicate(is_sweep=True)
 
-    other.append("orders", records(b"e"))
+    other.append("orders", records(b"e"), timeout_ms=PATIENCE_MS)
 
     assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
     assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.audit.findings import FsckReport
 from tests import forging
-from tests.cluster.disks import partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c", b"d"]
 
@@ -97,7 +97,7 @@ def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
     report: FsckReport = cluster.fsck()
     assert values_of(cluster, "orders") == expected
     if is_appended:
-        cluster.append("orders", records(b"after"))
+        cluster.append("orders", records(b"after"), timeout_ms=PATIENCE_MS)
         expected.append(b"after")
     healed(cluster)
     cluster.append("orders", records(b"last"))
@@ -117,7 +117,7 @@ def test_a_process_that_goes_on_does_not_copy_what_was_changed_under_it(disks, b
     a_topic(disks)
     rewritten_and_longer(disks.folder(broker_id, "orders"))
 
-    disks.cluster.append("orders", records(b"after"))
+    disks.cluster.append("orders", records(b"after"), timeout_ms=PATIENCE_MS)
     healed(disks.cluster)
 
     expected = [*VALUES, b"after"]
@@ -143,7 +143,7 @@ def test_two_logs_that_part_above_what_is_committed_heal_in_one_raise_of_the_epo
     before = partition_of(cluster, "orders")
     assert before.high_watermark == mark
 
-    cluster.append("orders", records(b"after"))
+    cluster.append("orders", records(b"after"), timeout_ms=PATIENCE_MS)
 
     after = partition_of(cluster, "orders")
     assert after.leader_epoch == before.leader_epoch + 1

@@ -16,7 +16,15 @@ from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
 from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import (
+    PATIENCE_MS,
+    isr_of,
+    new_disks,
+    partition_of,
+    records,
+    values_of,
+)
+from tests.fakes import FakeClock
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -62,7 +70,7 @@ def test_an_append_that_finds_its_leader_bad_reports_it_and_goes_on_with_the_nex
     damage(disks.folder(1, "orders"))
     other = disks.open()
 
-    other.append("orders", records(b"d"))
+    other.append("orders", records(b"d"), timeout_ms=PATIENCE_MS)
 
     after = partition_of(other, "orders")
     assert after.leader == 2
@@ -75,25 +83,45 @@ def test_an_append_that_finds_a_follower_bad_reports_it_and_is_acknowledged(disk
     damage(disks.folder(3, "orders"))
     other = disks.open()
 
-    other.append("orders", records(b"d"))
+    other.append("orders", records(b"d"), timeout_ms=PATIENCE_MS)
 
     assert isr_of(other, "orders") == [1, 2]
     assert partition_of(other, "orders").directory_of(3) == LOST
 
 
-def test_an_append_whose_time_is_up_before_the_second_inspection_has_it_made_when_the_cluster_is_closed():
-    with new_disks(configs={"replica.verdict.delay.ms": 1500}) as disks:
-        filled(disks)
-        remove(disks.folder(1, "orders"))
-        other = disks.open()
-        with pytest.raises(RequestTimedOutError):
-            other.append("orders", records(b"d"), timeout_ms=300)
-        assert partition_of(disks.cluster, "orders").leader == 1
+class StoppedClock(FakeClock):
+    """A clock that stands until `goes` is set: whoever sleeps waits for that."""
 
-        other.close()
+    def __init__(self):
+        super().__init__()
+        self.goes = threading.Event()
 
-        disks.cluster.append("orders", records(b"e"))
-        assert partition_of(disks.cluster, "orders").leader == 2
+    def sleep_ms(self, duration_ms):
+        assert self.goes.wait(60)
+        super().sleep_ms(duration_ms)
+
+
+def stopped(cluster):
+    """Have no second inspection of a process be due before the clock that is returned goes."""
+    clock = cluster._services.second_inspections._clock = StoppedClock()
+    return clock
+
+
+def test_an_append_whose_time_is_up_before_the_second_inspection_has_it_made_when_the_cluster_is_closed(
+    disks, cluster
+):
+    remove(disks.folder(1, "orders"))
+    other = disks.open()
+    clock = stopped(other)
+    with pytest.raises(RequestTimedOutError):
+        other.append("orders", records(b"d"), timeout_ms=300)
+    assert partition_of(cluster, "orders").leader == 1
+
+    clock.goes.set()
+    other.close()
+
+    cluster.append("orders", records(b"e"))
+    assert partition_of(cluster, "orders").leader == 2
 
 
 def test_a_process_that_ends_before_its_second_inspection_makes_it_before_it_is_gone():
@@ -105,7 +133,8 @@ import sys
 from kafka_on_spark import Cluster
 cluster = Cluster.open(sys.argv[1])
 try:
-    cluster.append("orders", [(b"k", b"d")], timeout_ms=300)
+    # Its first try is its last: the second inspection is not due by then, however long that takes.
+    cluster.append("orders", [(b"k", b"d")], timeout_ms=1)
 except TimeoutError:
     print("in doubt")
 """
@@ -268,19 +297,19 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
         assert not folder.exists()
 
 
-def test_a_process_that_was_stopped_between_its_inspections_loses_no_replica_that_was_mended():
+def test_a_process_that_was_stopped_between_its_inspections_loses_no_replica_that_was_mended(
+    disks, cluster
+):
     """Hours may lie between them: the second is made on the newest metadata, of what is there."""
-    with new_disks(configs={"replica.verdict.delay.ms": 3000}) as disks:
-        filled(disks)
-        segment = newest_segment(disks.folder(1, "orders"))
-        aside = disks.base / segment.name
-        segment.rename(aside)
-        other = disks.open()
-        assert (
-            values_of(other, "orders") == VALUES
-        )  # the first inspection; the second is not due yet
-        shutil.copy(aside, segment)
+    segment = newest_segment(disks.folder(1, "orders"))
+    aside = disks.base / segment.name
+    segment.rename(aside)
+    other = disks.open()
+    clock = stopped(other)
+    assert values_of(other, "orders") == VALUES  # the first inspection
+    shutil.copy(aside, segment)
 
-        other.close()
+    clock.goes.set()
+    other.close()
 
-        assert disks.open().image.topic("orders").partitions[0].directory_of(1) != LOST
+    assert disks.open().image.topic("orders").partitions[0].directory_of(1) != LOST

@@ -7,7 +7,15 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import files_below, isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import (
+    PATIENCE_MS,
+    files_below,
+    isr_of,
+    new_disks,
+    partition_of,
+    records,
+    values_of,
+)
 
 OPTIONS = StorageOptions()
 
@@ -58,7 +66,7 @@ def test_a_leader_behind_a_link_is_followed_by_another_and_nothing_is_written_th
     before = files_below(elsewhere)
 
     with disks.open() as cluster:
-        cluster.append("t", records(b"c"))
+        cluster.append("t", records(b"c"), timeout_ms=PATIENCE_MS)
         assert values_of(cluster, "t") == [b"a", b"b", b"c"]
         assert partition_of(cluster, "t").leader in (2, 3)
         assert isr_of(cluster, "t") == [2, 3]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_on_spark.metadata.broker import BrokerState
-from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -110,7 +110,7 @@ def test_an_append_to_a_leader_with_another_topics_table_goes_on_with_another_le
     other = disks.open()
     other.replicate(is_sweep=True)
 
-    other.append("orders", records(b"d"))
+    other.append("orders", records(b"d"), timeout_ms=PATIENCE_MS)
 
     assert values_of(other, "orders") == [*VALUES, b"d"]
 
@@ -156,7 +156,8 @@ def small_disk(disks, broker_id, free_bytes):
         shutil.copytree(disks.base / f"away-{broker_id}", root, dirs_exist_ok=True)
         yield root
     finally:
-        subprocess.run(["umount", str(root)], check=True, capture_output=True)
+        # Lazily: a call that was given up may have a file open there.
+        subprocess.run(["umount", "-l", str(root)], check=True, capture_output=True)
 
 
 def mount(*arguments):
