@@ -29,7 +29,9 @@ def browser():
     """Give a browser that is closed at the end."""
     playwright, path = needed()
     with playwright.sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        launched = driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=3 * PATIENCE_MS
+        )
         try:
             yield launched
         finally:
@@ -47,20 +49,27 @@ def console_of(cluster, **arguments):
 
 
 class Page:
-    """A page of a console, and whatever its browser complained of."""
+    """A page of a console, and whatever its browser complained of.
+
+    Attributes:
+        complaints: What the browser said.
+        foreseen: Parts of what it says, and is no complaint: it may say it late.
+    """
 
     def __init__(self, browser, address, **options):
         self.context = browser.new_context(viewport=options.pop("viewport", DESK), **options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE_MS)
         self.complaints = []
+        self.foreseen = []
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append("a dialog"))
         self.page.goto(address)
 
     def _note(self, message):
-        if message.type in ("error", "warning"):
+        is_foreseen = any(each in message.text for each in self.foreseen)
+        if message.type in ("error", "warning") and not is_foreseen:
             self.complaints.append(message.text)
 
     def go(self, view):

@@ -1,17 +1,19 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
+import os
 import secrets
 import shutil
+import socket
 import time
 import webbrowser
-from urllib.parse import urlsplit
+from contextlib import suppress
 
 import pytest
 
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.console import answers
 from tests.cluster.disks import new_disks, partition_of
-from tests.console.browsers import Page, browser, console_of, needed, page_of
+from tests.console.browsers import PATIENCE_MS, Page, browser, console_of, needed, page_of
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +108,11 @@ def test_a_view_that_is_slow_to_answer_is_drawn_while_the_cluster_is_busy(
         page.see("committed to 9")
         page.go("brokers")
         drawn = page.page.get_by_text("broker 1 dies")
-        for _ in range(100):
+        last = time.monotonic() + PATIENCE_MS / 1000
+        while not drawn.count():
+            assert time.monotonic() < last, "it is not drawn as long as there are commits"
             disks.cluster.append("orders", [(b"k", b"v")])
             page.page.wait_for_timeout(50)
-            if drawn.count():
-                break
         assert drawn.count() == 1
         disks.cluster.drain_broker(1)
         page.see("draining")
@@ -158,17 +160,28 @@ def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
 
 def test_a_page_that_missed_what_happened_loads_its_view_anew(chromium, disks, monkeypatch):
     monkeypatch.setattr(secrets, "token_urlsafe", lambda count: "token")
-    with console_of(disks.cluster) as address:
+    port = port_that_stays_free()
+    with console_of(disks.cluster, port=port) as address:
         page = Page(chromium, address)
         page.go("brokers")
         page.see("broker 2 dies")
     page.see("Not followed")
     disks.cluster.drain_broker(2)
 
-    with console_of(disks.cluster, port=urlsplit(address).port):
+    with console_of(disks.cluster, port=port):
         page.see("draining")
 
     page.close()
+
+
+def port_that_stays_free():
+    """Return a free port below those that Linux gives who asks for any, to listen or to connect: one
+    of them may be another process's by the time that a second console is to have it."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_768):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def test_a_console_that_ends_is_told_and_what_was_seen_stays(chromium, disks):
