@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from kafka_on_spark.cli.application import NAME, app
-from tests.cluster.disks import Disks, patient_passes, records
+from tests.cluster.disks import PATIENCE_MS, Disks, patient_passes, records
 from tests.cluster.folders import quick_folder
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,8 @@ def disks():
     """Four brokers in two racks."""
     with quick_folder() as folder:
         disks = Disks(folder)
-        disks.create(4, racks={1: "a", 2: "b", 3: "a", 4: "b"})
+        configs = {"delivery.timeout.ms": str(PATIENCE_MS)}  # a process that answers may be slow
+        disks.create(4, racks={1: "a", 2: "b", 3: "a", 4: "b"}, configs=configs)
         try:
             yield disks
         finally:

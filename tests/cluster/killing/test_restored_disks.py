@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.cluster.disks import FAST, new_disks, partition_of
+from tests.cluster.disks import new_disks, partition_of
 from tests.cluster.killing.processes import contents, finish, replicas_differ, rows_of
 from tests.cluster.killing.stories import CONFIGS, PRODUCER, SEQUENCE, STORIES, TOPIC, produced
 
@@ -15,7 +15,7 @@ PATIENCE = 8
 
 @pytest.fixture
 def disks():
-    with new_disks(configs={**CONFIGS, **FAST}) as disks:
+    with new_disks(configs=CONFIGS) as disks:
         yield disks
 
 

@@ -3,14 +3,14 @@ what the others that had compacted lose, and that compaction goes on."""
 
 import pytest
 
-from tests.cluster.disks import FAST, isr_of, new_disks, partition_of
+from tests.cluster.disks import isr_of, new_disks, partition_of
 from tests.cluster.killing.processes import contents, finish, replicas_differ, rows_of
 from tests.cluster.killing.stories import COMPACTED, CONFIGS, TOPIC
 
 
 @pytest.fixture
 def disks():
-    with new_disks(configs={**CONFIGS, **FAST}) as disks:
+    with new_disks(configs=CONFIGS) as disks:
         disks.cluster.create_topic(TOPIC, replica_assignment={0: [1, 2, 3]}, configs=COMPACTED)
         yield disks
 
