@@ -104,7 +104,8 @@ with Cluster.open(sys.argv[1]) as cluster:
 
 def test_a_machine_that_lacks_a_mount_moves_nothing_while_others_reach_the_disk(tmp_path):
     machines, root = Machines(tmp_path), tmp_path / "meta"
-    _run(machines.whole, root, CREATE, "2000")
+    # The others may pause for a session before they count as silent, and this one has longer to judge.
+    _run(machines.whole, root, CREATE, "4000")
     with _appends_on(machines.whole, root):
         said = _run(machines.lacking, root, APPEND, "6000")
 
@@ -116,8 +117,9 @@ def test_a_machine_that_lacks_a_mount_does_not_take_out_again_a_replica_that_oth
     tmp_path,
 ):
     machines, root = Machines(tmp_path), tmp_path / "meta"
-    # The process that readmitted it is remembered for ten sessions, and each process takes its time to start.
-    _run(machines.whole, root, CREATE, "6000")
+    # The process that readmitted it is remembered for ten sessions, and each process takes its time to
+    # start; the last append has two sessions for its judgement.
+    _run(machines.whole, root, CREATE, "4000")
 
     assert _run(machines.lacking, root, APPEND, "60000") == "appended"
     assert json.loads(_run(machines.whole, root, LEADERS)) == [[2, [2, 3]], [1, [1, 2, 3]]]
