@@ -64,6 +64,15 @@ def new_topic(cluster):
     return make
 
 
+@pytest.fixture
+def pipe_without_reader():
+    """The end to write to, whose reader has gone before anything could be written."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    yield theirs
+    os.close(theirs)
+
+
 def without_styles(text):
     """Return what a terminal shows, as plain text."""
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)

@@ -55,13 +55,12 @@ def test_named_pipe_is_opened_once_so_its_writer_loses_nothing(call, new_topic, 
     assert _values(cluster, topic) == [b"a", b"b"]
 
 
-def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path):
+def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path, pipe_without_reader):
     topic = new_topic()
     (tmp_path / "lines").write_text("a\n")
-    process = call.start("produce", "-t", topic, "-l", tmp_path / "lines", stdout=PIPE, stderr=PIPE)
-    process.stdout.close()
+    ends = {"stdout": pipe_without_reader, "stderr": PIPE}
 
-    with process:
+    with call.start("produce", "-t", topic, "-l", tmp_path / "lines", **ends) as process:
         complaint = process.stderr.read()
 
     assert (process.returncode, complaint) == (141, "")

@@ -25,12 +25,13 @@ from kafka_on_spark.spark.format.metadata_source import (
     MetadataBatchReader,
     MetadataStreamReader,
 )
-from tests.cluster.disks import FAST, records
+from tests.cluster.disks import FAST, PATIENCE_MS, records
 from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.voters import bring_up, end_calls
 
 QUICK = {
     **FAST,
+    "delivery.timeout.ms": str(PATIENCE_MS),
     "controller.quorum.fetch.timeout.ms": "200",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "50",

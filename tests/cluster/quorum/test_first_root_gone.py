@@ -10,12 +10,13 @@ from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.metadata.hints import root_hint, sweep_hint
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
 from tests.cluster.serving.processes import wait_for
 
 QUICK = {
     **FAST,
+    "delivery.timeout.ms": str(PATIENCE_MS),
     "controller.quorum.fetch.timeout.ms": "200",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "50",

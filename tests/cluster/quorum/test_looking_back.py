@@ -5,11 +5,12 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.inspect.changes import changes
 from kafka_on_spark.spark.run.opening import replica_store
-from tests.cluster.disks import FAST, records, values_of
+from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
 
 QUICK = {
     **FAST,
+    "delivery.timeout.ms": str(PATIENCE_MS),
     "controller.quorum.fetch.timeout.ms": "200",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.election.backoff.max.ms": "50",

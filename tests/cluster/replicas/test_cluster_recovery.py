@@ -10,7 +10,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.spark.wiring.services import ID_SOURCE
-from tests.cluster.disks import isr_of, partition_of, records, values_of
+from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}
 
@@ -133,6 +133,7 @@ def test_an_unclean_election_says_what_is_lost(disks, how):
 def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
     cluster = new_topic(disks)
     leave_behind(disks, cluster)
+    cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})  # for its answer
     other = disks.open()._services
     term = Term.claim(
         other.metadata, other.clock, controller_id="other", seen=cluster.image.controller,
