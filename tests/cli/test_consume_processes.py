@@ -77,7 +77,7 @@ def _shares(cluster, group):
 
 
 def _wait_until(condition):
-    last = time.monotonic() + 60
+    last = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < last, "it takes too long"
         time.sleep(0.02)
