@@ -14,6 +14,7 @@ from kafka_on_spark.ids import LOST
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import (
@@ -24,7 +25,6 @@ from tests.cluster.disks import (
     records,
     values_of,
 )
-from tests.fakes import FakeClock
 
 VALUES = [b"a", b"b", b"c"]
 
@@ -89,12 +89,15 @@ def test_an_append_that_finds_a_follower_bad_reports_it_and_is_acknowledged(disk
     assert partition_of(other, "orders").directory_of(3) == LOST
 
 
-class StoppedClock(FakeClock):
-    """A clock that stands until `goes` is set: whoever sleeps waits for that."""
+class StoppedClock(SystemClock):
+    """A clock that stands until `goes` is set: whoever sleeps waits for that first."""
 
     def __init__(self):
-        super().__init__()
+        self._stopped_at_ms = super().monotonic_ms()
         self.goes = threading.Event()
+
+    def monotonic_ms(self):
+        return super().monotonic_ms() if self.goes.is_set() else self._stopped_at_ms
 
     def sleep_ms(self, duration_ms):
         assert self.goes.wait(60)
