@@ -1,7 +1,9 @@
 """The queries of a soak: one reads what is committed and checks it, one copies it by a sink."""
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +16,7 @@ from jobs.soaking.folder import COPIES, EVENTS, TABLE
 from jobs.soaking.notes import number_of, seen_in
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
-from kafka_on_spark.spark.session import build_session
+from kafka_on_spark.spark.session import build_session, register_data_source
 
 if TYPE_CHECKING:
     from jobs.soaking.clients import Client
@@ -25,6 +27,12 @@ TABLE_PAUSES_S: Final = (15.0, 105.0)
 look leaves the tables of its views for a day."""
 DELETED: Final = ("FILE_NOT_EXIST", "java.io.FileNotFound", "java.nio.file.NoSuchFile")
 """How Spark's error of a deleted file reads."""
+
+NOT_CONNECTED: Final = "Python worker failed to connect back"
+"""How Spark's error reads of a query whose source has no process within ten seconds: it has read
+nothing yet, and is to be started again (docs/get-started.md)."""
+
+STARTS_AGAIN_MAX: Final = 5
 
 # A heap of one size from the first moment: its growth says nothing of ours.
 SETTINGS: Final = {
@@ -55,11 +63,12 @@ class Watched:
             by_partition.setdefault(row.partition, []).append(row)
         for partition, records in by_partition.items():
             records.sort(key=lambda row: row.offset)
-            first, last = records[0].offset, records[-1].offset
+            offsets = [row.offset for row in records]
+            first, last = offsets[0], offsets[-1]
             expected = self._next.get(partition, first)
-            if first > expected:
-                self._note_gap(partition, expected, first)
-            if first < expected or len({row.offset for row in records}) != last - first + 1:
+            for hole in holes(expected, offsets):
+                self._note_gap(partition, *hole)
+            if first < expected or len(set(offsets)) != len(offsets):
                 self._wrong(
                     f"the stream's batch {batch_id} has {len(records)} records of partition"
                     f" {partition} from {first} to {last}, and {expected} was next"
@@ -72,7 +81,8 @@ class Watched:
             self._notes.write(kind="stream", at=time.time(), took=age_s)
 
     def _note_gap(self, partition: int, expected: int, first: int) -> None:
-        """A query that retention has overtaken goes on at the log start, and nowhere above it."""
+        """A query that retention has overtaken, before a batch or in it, goes on at the log start,
+        and nowhere above it."""
         with Cluster.open(self._root) as cluster:
             log_start = int(cluster.offsets(EVENTS)[partition].log_start_offset)
         self._notes.write(
@@ -86,6 +96,15 @@ class Watched:
 
     def _wrong(self, error: str) -> None:
         self._notes.write(kind="wrong", at=time.time(), error=error)
+
+
+def holes(expected: int, offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield what is missing from `expected` on before and between offsets in their order, as
+    [first, end)."""
+    for offset in offsets:
+        if offset > expected:
+            yield expected, offset
+        expected = max(expected, offset + 1)
 
 
 def is_of_deleted_file(error: Exception) -> bool:
@@ -169,35 +188,64 @@ class WatchedTable:
         self._client.notes.write(kind="wrong", at=time.time(), error=error)
 
 
+class Queries:
+    """Queries that run until they are stopped.
+
+    `starts`: each starts one, which goes on from its checkpoint.
+    """
+
+    def __init__(self, starts: Sequence[Callable[[], StreamingQuery]]) -> None:
+        self._starts = starts
+        self._running = [start() for start in starts]
+        self._starts_again = 0
+
+    def why_ended(self) -> str | None:
+        """Return why one has ended, which none should; None: they run. One that Spark did not wait
+        for is started again."""
+        for place, query in enumerate(self._running):
+            if query.isActive:
+                continue
+            error = str(query.exception())
+            if NOT_CONNECTED not in error or self._starts_again == STARTS_AGAIN_MAX:
+                return error
+            self._starts_again += 1
+            self._running[place] = self._starts[place]()
+        return None
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        for query in self._running:
+            query.stop()
+
+
 def run_streams(client: "Client") -> None:
     """Run both queries until the client is told to stop; one that fails is noted and ends it."""
     spark = build_session("soak", **SETTINGS)
     spark.sparkContext.setLogLevel("ERROR")
-    queries = []
+    # On a busy machine Spark's own look-up by name may be cut off, and is not tried again.
+    register_data_source(spark)
     try:
-        queries = [_read(spark, client), _copy(spark, client)]
-        table, next_look, pauses = (
-            WatchedTable(spark, client),
-            time.monotonic(),
-            cycle(TABLE_PAUSES_S),
-        )
-        while not client.is_stopped:
-            if time.monotonic() > next_look:
-                table.look()
-                next_look = time.monotonic() + next(pauses)
-            for query in queries:
-                if not query.isActive:
-                    client.notes.write(
-                        kind="wrong",
-                        at=time.time(),
-                        error=f"a query has ended: {query.exception()}",
-                    )
-                    return
-            time.sleep(1.0)  # a query tells nobody of another process when it ends
+        queries = Queries([partial(_read, spark, client), partial(_copy, spark, client)])
+        try:
+            _keep_running(queries, WatchedTable(spark, client), client)
+        finally:
+            queries.stop()
     finally:
-        for query in queries:
-            query.stop()
         spark.stop()
+
+
+def _keep_running(queries: Queries, table: WatchedTable, client: "Client") -> None:
+    """Look at the table now and then until the client is told to stop, or a query has ended."""
+    next_look, pauses = time.monotonic(), cycle(TABLE_PAUSES_S)
+    while not client.is_stopped:
+        if time.monotonic() > next_look:
+            table.look()
+            next_look = time.monotonic() + next(pauses)
+        error = queries.why_ended()
+        if error is not None:
+            client.notes.write(kind="wrong", at=time.time(), error=f"a query has ended: {error}")
+            return
+        time.sleep(1.0)  # a query tells nobody of another process when it ends
 
 
 def _records(spark: SparkSession, client: "Client") -> DataFrame:

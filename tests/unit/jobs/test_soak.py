@@ -29,7 +29,14 @@ from jobs.soaking.notes import (
     value_of,
 )
 from jobs.soaking.report import SoakReport
-from jobs.soaking.streams import is_of_deleted_file, shortened
+from jobs.soaking.streams import (
+    NOT_CONNECTED,
+    STARTS_AGAIN_MAX,
+    Queries,
+    holes,
+    is_of_deleted_file,
+    shortened,
+)
 from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
 from jobs.soaking.verdict import growths
 from jobs.soaking.watching import descriptors
@@ -294,6 +301,64 @@ def test_error_of_a_deleted_file_is_told_from_others(cause, is_deleted):
     assert is_of_deleted_file(PySparkException(text)) == is_deleted
     assert f"Caused by: {cause}" in shortened(text)
     assert len(shortened(text)) < 700
+
+
+@pytest.mark.parametrize(
+    "offsets, expected",
+    [
+        pytest.param([5, 6, 7], [], id="none"),
+        pytest.param([7, 8], [(5, 7)], id="before the first"),
+        pytest.param([5, 8, 9, 12], [(6, 8), (10, 12)], id="between some"),
+        pytest.param([3, 4, 5, 5, 6], [], id="seen before, and twice"),
+    ],
+)
+def test_holes_of_a_batch_are_before_its_records_and_between_them(offsets, expected):
+    assert list(holes(5, offsets)) == expected
+
+
+class Query:
+    """A query that has ended with an error, or runs."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    @property
+    def isActive(self):
+        return self.error is None
+
+    def exception(self):
+        return self.error
+
+
+def queries_of(*errors):
+    """Return queries of one start after the other, each of which ends with an error, and the list
+    of those that are not started yet."""
+    left = [Query(each and PySparkException(each)) for each in errors]
+    return Queries([lambda: left.pop(0)]), left
+
+
+def test_query_that_spark_did_not_wait_for_is_started_again():
+    queries, left = queries_of(f"terminated with exception: {NOT_CONNECTED}.", None)
+
+    assert queries.why_ended() is None
+    assert left == []
+    assert queries.why_ended() is None
+
+
+@pytest.mark.parametrize(
+    "errors, left_count",
+    [
+        pytest.param(["a file is damaged", None], 1, id="another error"),
+        pytest.param([NOT_CONNECTED] * (STARTS_AGAIN_MAX + 2), 1, id="too often"),
+    ],
+)
+def test_query_that_fails_is_not_started_again_for_ever(errors, left_count):
+    queries, left = queries_of(*errors)
+
+    told = [queries.why_ended() for _ in range(STARTS_AGAIN_MAX + 1)]
+
+    assert errors[0] in told[-1]
+    assert len(left) == left_count
 
 
 def test_many_findings_are_told_shortly():
