@@ -34,7 +34,7 @@ from jobs.quickstart_run.steps import (
 )
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.errors import InvalidRootError
-from kafka_on_spark.spark.session import build_session
+from kafka_on_spark.spark.session import build_session, register_data_source
 from kafka_on_spark.storage.roots.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
@@ -142,6 +142,8 @@ def start_spark() -> SparkSession:
     spark = build_session("quickstart")
     if spark.conf.get("spark.log.level", None) is None:
         spark.sparkContext.setLogLevel("ERROR")
+    # On a busy machine Spark's own look-up by name may be cut off, and is not tried again.
+    register_data_source(spark)
     return spark
 
 

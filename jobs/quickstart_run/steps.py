@@ -34,6 +34,10 @@ CONFIGS: Final = {"min.insync.replicas": "2", "retention.ms": "-1"}
 ROUNDS_MAX: Final = 20
 """Rounds of replication until a broker has caught up; one is enough if nothing is appended."""
 
+PASSES_MAX: Final = 5
+"""Passes of the controller until a broker is judged; one is enough on a machine that is not so busy
+that a pass probes a root too seldom to say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -58,6 +62,13 @@ class Run:
     def partitions(self) -> tuple[PartitionDescription, ...]:
         """Return the topic's partitions."""
         return self.cluster.describe_topic(TOPIC).partitions
+
+    def control_until(self, *, is_fenced: bool) -> None:
+        """Run passes of the controller until the lost broker is fenced, or is not."""
+        for _ in range(PASSES_MAX):
+            if self.is_fenced == is_fenced:
+                break
+            self.cluster.run_controller()
 
 
 def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Cluster:
@@ -147,8 +158,7 @@ def lose_disk(run: Run) -> None:
     if not folder.is_away(root):
         folder.take_away(root)
     output.say(f"broker {LOST_BROKER}'s root is moved away; it leads partitions {_listed(led)}")
-    if not run.is_fenced:
-        run.cluster.run_controller()
+    run.control_until(is_fenced=True)
     if not run.is_fenced:
         raise QuickstartError(f"the controller did not fence broker {LOST_BROKER}")
     changes = _latest_changes(run)
@@ -195,7 +205,7 @@ def give_disk_back(run: Run) -> None:
     elif not _check_partitions(run.partitions()):
         output.say("this was done before: the broker is in sync and leads its preferred partitions")
         return
-    run.cluster.run_controller()
+    run.control_until(is_fenced=False)
     if run.is_fenced:
         raise QuickstartError(f"broker {LOST_BROKER} does not answer: is its folder complete?")
     output.say(f"broker {LOST_BROKER} answers again and is unfenced")

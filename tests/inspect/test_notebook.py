@@ -71,13 +71,14 @@ def test_what_happened_and_what_would_have_is_told(executed):
 def test_no_cell_complains(executed):
     outputs = [each for cell in executed.cells for each in cell.get("outputs", ())]
     errors = [each for each in outputs if each["output_type"] == "error"]
-    # The controller logs what it fences, and nothing else goes to standard error.
+    # The controller logs what it fences, and on a busy machine that it can't say yet; nothing else
+    # goes to standard error.
     complaints = [
         line
         for each in outputs
         if each.get("name") == "stderr"
         for line in each["text"].splitlines()
-        if "probe failed" not in line
+        if "probe failed" not in line and "probed too seldom to say" not in line
     ]
 
     assert errors == []
