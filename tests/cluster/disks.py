@@ -187,7 +187,7 @@ class Disks:
 @contextmanager
 def new_disks(brokers: int = 3, **arguments) -> Iterator[Disks]:
     """Give a new cluster on disks of its own."""
-    with quick_folder() as folder:
+    with quick_folder() as folder, patient_passes():
         disks = Disks(folder)
         disks.create(brokers, **arguments)
         try:
