@@ -36,7 +36,7 @@ from tests.integration.executors.executor_deaths import (
     stage_and_die,
     upkeep_and_die,
 )
-from tests.integration.format.frames import Batches, bytes_of, numbered, source, stream
+from tests.integration.format.frames import Batches, Started, bytes_of, numbered, source, stream
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS, TASKS, COUNT = 4, 4, 8_000
@@ -294,7 +294,7 @@ def test_queries_read_and_write_there(spark, disks, tmp_path):
         availableNow=True,
     )
     assert seen.awaitTermination(WAIT_S_MAX)
-    query = (
+    query = Started(
         stream(spark, disks, "orders", startingOffsets="earliest")
         .select("key", "value")
         .writeStream.format("kafka_on_spark")
@@ -302,7 +302,6 @@ def test_queries_read_and_write_there(spark, disks, tmp_path):
         .option("topic", "copies")
         .option("checkpointLocation", str(tmp_path / "copied"))
         .trigger(availableNow=True)
-        .start()
     )
 
     assert query.awaitTermination(WAIT_S_MAX)

@@ -7,6 +7,7 @@ import sys
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.session import build_session, register_data_source
+from tests.integration.format.frames import Started
 
 
 def main(metadata_root: str, checkpoint: str) -> None:
@@ -23,7 +24,7 @@ def main(metadata_root: str, checkpoint: str) -> None:
     stream = spark.readStream.format("kafka_on_spark").options(**given).load().select("value")
     written |= {"topic": "third", "checkpointLocation": checkpoint}
     writer = stream.writeStream.format("kafka_on_spark").options(**written)
-    writer.trigger(availableNow=True).start().awaitTermination()
+    Started(writer.trigger(availableNow=True)).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,18 @@
 """Short words for what tests of the data source do."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
+from pyspark.sql.streaming import DataStreamWriter
+
+from jobs.soaking.streams import NOT_CONNECTED
 
 ROW = ("key", "value", "partition", "offset")
 WAIT_S_MAX = 600  # for a query's end: nothing is timed, and a busy machine is slow
+STARTS_MAX = 5
 
 
 def source(spark, disks, topics, **options):
@@ -57,6 +64,34 @@ def bytes_of(value):
     return None if value is None else bytes(value)
 
 
+class Started:
+    """A streaming query that is started again where Spark did not wait for the process of its
+    source: it gives it ten seconds, which a busy machine may take (docs/get-started.md)."""
+
+    def __init__(self, writer: DataStreamWriter):
+        self._writer = writer
+        self._query = writer.start()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._query, name)
+
+    def processAllAvailable(self) -> None:
+        self._wait(lambda: self._query.processAllAvailable())
+
+    def awaitTermination(self, seconds: int | None = None) -> bool | None:
+        return self._wait(lambda: self._query.awaitTermination(seconds))
+
+    def _wait(self, wait: Callable[[], bool | None]) -> bool | None:
+        for _ in range(STARTS_MAX):
+            try:
+                return wait()
+            except StreamingQueryException as error:
+                if NOT_CONNECTED not in str(error):
+                    raise
+                self._query = self._writer.start()
+        raise AssertionError(f"Spark has started no source in {STARTS_MAX} times")
+
+
 class Batches:
     """Takes a stream's batches in this process, as `foreachBatch` hands them over."""
 
@@ -76,7 +111,7 @@ class Batches:
     def start(self, frame, checkpoint: Path, **trigger):
         """Start a query into these batches."""
         writer = frame.writeStream.foreachBatch(self).option("checkpointLocation", str(checkpoint))
-        return (writer.trigger(**trigger) if trigger else writer).start()
+        return Started(writer.trigger(**trigger) if trigger else writer)
 
     def run(self, frame, checkpoint: Path):
         """Run a query over what is there now, to its end."""

@@ -7,7 +7,15 @@ from pyspark.errors import PySparkException
 
 from tests.bad_input.refusals import check_sentence, written
 from tests.cluster.disks import new_disks
-from tests.integration.format.frames import WAIT_S_MAX, numbered, sentence_of, sink, source, stream
+from tests.integration.format.frames import (
+    WAIT_S_MAX,
+    Started,
+    numbered,
+    sentence_of,
+    sink,
+    source,
+    stream,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -89,7 +97,7 @@ def test_a_stream_with_an_end_is_refused(spark, disks, tmp_path):
 
     def start():
         query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-        query.trigger(availableNow=True).start().awaitTermination(WAIT_S_MAX)
+        Started(query.trigger(availableNow=True)).awaitTermination(WAIT_S_MAX)
 
     check_refused(disks, start, "ending offset not valid in streaming queries")
 

@@ -144,7 +144,15 @@ def wait_for(is_done):
 
 def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks, tmp_path):
     seen = []
-    listener = kafka_on_spark.LagListener(lambda progress, figures: seen.append(figures))
+
+    def report(progress, figures):
+        seen.append((str(progress.runId), figures))
+
+    def seen_of_query():
+        # Spark tells in its own time: of the queries before, too.
+        return [figures for run, figures in seen if run == query.runId]
+
+    listener = kafka_on_spark.LagListener(report)
     disks.cluster.create_topic("t", partitions=2, replication_factor=1)
     appended(disks.cluster, "t", 8)
     options = {"subscribe": "t", "startingOffsets": "earliest", "maxOffsetsPerTrigger": 2}
@@ -155,13 +163,13 @@ def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks,
         )
         assert query.awaitTermination(WAIT_S_MAX)
         last = len(query.recentProgress)
-        wait_for(lambda: len(seen) >= last)
+        wait_for(lambda: len(seen_of_query()) >= last)
     finally:
         spark.streams.removeListener(listener)
 
     lags = [kafka_on_spark.lag(each)["maxOffsetsBehindLatest"] for each in query.recentProgress]
     assert lags == ["6", "4", "2", "0"]
-    assert [each["maxOffsetsBehindLatest"] for each in seen] == lags
+    assert [each["maxOffsetsBehindLatest"] for each in seen_of_query()] == lags
     assert kafka_on_spark.lag(query.lastProgress)["avgOffsetsBehindLatest"] == "0.0"
 
 

@@ -7,6 +7,7 @@ from pyspark.errors import StreamingQueryException
 from tests.cluster.disks import new_disks, records, values_of
 from tests.integration.format.frames import (
     WAIT_S_MAX,
+    Started,
     numbered,
     rows_in,
     sentence_of,
@@ -53,7 +54,7 @@ def run(frame, disks, topic, checkpoint, **options):
     for name, value in options.items():
         if value is not None:
             writer = writer.option(name, str(value))
-    assert writer.start().awaitTermination(WAIT_S_MAX)
+    assert Started(writer).awaitTermination(WAIT_S_MAX)
 
 
 def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
@@ -122,7 +123,7 @@ def test_two_queries_of_one_driver_append_side_by_side(spark, disks, new_topic, 
         writer = frame.writeStream.format("kafka_on_spark").option("topic", copy)
         writer = writer.option("cluster", str(disks.metadata_root))
         writer = writer.option("kafka.transactional.id", f"side-by-side-{name}")
-        queries[name] = writer.option("checkpointLocation", str(checkpoint / name)).start()
+        queries[name] = Started(writer.option("checkpointLocation", str(checkpoint / name)))
     try:
         for query in queries.values():
             query.processAllAvailable()
@@ -174,7 +175,7 @@ def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
     for name, value in options.items():
         writer = writer.option(name, str(value))
     disks.cluster.append(topic, records(b"a"))
-    older = writer.start()
+    older = Started(writer)
     try:
         older.processAllAvailable()
         run(frame, disks, copy, checkpoint / "newer", **{"kafka.transactional.id": "etl"})
@@ -215,7 +216,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
         frame = stream(spark, disks, topic, startingOffsets="earliest")
         writer = frame.writeStream.foreachBatch(append)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        assert writer.start().awaitTermination(WAIT_S_MAX)
+        assert Started(writer).awaitTermination(WAIT_S_MAX)
 
     start()
     for file in (checkpoint / "commits").iterdir():
@@ -232,11 +233,11 @@ def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
     counted = stream(spark, disks, topic, startingOffsets="earliest").groupBy("key").count()
     writer = counted.selectExpr("key", "cast(count as string) as value").writeStream
     writer = writer.outputMode("complete").format("kafka_on_spark").trigger(availableNow=True)
+    writer = writer.option("cluster", str(disks.metadata_root)).option("topic", copy)
+    writer = writer.option("checkpointLocation", str(checkpoint))
 
     with pytest.raises(StreamingQueryException) as caught:
-        writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
-            "checkpointLocation", str(checkpoint)
-        ).start().awaitTermination(WAIT_S_MAX)
+        Started(writer).awaitTermination(WAIT_S_MAX)
 
     assert sentence_of(caught.value) == (
         "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"

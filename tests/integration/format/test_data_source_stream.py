@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.cluster.disks import new_disks, records
-from tests.integration.format.frames import WAIT_S_MAX, Batches, sentence_of, stream
+from tests.integration.format.frames import WAIT_S_MAX, Batches, Started, sentence_of, stream
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +91,7 @@ def test_a_query_from_the_latest_whose_first_batch_fails_misses_nothing_after_it
     frame = stream(spark, disks, "orders")
     writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(checkpoint))
     with pytest.raises(StreamingQueryException):
-        writer.start().awaitTermination(WAIT_S_MAX)
+        Started(writer).awaitTermination(WAIT_S_MAX)
     disks.cluster.append("orders", records(b"a", b"b"))
 
     batches.run(stream(spark, disks, "orders"), checkpoint)

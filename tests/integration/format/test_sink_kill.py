@@ -15,28 +15,31 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.disks import new_disks, values_of
-from tests.integration.format.frames import stream
+from tests.integration.format.frames import Started, stream
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 WAIT_S_MAX = 900.0
-RECORDS = 60
+RECORDS, BATCH_RECORDS = 6000, 10
+"""So many batches that the query has some left, however late the kill is on a busy machine: each
+takes a good part of a second."""
 SEQUENCE = 1
 
 QUERY = """
 import sys
 from kafka_on_spark.spark.session import build_session, register_data_source
+from tests.integration.format.frames import Started
 
-root, checkpoint = sys.argv[1:]
+root, checkpoint, batch_records = sys.argv[1:]
 spark = build_session("killed", **{"spark.master": "local[2]", "spark.ui.enabled": "false"})
 register_data_source(spark)
 reader = spark.readStream.format("kafka_on_spark").option("cluster", root)
 reader = reader.option("subscribe", "given").option("startingOffsets", "earliest")
-frame = reader.option("maxOffsetsPerTrigger", "10").load()
+frame = reader.option("maxOffsetsPerTrigger", batch_records).load()
 writer = frame.selectExpr("key", "value", "concat('to-', string(key)) as topic").writeStream
 writer = writer.format("kafka_on_spark").option("cluster", root)
-writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+Started(writer.option("checkpointLocation", checkpoint)).awaitTermination()
 """
 
 
@@ -48,7 +51,7 @@ def disks():
         for name in ("to-a", "to-b"):
             cluster.create_topic(name, partitions=2, replication_factor=3)
         keys = [b"a", b"b"]
-        cluster.append("given", [(keys[n % 2], b"%03d" % n) for n in range(RECORDS)])
+        cluster.append("given", [(keys[n % 2], b"%04d" % n) for n in range(RECORDS)])
         yield disks
 
 
@@ -56,9 +59,10 @@ def kill_in_batch(disks, checkpoint: Path) -> None:
     """Run the query in a process of its own; kill it once a batch stands in a leader's log."""
     output = disks.base / "output.txt"
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PYSPARK_")}
+    command = [sys.executable, "-c", QUERY]
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-c", QUERY, str(disks.metadata_root), str(checkpoint)],
+            [*command, str(disks.metadata_root), str(checkpoint), str(BATCH_RECORDS)],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -96,13 +100,13 @@ def test_every_record_is_there_once_and_in_order_after_a_kill(spark, disks):
     counts = [len(values_of(disks.cluster, name)) for name in ("to-a", "to-b")]
     assert sum(counts) < RECORDS, "the kill came too late to show anything"
 
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10}
-    frame = stream(spark, disks, "given", **options)
+    # The batch that was killed is as long as it was, and the rest is one batch.
+    frame = stream(spark, disks, "given", startingOffsets="earliest")
     rows = frame.selectExpr("key", "value", "concat('to-', string(key)) as topic")
     writer = rows.writeStream.format("kafka_on_spark").option("cluster", str(disks.metadata_root))
     writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(int(WAIT_S_MAX))
+    assert Started(writer).awaitTermination(int(WAIT_S_MAX))
 
     for name, remainder in (("to-a", 0), ("to-b", 1)):
-        expected = [b"%03d" % n for n in range(RECORDS) if n % 2 == remainder]
+        expected = [b"%04d" % n for n in range(RECORDS) if n % 2 == remainder]
         assert values_of(disks.cluster, name) == expected
