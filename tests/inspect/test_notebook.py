@@ -12,7 +12,8 @@ from tests.cluster.folders import quick_folder
 CHECKOUT = Path(__file__).parents[2]
 NOTEBOOK = CHECKOUT / "jobs" / "notebooks" / "isr_history.ipynb"
 SECONDS_MAX = 300
-"""For a cell, on a busy machine; the whole takes less than 30 s on an idle one."""
+"""For a cell, its outputs and the kernel's start, on a busy machine; the whole takes less than 30 s
+on an idle one."""
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,9 @@ def executed(tmp_path_factory):
         client = NotebookClient(
             notebook,
             timeout=SECONDS_MAX,
+            startup_timeout=SECONDS_MAX,
+            # What comes later than this after a cell's end is left out: 4 s by default.
+            iopub_timeout=SECONDS_MAX,
             kernel_name="python3",
             resources={"metadata": {"path": str(NOTEBOOK.parent)}},
         )

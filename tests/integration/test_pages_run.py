@@ -6,6 +6,8 @@ import os
 import pytest
 
 from kafka_on_spark import Record
+from kafka_on_spark.controller.brokers import silence
+from tests.cluster.disks import JUDGEMENT_MS
 from tests.pages import blocks, pages
 
 pytestmark = pytest.mark.integration
@@ -28,6 +30,7 @@ def run(spark, tmp_path, monkeypatch, capsys):
     """Runs a page, and after each of its blocks what is given; returns the page's names, and what it
     printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(silence, "UNJUDGED_MS_MIN", JUDGEMENT_MS)
 
     def run(name, after_block=lambda names: None):
         names = {}

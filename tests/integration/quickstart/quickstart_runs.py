@@ -13,6 +13,7 @@ from jobs.quickstart_run.run_folder import GivenPlan, Plan, QuickstartError, Run
 
 ROOT = Path(__file__).parents[3]
 WAIT_S_MAX = 900.0  # nothing is timed here, and Spark starts slowly on a busy machine
+DEATH_S_MAX = 120.0  # until a process that was killed has given up its memory and its locks
 
 
 class QuickstartProcess:
@@ -55,7 +56,8 @@ class QuickstartProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        for _ in range(200):
+        deadline = time.monotonic() + DEATH_S_MAX
+        while time.monotonic() < deadline:
             try:
                 RunFolder.take(str(self.folder), GivenPlan(None, None, None), Plan(0, 0, 0)).close()
             except QuickstartError:
