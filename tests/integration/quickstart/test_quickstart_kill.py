@@ -1,6 +1,7 @@
 """Kill -9 in the middle of an append; the same command again: nothing lost, nothing twice."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from kafka_on_spark import Cluster
 from tests.integration.quickstart.quickstart_runs import QuickstartProcess
 
 ROWS = 4000
-OPTIONS = ("--rows", str(ROWS), "--partitions", "6", "--voters", "3")
+VOTERS = 3
+OPTIONS = ("--rows", str(ROWS), "--partitions", "6", "--voters", str(VOTERS))
 
 pytestmark = pytest.mark.integration
 
@@ -38,8 +40,14 @@ class Killed:
     output: str
 
 
+def opened(folder: Path) -> Cluster:
+    """Return a run's cluster, whichever of its metadata roots is lost: on a busy machine a voter that
+    is late may be followed by another leader."""
+    return Cluster.open(",".join(f"{folder}/metadata-{each + 1}" for each in range(VOTERS)))
+
+
 def committed_count(folder: Path) -> int:
-    with Cluster.open(folder / "metadata-2") as cluster:
+    with opened(folder) as cluster:
         return sum(each.high_watermark for each in cluster.offsets("flights").values())
 
 
@@ -65,7 +73,7 @@ def test_run_that_was_killed_is_continued_to_a_good_end(killed):
 
 
 def test_after_the_kill_every_flight_is_there_once_and_no_other(killed):
-    with Cluster.open(killed.folder / "metadata-2") as cluster:
+    with opened(killed.folder) as cluster:
         values = cluster.read("flights").column("value").to_pylist()
 
     found = Counter(tuple(json.loads(value)[name] for name in IDENTITY) for value in values)
@@ -74,13 +82,13 @@ def test_after_the_kill_every_flight_is_there_once_and_no_other(killed):
 
 
 def test_run_shows_loss_return_history_and_picture(killed):
+    [lost] = re.findall(r"voter (\d), which leads, has its root moved away", killed.output)
     for expected in (
         "checked: each of the 4,000 flights is committed exactly once",
         "18 replicas are equal below the high watermarks",
         "the stream has seen each of 4,000 records once",
-        "voter 1, which leads, has its root moved away",
         "2 of 3 voters answer",
-        f"checked: one voter is lost, at {killed.folder}/metadata-1, and each of the others has",
+        f"checked: one voter is lost, at {killed.folder}/metadata-{lost}, and each of the others has",
         "and the metadata quorum the root of its leader; no record was lost or doubled",
         "time         · leader · leader epoch · ISR",
         "probe failed",
