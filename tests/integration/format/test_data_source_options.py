@@ -179,7 +179,7 @@ def test_a_batch_waits_for_its_least_number_of_records(spark, disks, tmp_path):
     options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 3, "maxTriggerDelay": "1h"}
     appended(disks.cluster, "t", 1)
     query = batches.start(given(spark.readStream, disks, subscribe="t", **options), tmp_path)
-    wait_for(lambda: len(batches.seen) == 1)  # the first never waits
+    query.processAllAvailable()  # the first never waits
     appended(disks.cluster, "t", 2)
     time.sleep(1)
     appended(disks.cluster, "t", 1)
