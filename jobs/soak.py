@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from jobs.command_line import Parser
 from jobs.soaking.folder import SoakError, SoakFolder
+from jobs.soaking.report import LONG_RUN_MINUTES
 from jobs.soaking.running import run
 
 COMMAND = "./spark-submit.sh python jobs/soak.py"
@@ -25,13 +26,20 @@ WARM_UP_S = 150.0
 """Until retention of a minute, the delay of deletion and the first moves have begun to take effect,
 and Spark has compiled what it runs."""
 
+LONG_WARM_UP_S = 1500.0
+"""Also until tables have all the commits that they keep: a thousand, of the stream's sink about one a
+second. Only a run that is long enough to judge these files needs it."""
+
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
     parser = Parser(COMMAND, __doc__)
     parser.add_argument("--minutes", type=_minutes, default=5.0, help="how long (default 5)")
     parser.add_argument(
-        "--warm-up", type=_seconds, default=WARM_UP_S, help="seconds before that (default 150)"
+        "--warm-up",
+        type=_seconds,
+        help=f"seconds before that (default {WARM_UP_S:g}; {LONG_WARM_UP_S:g} from"
+        f" {LONG_RUN_MINUTES:g} minutes on)",
     )
     parser.add_argument(
         "--times-are-shown",
@@ -39,7 +47,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="print p50 and p99, and don't judge them: for a machine that does other work",
     )
     parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.warm_up is None:
+        given.warm_up = LONG_WARM_UP_S if given.minutes >= LONG_RUN_MINUTES else WARM_UP_S
+    return given
 
 
 def _minutes(text: str) -> float:
