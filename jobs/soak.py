@@ -28,8 +28,8 @@ and Spark has compiled what it runs."""
 
 LONG_WARM_UP_S = 1500.0
 """Also until tables have all the commits and checkpoints that they keep, a thousand and ten, at
-about one commit a second, and each checkpoint has ten minutes of tombstones. Only a run that is long
-enough to judge these files needs it."""
+about one commit a second, and each checkpoint has ten minutes of tombstones. Only a run that is
+long enough to judge these files needs it."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
