@@ -1,7 +1,5 @@
 """What who opens a cluster waits for: a root that is away, and not one that has no cluster."""
 
-import threading
-
 import pytest
 
 from kafka_on_spark.errors import (
@@ -10,8 +8,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
+from kafka_on_spark.spark.run import opening
 from kafka_on_spark.spark.run.opening import Awaits, is_awaited, open_metadata
 from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.calls.clock import SystemClock
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,17 @@ def test_a_folder_that_never_was_a_cluster_is_refused_at_once(tmp_path):
         open_metadata(str(tmp_path), StorageOptions(), awaits=Awaits.ROOT)
 
 
-def test_a_wait_for_a_root_is_logged_and_ends_when_the_root_is_there(tmp_path, caplog):
+def test_a_wait_for_a_root_is_logged_and_ends_when_the_root_is_there(tmp_path, caplog, monkeypatch):
     root = tmp_path / "root"
-    back = threading.Timer(0.5, root.mkdir)
-    back.start()
+
+    class Clock(SystemClock):
+        def sleep_ms(self, duration_ms):
+            root.mkdir()
+
+    monkeypatch.setattr(opening, "SystemClock", Clock)
 
     with pytest.raises(ClusterNotFoundError):
         open_metadata(str(root), StorageOptions(), awaits=Awaits.ROOT)
 
-    back.join()
     assert root.is_dir()
     assert "waits for the metadata root (300000 ms at most)" in caplog.text

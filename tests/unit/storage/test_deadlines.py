@@ -72,7 +72,9 @@ class HeldClock:
         return self.now
 
 
-def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_touch_that_comes_on_is_no_hanging_one(
+    monkeypatch: pytest.MonkeyPatch, hang: threading.Event
+) -> None:
     clock = HeldClock()
     monkeypatch.setattr(deadlines, "time", clock)
 
@@ -82,6 +84,8 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.Monkey
             time.sleep(SHORT)  # the caller reads the clock meanwhile
             if comes_on:
                 extend_deadline(SHORT)
+        if not comes_on:
+            hang.wait()  # however late the caller reads it
         return 8
 
     assert within("/a", lambda: read(comes_on=True), SHORT) == 8
@@ -110,6 +114,7 @@ def test_a_call_that_takes_long_is_told_by_its_root_and_the_function_that_is_wai
     monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
     monkeypatch.setattr(slow_calls, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(slow_calls, "time", HeldClock())  # whenever the caller comes to tell
     handler = _UntilTold()
     slow_calls.log.addHandler(handler)
     try:
@@ -232,7 +237,9 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
 LATE = """
 import threading
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls import deadlines
 from kafka_on_spark.storage.calls.deadlines import within
+deadlines.LATE_EXIT_SECONDS = 30.0  # a machine under load takes longer than a second for that
 left = threading.Event()
 def work():
     left.wait()

@@ -4,6 +4,8 @@ Calls run in real threads. A root hangs until the test ends; what hangs then goe
 """
 
 import threading
+from queue import Empty, SimpleQueue
+from time import monotonic
 
 import pytest
 
@@ -14,13 +16,16 @@ from tests.voter_fakes import MemoryQuorum, MemoryVoterLog, MemoryVoterRoot
 
 LONG_S = 30
 SHORT_MS = 200
+POLL_S = 0.01
 
 
 class Hanging:
-    """Roots that hang: their commits, or every call. `begun` counts the calls that do."""
+    """Roots that hang: their commits, or every call. `begun` counts the calls that do, and `threads`
+    has those that they are made in."""
 
     def __init__(self, patch):
         self.roots, self.begun, self.over = set(), 0, threading.Event()
+        self.threads = set()
         answers = MemoryVoterRoot.check_answers
 
         def check_answers(root):
@@ -32,7 +37,9 @@ class Hanging:
 
     def wait(self):
         self.begun += 1
+        self.threads.add(threading.get_ident())
         assert self.over.wait(LONG_S)
+        self.threads.discard(threading.get_ident())
 
     def commits(self, root):
         root.before_commit = lambda change: self.wait()
@@ -48,12 +55,45 @@ def hanging(monkeypatch):
     made.over.set()
 
 
-def process_of(quorum, name="p", **times):
-    """A process of which each call waits a moment for a voter."""
+class LeavesTheHanging(ThreadsSideBySide):
+    """Leaves calls behind once the time is up, but none that only this machine keeps waiting: it may
+    be slow, and then another voter would lead than the one that a test expects."""
+
+    def __init__(self, thread_count, hanging):
+        super().__init__(thread_count)
+        self._hanging = hanging
+
+    def run(self, calls, timeout_ms):
+        done, left, threads = SimpleQueue(), len(calls), set()
+        for call in calls:
+            self._threads_of(call.key).submit(self._answer, done, threads, call)
+        last_s = monotonic() + timeout_ms / 1000
+        while left:
+            try:
+                found = done.get(timeout=POLL_S)
+            except Empty:
+                if monotonic() > last_s and len(threads & self._hanging.threads) == left:
+                    return
+                continue
+            left -= 1
+            yield found
+
+    @staticmethod
+    def _answer(done, threads, call):
+        threads.add(threading.get_ident())
+        try:
+            found = call()
+        finally:
+            threads.discard(threading.get_ident())
+        done.put(found)
+
+
+def process_of(quorum, hanging, **times):
+    """A process of which each call waits a moment for a voter that hangs."""
     times = {"answer_timeout_ms": SHORT_MS, "election_timeout_ms": SHORT_MS, **times}
-    process = quorum.process(name, **times)
+    process = quorum.process("p", **times)
     process.decide("first")
-    process.tables._side_by_side = ThreadsSideBySide(2 * LEFT_CALLS_MAX)
+    process.tables._side_by_side = LeavesTheHanging(2 * LEFT_CALLS_MAX, hanging)
     return process
 
 
@@ -63,8 +103,8 @@ def quorum():
 
 
 @pytest.fixture
-def process(quorum):
-    return process_of(quorum)
+def process(quorum, hanging):
+    return process_of(quorum, hanging)
 
 
 def decide(process, name):
@@ -79,14 +119,14 @@ def wait_until(holds):
     for _ in range(LONG_S * 100):
         if holds():
             return
-        threading.Event().wait(0.01)
+        threading.Event().wait(POLL_S)
     raise AssertionError("it does not come to hold")
 
 
 def test_a_follower_that_hangs_stops_nobody_however_many_decisions_leave_calls_behind(
     quorum, hanging
 ):
-    process = process_of(quorum, answer_timeout_ms=LONG_S * 1000)  # nobody waits for it
+    process = process_of(quorum, hanging, answer_timeout_ms=LONG_S * 1000)  # nobody waits for it
     hanging.commits(quorum.roots[2])
     names = [f"decision {number}" for number in range(40)]
 
@@ -125,7 +165,7 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
 
 def test_a_decision_that_hung_and_landed_is_answered_once(quorum, hanging):
     """It is put again meanwhile, by another thread on the same table."""
-    process = process_of(quorum, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
+    process = process_of(quorum, hanging, fetch_timeout_ms=LONG_S * 1000)  # nobody else is elected
     root, end = quorum.roots[0], quorum.roots[0].table.log.end_offset
 
     def hang_first(change):
@@ -166,7 +206,7 @@ def test_a_voter_that_hangs_is_not_waited_for_to_say_that_it_takes_commits(
 
 def test_a_candidate_that_hangs_is_followed_by_another(hanging):
     quorum = MemoryQuorum(5)
-    process = process_of(quorum)
+    process = process_of(quorum, hanging)
     quorum.roots[0].is_offline = True
     hanging.commits(quorum.roots[1])
 
@@ -232,7 +272,7 @@ def test_threads_of_one_process_may_ask_a_voter_at_once(quorum, process):
 
 
 def test_the_only_voter_is_asked_by_the_thread_that_waits(hanging):
-    process = process_of(MemoryQuorum(1))
+    process = process_of(MemoryQuorum(1), hanging)
     [key] = process.tables.voters.keys
 
     assert process.tables.in_time(key, threading.get_ident) == threading.get_ident()
