@@ -4,7 +4,8 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,10 @@ def _die_with_the_lock(folder, holds_it):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_the_second_waits_until_the_first_releases_the_lock(tmp_path):
+def test_the_second_waits_until_the_first_releases_the_lock(tmp_path, monkeypatch):
+    # The first may get no processor for long: then the second would go on without the lock.
+    monkeypatch.setattr(commit_lock, "WAIT_S", 60.0)
+    monkeypatch.setattr(commit_lock, "ACQUIRE_SECONDS", 120.0)
     done = []
 
     def second():
@@ -73,21 +77,21 @@ def test_a_process_waits_once_for_a_frozen_one_and_again_once_the_lock_was_free(
 
 def test_a_process_waits_while_others_write_but_not_for_ever(tmp_path, monkeypatch):
     """Eight processes on a loaded machine wait longer than one commit takes."""
-    monkeypatch.setattr(commit_lock, "WAIT_S", 0.2)
-    monkeypatch.setattr(commit_lock, "WAITS_MAX", 4)
-    start = time.monotonic()
-    written = iter(range(10**6))
+    waits_s, written = [], count(1)
 
     def write_and_pause(seconds):
-        (tmp_path / str(next(written))).touch()
-        pause(seconds)
+        number = next(written)
+        (tmp_path / str(number)).touch()
+        # Two files that are written within a tick of the file system's clock leave one time.
+        os.utime(tmp_path, ns=(number, number))
+        waits_s.append(seconds)
 
-    pause = time.sleep
-    monkeypatch.setattr(commit_lock.time, "sleep", write_and_pause)
+    clock = SimpleNamespace(sleep=write_and_pause, monotonic=lambda: sum(waits_s))
+    monkeypatch.setattr(commit_lock, "time", clock)
     with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)) as lock:
         assert lock is NO_LOCK
 
-    assert time.monotonic() - start >= 4 * 0.2
+    assert sum(waits_s) >= commit_lock.WAITS_MAX * commit_lock.WAIT_S
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):

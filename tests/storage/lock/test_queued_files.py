@@ -24,6 +24,9 @@ from kafka_on_spark.storage.lock.queued_files import (
 def no_process_is_frozen(monkeypatch):
     """Wait for the lock as long as it takes: these tests are not about giving up."""
     monkeypatch.setattr(commit_lock, "WAIT_S", 60.0)
+    # Else the call that waits would be taken for one that hangs: who holds the lock waits until all
+    # have queued their reports, and a disk that is busy takes seconds for the files before that.
+    monkeypatch.setattr(commit_lock, "ACQUIRE_SECONDS", 120.0)
 
 
 @pytest.fixture
