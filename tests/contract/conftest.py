@@ -168,7 +168,7 @@ def disks(request, prepared_roots):
 def stored_roots():
     """Two brokers' roots on a store, its server, and how they are reached."""
     with faulty_s3() as store:
-        options = StorageOptions(store.options(timeout="5s"))
+        options = StorageOptions(store.options())
         roots = {}
         for number in (1, 2):
             root = f"s3://{BUCKET}/broker-{number}"

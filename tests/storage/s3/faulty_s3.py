@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,8 +27,16 @@ from werkzeug.serving import make_server
 
 BUCKET = "kafka-on-spark"
 HANG_SECONDS = 1.6
-TIMEOUT = "1s"
-"""The clients' timeout: shorter than a hanging answer takes."""
+HASTY = "1s"
+"""The timeout of clients whose answers come late: shorter than a hanging answer takes."""
+
+PATIENT = "30s"
+"""That of all others: a machine with too much to do is no store that hangs."""
+
+RIVAL_SECONDS = 30
+"""How long a put waits for another one of the same file, where it is to have one."""
+
+FIRST_COMMIT = f"{0:020d}.json"
 
 CANARY = "canary-Zq7wLk2vXs"
 """The secret key; it must be found nowhere."""
@@ -60,6 +69,7 @@ _STATUS = {
     Kind.DENIED: "403 Forbidden",
 }
 _UNPROCESSED = (Kind.ERROR_BEFORE, Kind.CONFLICT_BEFORE, Kind.BUSY, Kind.DENIED, Kind.DROP_BEFORE)
+_LATE = (Kind.HANG, Kind.LATE)
 
 
 @dataclass
@@ -85,7 +95,8 @@ class FaultyS3:
         asking: The requests among them that send their body only once they are told to.
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is honoured.
-        is_atomic: Whether looking and writing are one step.
+        is_atomic: Whether looking and writing are one step. If not, the first two that put one commit
+            look before either writes; a table's first commit has no rival.
         bucket: The one that is made at first.
         key_id: Whom it knows: everybody else is denied.
         storm: Kinds that strike in turn, one in each `storm_every` requests.
@@ -109,6 +120,8 @@ class FaultyS3:
     latency_s: float = 0.0
     late_until: threading.Event | None = None
     _put: set[str] = field(default_factory=set)
+    _looks: Counter[str] = field(default_factory=Counter)
+    _looked: threading.Condition = field(default_factory=threading.Condition)
     _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
@@ -122,16 +135,18 @@ class FaultyS3:
         self.faults.clear()
         self.storm = ()
 
-    def options(self, **others: str) -> dict[str, str]:
-        """Return the storage options of a client that gives up soon."""
+    def options(self, kind: Kind | None = None, **others: str) -> dict[str, str]:
+        """Return the storage options of a client. `kind`: of the fault that it is to meet; where the
+        answer comes late, it gives up soon."""
+        timeout = HASTY if kind in _LATE else PATIENT
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
             "AWS_ACCESS_KEY_ID": self.key_id,
             "AWS_SECRET_ACCESS_KEY": CANARY,
             "AWS_REGION": "us-east-1",
-            "timeout": TIMEOUT,
-            "connect_timeout": TIMEOUT,
+            "timeout": timeout,
+            "connect_timeout": timeout,
             "max_retries": "1",
             **others,
         }
@@ -209,13 +224,22 @@ class FaultyS3:
             if environ["PATH_INFO"] in self._put:
                 answer("412 Precondition Failed", [("Content-Type", "application/xml")])
                 return b"<Error><Code>PreconditionFailed</Code></Error>"
-            time.sleep(0.05)
+            self._wait_for_a_rival(environ["PATH_INFO"])
             self._put.add(environ["PATH_INFO"])
             del environ["HTTP_IF_NONE_MATCH"]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return b"".join(self._app(environ, answer))
         with self._lock:
             return b"".join(self._app(environ, answer))
+
+    def _wait_for_a_rival(self, path: str) -> None:
+        """Wait until another request, too, has found that a commit is not there."""
+        if not path.endswith(".json") or path.endswith(FIRST_COMMIT):
+            return
+        with self._looked:
+            self._looks[path] += 1
+            self._looked.notify_all()
+            self._looked.wait_for(lambda: self._looks[path] > 1, RIVAL_SECONDS)
 
 
 class _Answer:

@@ -34,7 +34,7 @@ def roots(store, request, tmp_path):
         RootFiles(str(tmp_path), StorageOptions()),
         RootFiles(
             f"s3://{BUCKET}/{abs(hash(request.node.name))}",
-            StorageOptions(store.options(timeout="10s", connect_timeout="10s", max_retries="3")),
+            StorageOptions(store.options(max_retries="3")),
         ),
     ]
     (tmp_path / TABLE / "_delta_log").mkdir(parents=True)

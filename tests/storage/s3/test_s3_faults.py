@@ -34,9 +34,11 @@ def store():
         yield store
 
 
-@pytest.fixture(scope="module")
-def options(store):
-    return StorageOptions(store.options())
+@pytest.fixture
+def options(store, request):
+    """Return the options of a client that is to meet the fault of the test's parameter."""
+    given = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    return StorageOptions(store.options(given.get("kind")))
 
 
 @pytest.fixture(autouse=True)
@@ -183,12 +185,13 @@ def test_no_put_asks_before_it_sends_since_a_client_waits_for_that_without_limit
     assert store.asking == []
 
 
+@pytest.mark.parametrize("kind", [Kind.LATE], ids=lambda kind: kind.name)
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
-    log, uri, options, store, written, monkeypatch
+    log, uri, options, store, written, monkeypatch, kind
 ):
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.0)
     monkeypatch.setattr(store, "late_until", threading.Event())
-    store.order(Kind.LATE)
+    store.order(kind)
     store.order(Kind.DENIED, count=FOR_EVER)
 
     try:
@@ -313,7 +316,7 @@ LANDED = [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER, Kind.HANG]
 @pytest.mark.parametrize("kind", LANDED, ids=lambda kind: kind.name)
 def test_a_put_that_landed_and_whose_answer_was_lost_is_this_callers(uri, store, kind, retries):
     """The client's own second put finds the first in its place."""
-    files = RootFiles(uri, StorageOptions(store.options(max_retries=retries)))
+    files = RootFiles(uri, StorageOptions(store.options(kind, max_retries=retries)))
     path = commit_path(uri, 0)
     store.order(kind)
 

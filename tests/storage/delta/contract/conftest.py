@@ -33,9 +33,8 @@ def place(request, tmp_path, store):
         (tmp_path / "root").mkdir()
         yield Place(str(tmp_path / "root" / "table"), StorageOptions(), None)
         return
-    place = Place(
-        f"s3://{BUCKET}/broker/{next(NUMBERS)}", StorageOptions(store.options(timeout="5s")), store
-    )
+    options = StorageOptions(store.options())
+    place = Place(f"s3://{BUCKET}/broker/{next(NUMBERS)}", options, store)
     yield place
     store.recover()
     if place.names():
