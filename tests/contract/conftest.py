@@ -29,6 +29,7 @@ from kafka_on_spark.storage.replicas.segments import (
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes, forging
+from tests.cluster.folders import quick_folder
 from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
 
 OPTIONS = StorageOptions()
@@ -198,9 +199,18 @@ def delta_disks(request, prepared_roots):
 
 
 @pytest.fixture(params=["memory", "delta", "three voters"])
-def metadata_logs(request, tmp_path):
-    """Return a function that opens the same metadata log, each time again."""
-    if request.param == "memory":
+def metadata_logs(request):
+    """Yield a function that opens the same metadata log, each time again.
+
+    Where a flush costs nothing: on a disk that is busy it takes longer than a voter is waited for.
+    """
+    with quick_folder() as folder:
+        yield opening_of(request.param, folder)
+
+
+def opening_of(kind, folder):
+    """Return a function that opens a new metadata log of a kind, each time again."""
+    if kind == "memory":
         only = fakes.MemoryMetadataLog("a-cluster")
         for record in (
             VotersRecord(voters=("1:d:/meta",), cluster_id="a-cluster"),
@@ -208,8 +218,8 @@ def metadata_logs(request, tmp_path):
         ):
             only.append((record,), Stamp(time_ms=0), expected_offset=only.end_offset)
         return lambda: only
-    names = ["metadata"] if request.param == "delta" else ["m1", "m2", "m3"]
-    root = cluster_url([tmp_path / name for name in names])
+    names = ["metadata"] if kind == "delta" else ["m1", "m2", "m3"]
+    root = cluster_url([folder / name for name in names])
     with patch.object(SystemClock, "now_ms", lambda clock: 0):
         create_metadata_log(root, OPTIONS, "a-cluster")
     return lambda: DeltaMetadataLog(root, OPTIONS)
