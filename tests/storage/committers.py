@@ -25,6 +25,12 @@ POINTS = {
 }
 
 
+def begin_together(all_ready):
+    """Wait for the other processes, which have imported all of this, too: on a slow machine the first
+    would else be done before the last begins."""
+    all_ready.wait()
+
+
 def contend(arguments):
     """Win `wins` commits against others; return (version, write id) of what this process was told.
 

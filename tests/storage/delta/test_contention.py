@@ -3,7 +3,7 @@
 import multiprocessing
 from collections import Counter
 
-from tests.storage.committers import contend
+from tests.storage.committers import begin_together, contend
 from tests.storage.tables import create, names_in_log, opened, write_ids
 
 PROCESSES = 4
@@ -14,7 +14,9 @@ def test_of_contending_processes_each_version_has_one_winner(uri):
     create(uri)
 
     # A fork of a process that used delta-rs panics.
-    with multiprocessing.get_context("spawn").Pool(PROCESSES) as processes:
+    context = multiprocessing.get_context("spawn")
+    all_ready = context.Barrier(PROCESSES)
+    with context.Pool(PROCESSES, begin_together, [all_ready]) as processes:
         orders = [(uri, seed, COMMITS // PROCESSES) for seed in range(PROCESSES)]
         told = processes.map(contend, orders, chunksize=1)
 
