@@ -37,8 +37,7 @@ def harmed():
         cluster = disks.cluster
         cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [1, 2], 2: [2, 3]})
         cluster.append("orders", [(b"key", b"value")] * 20)
-        disks.take_away(4)
-        cluster.run_controller()
+        disks.take_down(4)
         cluster.drain_broker(5)
         cluster.reassign({("orders", 1): [3, 1]})
         yield disks

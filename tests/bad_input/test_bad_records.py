@@ -141,8 +141,7 @@ def test_too_few_replicas_in_sync(producer):
             "orders", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
         )
         disks.cluster.append("orders", [(b"k", b"v")])
-        disks.take_away(2, 3)
-        disks.cluster.run_controller()
+        disks.take_down(2, 3)
         before = disks.cluster.image.offset
 
         with pytest.raises(NotEnoughReplicasError) as caught:

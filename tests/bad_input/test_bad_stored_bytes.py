@@ -53,11 +53,19 @@ def values(disks):
     ]
 
 
+def named_in_log(disks, broker_id):
+    """Return a replica's address, and the segments that its log names, in their order."""
+    image = disks.cluster.image
+    key = partition_key(image, "t", 0)
+    address = address_of(image, key, image.partition(key), broker_id)
+    batches = replica_store(OPTIONS).open(address).load().batches
+    return address, [segment for batch in batches for segment in batch.segments]
+
+
 def segments(disks, broker_id):
-    """Return a replica's segments, oldest first."""
-    return sorted(
-        disks.folder(broker_id, "t").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns
-    )
+    """Return the files of a replica's segments, oldest first."""
+    _, named = named_in_log(disks, broker_id)
+    return [disks.folder(broker_id, "t") / segment.file_name for segment in named]
 
 
 def remove(file):
@@ -94,11 +102,8 @@ def test_every_changed_byte_of_a_segment_is_noticed(disks):
 
 def read_alone(disks):
     """Read the first segment of broker 1's replica, and of no other."""
-    image = disks.cluster.image
-    key = partition_key(image, "t", 0)
-    address = address_of(image, key, image.partition(key), 1)
-    segment = replica_store(OPTIONS).open(address).load().batches[0].segments[0]
-    return read_segment(address, segment, OPTIONS)
+    address, named = named_in_log(disks, 1)
+    return read_segment(address, named[0], OPTIONS)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -15,6 +15,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.controller.brokers import silence
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.identity import root_identity
@@ -127,6 +128,17 @@ class Disks:
         a root too seldom to say, and the next one says it."""
         passes = (self.cluster.run_controller().fenced for _ in range(10))
         return next((each for each in passes if each), ())
+
+    def take_down(self, *broker_ids: int) -> None:
+        """Take roots away, and have a controller fence all their brokers, in as many passes as that
+        needs: as of `fenced_in_time`."""
+        self.take_away(*broker_ids)
+        for _ in range(10):
+            self.cluster.run_controller()
+            brokers = self.cluster.image.brokers
+            if all(brokers[each].state is BrokerState.FENCED for each in broker_ids):
+                return
+        raise AssertionError(f"the brokers {broker_ids} are not fenced: {brokers}")
 
     def give_back(self, *broker_ids: int) -> None:
         """Give roots back.

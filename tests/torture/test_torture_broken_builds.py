@@ -178,8 +178,7 @@ def forge_a_follower(stage):
     # A process that has seen the log before is not deceived.
     stage.disks.opened.insert(0, stage.disks.open())
     stage.start_reader(2)
-    stage.disks.take_away(1)
-    stage.cluster.run_controller()
+    stage.disks.take_down(1)
     for _ in range(8):
         stage.appending.once()
         stage.reading.once()
