@@ -70,6 +70,14 @@ def test_a_folder_that_was_deleted_with_a_pipe_in_it_stays_away(root):
     assert not root.exists()
 
 
+def test_a_file_that_is_gone_gets_no_pipe(root):
+    with pytest.raises(FileNotFoundError):
+        put_pipe(root / "gone", root)
+
+    assert names(root) == ["_delta_log", "file"]
+    assert names(root.parent) == ["root"]
+
+
 def test_a_pipe_for_the_next_commit_takes_no_commits_place(root):
     log = root / "_delta_log"
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
 from tests.torture.harness.checks.facts import outcomes_of
 from tests.torture.harness.clients.appending import AppendingClient, last_work
 from tests.torture.harness.ending import is_rolled_back, longest_silence_s
+from tests.torture.harness.faults import disks as disks_module
 from tests.torture.harness.faults.disks import Disks, stray_commits, wrong_strays
 from tests.torture.harness.folder import TortureFolder
 from tests.torture.harness.history import (
@@ -245,6 +247,25 @@ def test_a_copy_of_a_root_ends_where_its_commits_have_a_gap(disks):
     ]
     assert (copy / "orders-1" / "0-1" / "segment.parquet").read_text() == "rows"
     assert (copy / "meta.properties").read_text() == "mine"
+
+
+def test_a_table_that_goes_while_its_root_is_copied_keeps_no_other_from_being_copied(
+    disks, monkeypatch
+):
+    going, staying = (disks.folder.root(1) / "orders-1" / name for name in ("0-1", "1-1"))
+    commit(going, 0)
+    commit(staying, 0)
+    link = disks_module._link
+
+    def link_late(source, target):
+        shutil.rmtree(going, ignore_errors=True)
+        link(source, target)
+
+    monkeypatch.setattr(disks_module, "_link", link_late)
+
+    copy = disks.copy(1)
+
+    assert (copy / "orders-1" / "1-1" / "_delta_log" / f"{0:020d}.json").read_text() == "0"
 
 
 @pytest.mark.parametrize("library", [None, object()], ids=["in one step", "in three steps"])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
@@ -60,8 +61,12 @@ MOMENTS_RANGE: Final = (4, 10)
 SECOND_LOOK_S: Final = 3.0
 """A process that takes an error for a verdict has inspected a second time by then."""
 FORGE_S_MAX: Final = 40.0
-WHOLE_S_MAX: Final = 120.0
-ANSWERED_S_MAX: Final = 60.0
+WHOLE_S_MAX: Final = 300.0
+"""Seconds, where the machine does little else. Both controllers may have been killed, and each begins
+again beside Spark's drivers, which take the processors for a minute."""
+ANSWERED_S_MAX: Final = 120.0
+"""Two to ten seconds, as a rule. Clients may have been killed, too, and one that tries the partition
+whose leader is away is at it for the time of a delivery, 15 seconds."""
 LEASE_S_MAX: Final = 30.0
 
 
@@ -241,8 +246,8 @@ class DiskFaults:
             return self._disks.take_away(hit.broker_id)
         for place in self._places(hit):
             pattern = hit.rng.choice(("*.parquet", "_delta_log/*.checkpoint.parquet"))
-            file = newest(place.folder, pattern) or newest(place.folder, "*.parquet")
             with suppress(FileNotFoundError):  # merged or cleaned meanwhile
+                file = newest(place.folder, pattern) or newest(place.folder, "*.parquet")
                 if file is not None:
                     return forbid(file)
         return None
@@ -260,14 +265,17 @@ class DiskFaults:
         if hit.kind == "pipe for meta.properties":
             return put_pipe(root / "meta.properties", root)
         for place in self._places(hit):
-            if hit.kind == "pipe for the next commit":
-                undo = put_pipe_ahead(place.folder / "_delta_log", root)
-            else:
-                file = newest(place.folder, "*.parquet")
-                undo = None if file is None else put_pipe(file, root)
-            if undo is not None:
-                return undo
+            with suppress(FileNotFoundError):  # merged or cleaned meanwhile
+                undo = self._pipe_in(place, hit.kind, root)
+                if undo is not None:
+                    return undo
         return None
+
+    def _pipe_in(self, place: Place, kind: str, root: Path) -> Undo | None:
+        if kind == "pipe for the next commit":
+            return put_pipe_ahead(place.folder / "_delta_log", root)
+        file = newest(place.folder, "*.parquet")
+        return None if file is None else put_pipe(file, root)
 
     def _places(self, hit: Hit) -> list[Place]:
         places = list(places_on(image_of(self._cluster), hit.broker_id))

@@ -50,10 +50,18 @@ def forbid(file: Path) -> Undo:
 
 
 def put_pipe(file: Path, root: Path) -> Undo:
-    """Put a pipe in the place of a file of a root."""
+    """Put a pipe in the place of a file of a root.
+
+    Raises:
+        FileNotFoundError: The file is gone.
+    """
     aside = free_name(root, "aside")
     os.mkfifo(aside)
-    exchange(aside, file)
+    try:
+        exchange(aside, file)
+    except FileNotFoundError:
+        aside.unlink()
+        raise
 
     def give_back() -> None:
         # The file may have been written again, or its folder deleted: then that stands.
