@@ -27,8 +27,8 @@ def _patient_passes():
 
 @pytest.fixture(scope="session")
 def shared_disks():
-    """A cluster that no test harms."""
-    with new_disks() as disks:
+    """A cluster that no test harms: what is sent to it arrives, however long a busy machine takes."""
+    with new_disks(configs={"delivery.timeout.ms": "120000"}) as disks:
         yield disks
 
 

@@ -54,7 +54,7 @@ def test_each_operation_is_named(cluster):
     cluster.append("named", records("a"))
     cluster.read("named")
     with cluster.consumer("named", auto_offset_reset="earliest") as consumer:
-        assert consumer.poll(10_000).num_rows == 1
+        assert consumer.poll(120_000).num_rows == 1
     with cluster.producer() as producer:
         producer.send("named", None, b"b")
     cluster.run_controller()
