@@ -1,6 +1,10 @@
 """A producer while roots are away, metadata fails, topics go, and outcomes are unknown."""
 
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -18,8 +22,11 @@ from tests.cluster.disks import values_of
 
 ANSWER = AppendService.answer_staged_topics
 
-PATIENT_MS = 4000
-"""A delivery timeout that is waited for, and that a busy machine does not miss where nothing is broken."""
+SHORT_MS = 1500
+"""A delivery timeout that is waited for: a try takes a second at least. Only records have it that are
+to expire; the time of all others is longer than a busy machine needs."""
+
+WAIT_S = 120
 
 
 @pytest.fixture
@@ -46,6 +53,29 @@ def answers(monkeypatch):
 
 def send(producer, topic, *values, **given):
     return [producer.send(topic, None, each, **given) for each in values]
+
+
+@contextmanager
+def expiring(producer):
+    """Have the records expire soon that are sent in the block."""
+    sender, settings = producer._sender, producer._sender._settings
+    sender._settings = replace(settings, delivery_timeout_ms=SHORT_MS)
+    try:
+        yield
+    finally:
+        sender._settings = settings
+
+
+def expire(record):
+    """Have the time of a record be over that some try has met, however late the tries are."""
+    record.deadline_ms = 0
+
+
+def wait_until(condition):
+    last = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < last, "it takes too long"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("error", [CommitOutcomeUnknownError("?"), RequestTimedOutError("?")])
@@ -84,13 +114,12 @@ def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_
     cluster, topic, answers, caplog
 ):
     left = answers(*[RequestTimedOutError("?")] * 100, is_after=True)
-    with (
-        caplog.at_level(logging.WARNING),
-        cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer,
-    ):
+    with caplog.at_level(logging.WARNING), cluster.producer(linger_ms=0) as producer:
         [first] = send(producer, topic, b"first", partition=0)
+        wait_until(lambda: len(left) < 100)
+        expire(first)
         with pytest.raises(RequestTimedOutError, match="read the topic before you send it again"):
-            first.result(30)
+            first.result(WAIT_S)
         left.clear()
         [second] = send(producer, topic, b"second", partition=0)
         producer.flush()
@@ -102,32 +131,34 @@ def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_
 
 def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
     disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
-    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
+    with disks.cluster.producer(linger_ms=0) as producer:
         send(producer, "orders", b"before")
         producer.flush()
         errors = []
         disks.take_away(1, 2, 3)
-        lost = send(
-            producer, "orders", b"a", b"b", b"c", callback=lambda _, error: errors.append(error)
-        )
+        with expiring(producer):
+            lost = send(
+                producer, "orders", b"a", b"b", b"c", callback=lambda _, error: errors.append(error)
+            )
         producer.flush()
 
         assert [type(each.exception(0)) for each in lost] == [RecordExpiredError] * 3
         assert [type(each) for each in errors] == [RecordExpiredError] * 3
         disks.give_back(1, 2, 3)
         [after] = send(producer, "orders", b"after")
-        assert after.result(30) is not None
+        assert after.result(WAIT_S) is not None
 
     assert sorted(values_of(disks.cluster, "orders")) == [b"after", b"before"]
 
 
 def test_records_that_wait_behind_a_stuck_append_expire_too(disks):
     disks.cluster.create_topic("orders", replication_factor=3)
-    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
-        producer.send("orders", None, b"before").result(30)
+    with disks.cluster.producer(linger_ms=0) as producer:
+        producer.send("orders", None, b"before").result(WAIT_S)
         disks.take_away(1, 2, 3)
-        first = producer.send("orders", None, b"under way")
-        behind = send(producer, "orders", *[b"behind"] * 5)
+        with expiring(producer):
+            first = producer.send("orders", None, b"under way")
+            behind = send(producer, "orders", *[b"behind"] * 5)
         producer.flush()
         disks.give_back(1, 2, 3)
 
@@ -201,17 +232,20 @@ def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):
         replica_assignment={0: [1, 2], 1: [2, 3]},
         configs={"min.insync.replicas": 2},
     )
-    with cluster.producer(linger_ms=500, delivery_timeout_ms=PATIENT_MS) as producer:
+    with cluster.producer(linger_ms=60_000) as producer, ThreadPoolExecutor(1) as thread:
         for number in (0, 1):
-            producer.send("orders", None, b"before", partition=number).result(30)
+            producer.send("orders", None, b"before", partition=number)
+        producer.flush()
         disks.take_away(3)
         cluster.run_controller()
         # Of one append.
         stuck = producer.send("orders", None, b"after", partition=1)
         taken = producer.send("orders", None, b"after", partition=0)
+        thread.submit(producer.flush)
 
-        assert taken.result(30).offset == 1
-        assert isinstance(stuck.exception(30), RecordExpiredError)
+        assert taken.result(WAIT_S).offset == 1
+        expire(stuck)
+        assert isinstance(stuck.exception(WAIT_S), RecordExpiredError)
         assert "min.insync.replicas" in str(stuck.exception())
         disks.give_back(3)
 
@@ -220,7 +254,7 @@ def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topi
     answers(ZeroDivisionError("a bug"), is_after=False)
     with cluster.producer(linger_ms=0) as producer:
         first = producer.send(topic, None, b"a")
-        assert isinstance(first.exception(30), ZeroDivisionError)
+        assert isinstance(first.exception(WAIT_S), ZeroDivisionError)
         second = producer.send(topic, None, b"b")
 
     assert second.result(0).offset == 0
@@ -229,17 +263,17 @@ def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topi
 
 def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, caplog):
     with cluster.producer(linger_ms=0) as producer:
-        producer.send(topic, None, b"a").result(30)
+        producer.send(topic, None, b"a").result(WAIT_S)
         taken = producer._appends.producer_id
         above = cluster.image.producers[taken] + 1
         cluster.append(
             topic, [(None, b"thief")], producer_id=taken, producer_epoch=above, sequence=5
         )
         fenced = producer.send(topic, None, b"b")
-        assert type(fenced.exception(30)).__name__ == "ProducerFencedError"
+        assert type(fenced.exception(WAIT_S)).__name__ == "ProducerFencedError"
         producer.flush()
 
-        assert producer.send(topic, None, b"c").result(30) is not None
+        assert producer.send(topic, None, b"c").result(WAIT_S) is not None
 
     assert "it takes another" in caplog.text
     assert values_of(cluster, topic) == [b"a", b"thief", b"c"]
@@ -277,15 +311,16 @@ def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replication_factor=3)
     away = disks.base / "meta-away"
-    with cluster.producer(linger_ms=0, delivery_timeout_ms=PATIENT_MS) as producer:
-        producer.send("orders", None, b"before").result(30)
+    with cluster.producer(linger_ms=0) as producer:
+        producer.send("orders", None, b"before").result(WAIT_S)
         disks.metadata_root.rename(away)
-        lost = producer.send("orders", None, b"lost")
-        assert isinstance(lost.exception(60), RecordExpiredError)
+        with expiring(producer):
+            lost = producer.send("orders", None, b"lost")
+        assert isinstance(lost.exception(WAIT_S), RecordExpiredError)
         waits = producer.send("orders", None, b"waits")
         away.rename(disks.metadata_root)
 
-        assert waits.result(30).offset == 1
+        assert waits.result(WAIT_S).offset == 1
 
     assert values_of(cluster, "orders") == [b"before", b"waits"]
 
@@ -294,7 +329,7 @@ def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks
     disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
     seen = []
     with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=60_000) as producer:
-        producer.send("orders", None, b"0").result(30)
+        producer.send("orders", None, b"0").result(WAIT_S)
         disks.take_away(1)
         for number in range(1, 300):
             producer.send(
