@@ -27,17 +27,28 @@ from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.mortal import KilledError, make_mortal
 from tests.fakes import FakeClock
 
-SESSION = {
-    "group.consumer.session.timeout.ms": "3000",
+SETTINGS = {
+    # Nobody is fenced by chance: a machine under load keeps a thread waiting for seconds.
+    "group.consumer.session.timeout.ms": "60000",
     "group.consumer.heartbeat.interval.ms": "250",
+    "delivery.timeout.ms": "120000",
 }
-WAIT_S = 60
-"""Within which anything must come."""
+SHORT_SESSION = {"group.consumer.session.timeout.ms": 3000}
+"""For groups of which somebody is to be fenced."""
+
+SILENT = {
+    "group.consumer.session.timeout.ms": str(SILENCE_MS),
+    "group.consumer.heartbeat.interval.ms": str(SILENCE_MS // 4),
+}
+"""For members that beat as they join, and then no more but by request."""
+
+WAIT_S = 240
+"""Within which anything must come, processes on a busy machine too."""
 
 
 @pytest.fixture
 def disks():
-    with new_disks(1, configs=SESSION) as disks:
+    with new_disks(1, configs=SETTINGS) as disks:
         disks.cluster.create_topic("orders", partitions=4)
         yield disks
 
@@ -45,6 +56,11 @@ def disks():
 @pytest.fixture
 def cluster(disks):
     return disks.cluster
+
+
+@pytest.fixture
+def short_session(cluster):
+    cluster.alter_cluster_configs(SHORT_SESSION)
 
 
 def append(cluster, first, count):
@@ -148,8 +164,8 @@ def test_a_callback_commits_what_is_given_up_and_asks_for_no_records(cluster):
     with member(cluster, on_revoked=give_up, **options) as first, member(cluster, **options) as two:
         early = polled(lambda: first.current_lag(("orders", 0)) == 0, first)[0]
         found = polled(lambda: shares(first, two) == [2, 2], first, two)
-        polled_later = values(two.poll(50))
-        assert sorted([*early, *found[0], *found[1], *polled_later]) == list(range(40))
+        later = polled(lambda: lag_of(first, two) == 0, first, two)
+        assert sorted([*early, *found[0], *found[1], *later[0], *later[1]]) == list(range(40))
     assert refused
 
 
@@ -179,7 +195,8 @@ def test_an_error_of_a_callback_is_told_once_and_the_member_goes_on(cluster):
     with member(cluster, on_assigned=fail) as consumer:
         with pytest.raises(RuntimeError, match="the callback fails"):
             consumer.poll(0)
-        assert sorted(values(consumer.poll(0))) == [0, 1, 2, 3]
+        # A poll goes on to the next partition for some moments only.
+        assert sorted(polled(lambda: lag_of(consumer) == 0, consumer)[0]) == [0, 1, 2, 3]
 
 
 def test_a_static_member_comes_back_to_its_partitions_and_has_one_place(cluster):
@@ -243,7 +260,8 @@ def test_partitions_and_topics_that_come_and_go_are_taken_and_given_up(cluster):
 def test_who_asks_for_nothing_for_too_long_leaves(cluster):
     append(cluster, 0, 4)
     with member(cluster, max_poll_interval_ms=300) as busy, member(cluster) as other:
-        assert len(busy.poll(0)) == 4
+        handed_out = set()
+        wait_until(lambda: handed_out.update(values(busy.poll(0))) or handed_out == set(range(4)))
         polled(lambda: shares(other) == [4], other)
         with pytest.raises(UnknownMemberIdError):
             busy.commit()
@@ -323,12 +341,14 @@ def owners(cluster):
     return sorted(len(each.partitions) for each in members)
 
 
+@pytest.mark.usefixtures("short_session")
 def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start):
     cluster = disks.cluster
     first, second = start(), start()
     wait_until(lambda: owners(cluster) == [2, 2])
     append(cluster, 0, 200)
-    wait_until(lambda: len(first.told("record") + second.told("record")) == 200)
+    # A member that is starved for a session is fenced, and what it had in hand comes twice.
+    wait_until(lambda: set(first.told("record") + second.told("record")) >= set(range(200)))
 
     second.process.kill()
     append(cluster, 200, 200)
@@ -339,15 +359,15 @@ def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start
     first.process.send_signal(signal.SIGSTOP)
     append(cluster, 400, 200)
     wait_until(lambda: owners(cluster) == [4])
-    told = len(first.told("record"))
+    told, losses = len(first.told("record")), len(first.told("lost"))
     wait_until(lambda: set(range(400, 600)) <= set(third.told("record") + first.told("record")))
     first.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: first.told("lost"))
+    wait_until(lambda: len(first.told("lost")) > losses)
     wait_until(lambda: owners(cluster) == [2, 2])
     # The one that it may have been at when it was frozen; then it asked.
-    between = first.path.read_text().splitlines()
-    lost_at = next(place for place, line in enumerate(between) if json.loads(line)[0] == "lost")
-    assert sum(json.loads(each)[0] == "record" for each in between[:lost_at]) <= told + 1
+    kinds = [json.loads(line)[0] for line in first.path.read_text().splitlines()]
+    lost_at = [place for place, kind in enumerate(kinds) if kind == "lost"][losses]
+    assert kinds[:lost_at].count("record") <= told + 1
     append(cluster, 600, 200)
 
     everybody = [first, second, third]
@@ -360,6 +380,7 @@ def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start
     assert cluster.fsck().findings == ()
 
 
+@pytest.mark.usefixtures("short_session")
 def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disks, start):
     cluster = disks.cluster
     first = start(group_instance_id="one")
@@ -397,6 +418,7 @@ def test_others_go_on_for_a_consumer_whose_cluster_was_closed(disks):
         other.close()  # it can't say that it leaves, and beats no more
         with pytest.raises(ClusterClosedError):
             second.poll(0)
+        disks.cluster.alter_cluster_configs(SHORT_SESSION)
         polled(lambda: shares(first) == [4], first)
 
 
@@ -410,6 +432,7 @@ def test_a_member_that_can_not_leave_says_so_and_is_fenced(disks):
         with pytest.raises(KilledError):
             second.close()
         assert log.is_dead
+        disks.cluster.alter_cluster_configs(SHORT_SESSION)
         polled(lambda: shares(first) == [4], first)
 
 
@@ -418,7 +441,8 @@ def given_one_root_each():
     """A cluster of three metadata roots, opened by the first and by the second of them."""
     with quick_folder() as folder, ExitStack() as stack:
         roots = roots_in(folder)
-        created = stack.enter_context(Cluster.create(roots, {1: folder / "1"}, configs=FAST))
+        configs = {**FAST, **SILENT}
+        created = stack.enter_context(Cluster.create(roots, {1: folder / "1"}, configs=configs))
         created.create_topic("orders", partitions=4)
         yield roots, [stack.enter_context(Cluster.open(each)) for each in roots[:2]]
 
