@@ -14,6 +14,9 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[3]
 WAIT_S_MAX = 180
+STOP_S = 120
+"""For a clean end, which resigns and removes what a process has written: it takes moments, and much
+longer where the process hardly runs. After that it would end without."""
 
 
 def wait_for(condition):
@@ -33,12 +36,15 @@ class Served:
     def __init__(self, root, *options, environment=None):
         command = [sys.executable, "-m", "kafka_on_spark.cli", "serve", "--cluster", str(root)]
         self.process = subprocess.Popen(
-            [*command, "--health-port", "0", "--log-format", "json", *options],
+            [
+                *command, "--health-port", "0", "--log-format", "json",
+                "--stop-seconds", str(STOP_S), *options,
+            ],
             cwd=REPOSITORY,
             env={**os.environ, **(environment or {})},
             stderr=subprocess.PIPE,
             text=True,
-        )
+        )  # fmt: skip
         self.lines = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -62,7 +62,7 @@ def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster
 
         def is_cut_off():
             found = samples(scraped(one))
-            return found if found[CONTROLLERS,] == 0 else None
+            return found if found.get((CONTROLLERS,)) == 0 else None
 
         found = wait_for(is_cut_off)
         assert found["kafka_on_spark_serving_failing", "metadata"] == 1
@@ -72,7 +72,8 @@ def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster
 
         away.rename(disks.metadata_root)
         one.becomes("controller")
-        assert samples(scraped(one))["kafka_controller_kafkacontroller_globalpartitioncount",] == 2
+        count = "kafka_controller_kafkacontroller_globalpartitioncount"
+        assert wait_for(lambda: samples(scraped(one)).get((count,))) == 2
 
 
 CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
