@@ -17,7 +17,12 @@ from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
 from tests.cluster.serving.processes import WAIT_S_MAX, served, wait_for
 
-QUICK = {"controller.lease.ms": 1500, "broker.heartbeat.interval.ms": 100}
+QUICK = {
+    "controller.lease.ms": 1500,
+    "broker.heartbeat.interval.ms": 100,
+    # A test's own appends and what is served conflict, and a busy machine takes its time for both.
+    "delivery.timeout.ms": 120_000,
+}
 LIMITS = Limits(stalled_ms=60_000, rounds_stalled_ms=60_000, look_ms=20_000)
 END_MS = 30_000
 
