@@ -10,19 +10,17 @@ from contextlib import contextmanager
 from threading import Event, Lock
 from typing import Any
 
-WAIT_S = 30
-"""Longer than anything here takes: who waits longer has a bug to report."""
+from kafka_on_spark.metadata.records import ControllerRecord
+
+WAIT_S = 300
+"""Longer than anything here takes on the busiest machine: who waits longer has a bug to report."""
 
 
 class Frost:
-    """Stops the first callers that reach the call named `at`.
+    """Stops the first caller that reaches the call named `at`."""
 
-    `skip`: so many pass before the first is stopped.
-    """
-
-    def __init__(self, at: str, *, skip: int = 0) -> None:
+    def __init__(self, at: str) -> None:
         self.at = at
-        self._skip = skip
         self._lock = Lock()
         self._is_spent = False
         self.reached = Event()
@@ -32,9 +30,6 @@ class Frost:
         """Wait here if this is the call, and nobody was stopped before."""
         with self._lock:
             if call != self.at or self._is_spent:
-                return
-            if self._skip > 0:
-                self._skip -= 1
                 return
             self._is_spent = True
         self.reached.set()
@@ -96,13 +91,15 @@ def freeze_appends(cluster: Any, frost: Frost) -> None:
 
 
 def freeze_decisions(cluster: Any, frost: Frost) -> None:
-    """Have a cluster's commits to the metadata log stopped by `frost`, at "decide"."""
+    """Have a cluster's decisions stopped by `frost`, at "decide", before they are committed: claims
+    and renewals of its lease pass, however many a slow machine makes of them."""
     log = cluster._metadata._log
     append = log.append
 
-    def stopped(*arguments: Any, **named: Any) -> Any:
-        frost.stand("decide")
-        return append(*arguments, **named)
+    def stopped(records: Any, *arguments: Any, **named: Any) -> Any:
+        if not all(isinstance(each, ControllerRecord) for each in records):
+            frost.stand("decide")
+        return append(records, *arguments, **named)
 
     log.append = stopped
 
