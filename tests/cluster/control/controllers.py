@@ -21,7 +21,8 @@ TERM_S = 1.5
 ANSWERS_MIN = 10
 """Commands that each who asks has answered before it ends, however slow the machine."""
 
-WAIT_S_MAX = 180
+WAIT_S_MAX = 600
+"""For a process to end: on a machine that has much else to do it may take minutes to start."""
 
 
 def say(**said):
