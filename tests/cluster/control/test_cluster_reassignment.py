@@ -16,6 +16,7 @@ from tests.cluster.mortal import KilledError, make_mortal
 
 QUICK = {
     "controller.lease.ms": 30,
+    "delivery.timeout.ms": 120_000,
     "file.delete.delay.ms": 0,
     "replica.fetch.backoff.ms": 0,
     "min.insync.replicas": 2,
@@ -252,6 +253,7 @@ def test_a_controller_that_takes_over_replans_a_move_whose_destination_died_befo
 def test_a_destination_that_is_away_for_less_than_the_lag_time_goes_on_when_it_is_back(
     disks, cluster
 ):
+    cluster.alter_cluster_configs({"replica.lag.time.max.ms": 3_600_000})
     cluster.reassign({("orders", 0): [1, 2, 4]})
     disks.take_away(4)
     cluster.run_controller()
