@@ -8,6 +8,7 @@ certain what was done.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -22,7 +23,11 @@ from kafka_on_spark.controller.commands.requests import (
 )
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import NotControllerError
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    NotControllerError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -69,7 +74,8 @@ class CommandRunner:
         Raises:
             RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
                 it is committed.
-            CommitOutcomeUnknownError: The store failed; look whether it took effect.
+            CommitOutcomeUnknownError: The store failed, or the request could not be withdrawn; look
+                whether it took effect.
             And what the command's decision raises, here or at the controller.
         """
         if not is_held(self._metadata.catch_up()):
@@ -156,15 +162,38 @@ class CommandRunner:
             if self._clock.monotonic_ms() >= deadline_ms:
                 break
             if watch.is_over(image):
-                self._answer_all(watch.seen, timeout_ms)
+                # If one of its commits keeps conflicting, the log tells what came of the request.
+                with suppress(RequestTimedOutError):
+                    self._answer_all(watch.seen, timeout_ms)
                 continue
             self._clock.sleep_ms(next(pauses))
-        self._metadata.submit(
-            partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
-        )
+        self._withdraw(record, result_of, timeout_ms)
         result = result_of()
         assert result is not None, "a request is pending or has a result"
         return result
+
+    def _withdraw(
+        self,
+        record: AdminRequestRecord,
+        result_of: Callable[[], AdminResultRecord | None],
+        timeout_ms: int,
+    ) -> None:
+        """Have a request not run, unless it has a result.
+
+        Raises:
+            CommitOutcomeUnknownError: It is still pending: a controller may run it.
+        """
+        try:
+            self._metadata.submit(
+                partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
+            )
+        except RequestTimedOutError as error:
+            if result_of() is not None:  # what the withdrawal has lost against
+                return
+            raise CommitOutcomeUnknownError(
+                f"a request could not be withdrawn ({error.message}), so it may be run yet: look"
+                " whether it took effect before you ask again"
+            ) from error
 
     def _answer_all(self, seen: ControllerLease | None, timeout_ms: int) -> None:
         """Control the cluster for as long as it takes to answer all requests."""

@@ -14,6 +14,7 @@ from kafka_on_spark.controller.commands.commands import (
 from kafka_on_spark.controller.commands.requests import Request, request_record, withdraw
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidConfigError,
     InvalidRequestError,
@@ -26,7 +27,7 @@ from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecor
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault, MemoryMetadataLog
-from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
+from tests.unit.service.controlled import LEASE_MS, TIMEOUT_MS, World, create, pending, run
 
 
 @pytest.fixture
@@ -205,6 +206,56 @@ def test_renewals_keep_a_waiter_from_claiming_and_the_request_is_withdrawn_in_th
     assert world.image.requests == ()
     active.serve_requests(world.id_source)
     assert world.image.topics == {}
+
+
+def conflicts_for_long(world, is_it, meanwhile=lambda: None):
+    """Have the first commit for which `is_it` holds of its records conflict, and its process stand
+    still for longer than anybody has time. `meanwhile`: what others do."""
+    append = world.log.append
+
+    def late(records, *arguments, **named):
+        if not is_it(records):
+            return append(records, *arguments, **named)
+        world.log.append = append
+        meanwhile()
+        world.clock.advance(TIMEOUT_MS + 1)
+        raise CommitConflictError("another commit was faster")
+
+    world.log.append = late
+
+
+def is_result(records):
+    return isinstance(records[0], AdminResultRecord)
+
+
+def test_a_request_that_can_not_be_withdrawn_may_be_run_yet(world):
+    world.controller()
+    conflicts_for_long(world, is_result)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="it may be run yet: look"):
+        run(world.process("me"), create("orders"), timeout_ms=0)
+
+    assert len(world.image.requests) == 1
+
+
+def test_a_request_whose_withdrawal_loses_against_its_answer_was_answered_however_late(world):
+    active = world.controller()
+    conflicts_for_long(world, is_result, lambda: active.serve_requests(world.id_source))
+
+    topic_id = run(world.process("me"), create("orders"), timeout_ms=0)
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_waiter_that_can_not_resign_in_time_tells_the_answer_that_it_has_given(world):
+    world.controller("dead")
+    conflicts_for_long(
+        world, lambda records: len(records) == 1 and getattr(records[0], "is_resignation", False)
+    )
+
+    topic_id = run(world.process("me"), create("orders"))
+
+    assert world.image.topic_ids == {"orders": topic_id}
 
 
 def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
