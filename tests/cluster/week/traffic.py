@@ -30,7 +30,7 @@ TOPICS = {
 }
 CONFIGS = {
     "orphan.bytes.max": 100_000,
-    "delivery.timeout.ms": 30_000,
+    "delivery.timeout.ms": 120_000,
     "leader.imbalance.per.broker.percentage": 10,
     "retention.ms": 7 * DAY_MS,
 }
