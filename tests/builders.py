@@ -7,6 +7,7 @@ in whichever log it stands.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -51,6 +52,7 @@ BEGINNING = 2
 """Where the first decision of a cluster's metadata log stands: after its voters and their leader."""
 
 
+@cache
 def brokers(text: str) -> tuple[BrokerId, ...]:
     """Read "2 1 3" as brokers."""
     return tuple(BrokerId(int(word)) for word in text.split())

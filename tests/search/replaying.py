@@ -162,6 +162,10 @@ class Images(Numbers):
     """Images at one offset, their partition at one partition epoch: which process is behind is the search's
     to say."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: dict[News, tuple[Record, ...]] = {}
+
     def number(self, image: MetadataImage) -> int:
         """Return an image's number."""
         states = tuple(
@@ -169,6 +173,14 @@ class Images(Numbers):
             for each in image.brokers.values()
         )
         return self.of((image.partition(KEY), states, image.expired_epoch), image)
+
+    def records_of(self, news: News) -> tuple[Record, ...]:
+        """Return what a process reads that hears of an image."""
+        known = self._records.get(news)
+        if known is None:
+            image = with_partition_epoch(self.values[news.number], news.partition_epoch)
+            known = self._records[news] = tuple(snapshot_records(image))
+        return known
 
 
 class Process:
@@ -306,8 +318,7 @@ class _MetadataLog:
             process.fresh_reads -= 1
             return []
         news, _ = process.ask(Call("read", partition_epoch=process.partition_epoch))
-        image = with_partition_epoch(process.images.values[news.number], news.partition_epoch)
-        records = tuple(snapshot_records(image))
+        records = process.images.records_of(news)
         return [MetadataBatch(base_offset=from_offset, stamp=STAMP, records=records)]
 
     def append(

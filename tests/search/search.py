@@ -92,6 +92,7 @@ class Search:
         self._may_be_late = [scope.is_late(each) for each in programs]
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._registers: dict[tuple[int, ...], int | None] = {}
         self._checked: set[tuple[int, ...]] = set()
         self._done: Counter[str] = Counter()
 
@@ -317,6 +318,22 @@ class Search:
         self, state: State, image: int, is_same_epoch: bool, but: int = -1
     ) -> State | None:
         """Return the state with another image: what that commits, and whom it leaves behind."""
+        key = (*state[:ALLOWANCE], self._losses(state), image)
+        if key not in self._registers:
+            self._registers[key] = self._past_with(state, image)
+        past = self._registers[key]
+        if past is None:
+            return None
+        changed = list(state)
+        changed[IMAGE], changed[PAST] = image, past
+        for place in range(SLOTS, len(state)):
+            if place != but:
+                changed[place] = self.slots.moved(state[place], is_same_epoch)
+        return tuple(changed)
+
+    def _past_with(self, state: State, image: int) -> int | None:
+        """Check a commit that puts `image` in place of the state's; return the past after it, or None
+        if it leads out of the scope."""
         before, after = (self.world.registration(each) for each in (state[IMAGE], image))
         if after.leader_epoch > self.scope.epoch_max:
             return None
@@ -325,13 +342,7 @@ class Search:
         check_register(
             before, after, min_isr=self.scope.min_isr, losses=self._losses(state), logs=logs
         )
-        changed = list(state)
-        changed[IMAGE] = image
-        changed[PAST] = self.world.past_number(past_after(past, before, after, logs))
-        for place in range(SLOTS, len(state)):
-            if place != but:
-                changed[place] = self.slots.moved(state[place], is_same_epoch)
-        return tuple(changed)
+        return self.world.past_number(past_after(past, before, after, logs))
 
     def _logs(self, state: State, registration: Any) -> dict[BrokerId, ReplicaState]:
         """Return the logs of live replicas."""

@@ -32,6 +32,9 @@ CONFLICT = Raised(CommitConflictError, "the version is taken")
 Handle = tuple[Lane, int, int, bool]
 """(lane, its answer, broker, whether it is the table's newest)."""
 
+Calls = tuple[tuple[Lane, Call], ...]
+"""The calls that a process stands before, by lane."""
+
 
 class CrashError(Exception):
     """Production code raised what it must never raise."""
@@ -69,7 +72,7 @@ class Slots:
         self._moved: dict[tuple[int, bool], int] = {}
         self._overtaken: dict[tuple[int, int], int] = {}
         self.slots: list[Slot] = []
-        self.calls: list[tuple[tuple[Lane, Call], ...]] = []
+        self.calls: list[Calls] = []
         self.lanes: list[dict[Lane, tuple[int, Call]]] = []
         self.ready: list[bool] = []
         self.ended: list[int] = []
@@ -88,7 +91,8 @@ class Slots:
 
     def answer(self, number: int, lane: Lane, answer: Any) -> int:
         """Return the process after `lane` got its answer."""
-        return self._run_until_blocked(self._answered(self.slots[number], lane, answer))
+        answered = self._answered(self.slots[number], self.calls[number], lane, answer)
+        return self._run_until_blocked(answered)
 
     def overtaken(self, number: int, broker_id: int) -> int:
         """Return the process after somebody else's commit to the replica on `broker_id`."""
@@ -119,11 +123,12 @@ class Slots:
             self._moved[place] = known
         return known
 
-    def _answered(self, slot: Slot, lane: Lane, answer: Any) -> Slot:
+    def _answered(self, slot: Slot, calls: Calls, lane: Lane, answer: Any) -> Slot:
+        """Return a process that stands before `calls` after one of them got its answer."""
         history = dict(slot.history)
         index = len(history.get(lane, ()))
         history[lane] = (*history.get(lane, ()), answer)
-        call = next(each for at, each in self._calls_of(slot) if at == lane)
+        call = next(each for at, each in calls if at == lane)
         handles = slot.handles
         is_image, is_partition = slot.is_image_current, slot.is_partition_current
         if isinstance(answer, Log):
@@ -154,11 +159,11 @@ class Slots:
             lost = next((each for each in calls if _has_lost(slot, *each)), None)
             if lost is None:
                 return self._number(slot, calls)
-            slot = self._answered(slot, lost[0], CONFLICT)
+            slot = self._answered(slot, calls, lost[0], CONFLICT)
             known = self._numbers.get(slot)
         return known
 
-    def _number(self, slot: Slot, calls: tuple[tuple[Lane, Call], ...]) -> int:
+    def _number(self, slot: Slot, calls: Calls) -> int:
         number = self._numbers.get(slot)
         if number is None:
             number = self._numbers[slot] = len(self.slots)
@@ -168,11 +173,6 @@ class Slots:
             self.ready.append(slot.image is None and isinstance(slot.program, Program))
             self.ended.append(-1 if isinstance(slot.program, Program) else number)
         return number
-
-    def _calls_of(self, slot: Slot) -> tuple[tuple[Lane, Call], ...]:
-        outcome = self._run(slot)
-        assert not isinstance(outcome, Finished)
-        return outcome[1]
 
     def _run(self, slot: Slot) -> Any:
         """Return what a process did up to its calls without answers: its result, or those, with
@@ -255,7 +255,7 @@ def _with_finished(slot: Slot, finished: dict[Lane, Finished]) -> Slot:
     return replace(slot, history=tuple(sorted(history.items())))
 
 
-def _without_dead(slot: Slot, calls: tuple[tuple[Lane, Call], ...]) -> Slot:
+def _without_dead(slot: Slot, calls: Calls) -> Slot:
     """Drop what no commit can rest on any more, so that it does not tell states apart.
 
     Before a commit those are the reads that came later than its own, and others of its table;
