@@ -219,7 +219,7 @@ def _accidents(state, rules):
 
 def _put(state, place, table):
     tables = (*state.tables[:place], table, *state.tables[place + 1 :])
-    return state._replace(tables=tables)
+    return State(tables, *state[1:])
 
 
 def _remember(state, process, memory, rules):
@@ -228,17 +228,15 @@ def _remember(state, process, memory, rules):
         memory[1]
     ):
         memory = None
-    processes = (*state.processes[:process], memory, *state.processes[process + 1 :])
-    state = state._replace(processes=processes)
-    if memory is None or memory[0] == "C":
-        return state
-    view = rules.views[memory[2]]
-    end = rules.committed(memory[2])
-    names = tuple(each.write_id for each in view.log.batches if each.end_offset <= end)
-    shared = min(len(names), len(state.committed))
-    if names[:shared] != state.committed[:shared]:
-        raise BrokenError(f"committed {state.committed} is rewritten as {names}")
-    return state._replace(committed=max(names, state.committed, key=len))
+    tables, before, reader, decided, committed, wipes, rollbacks = state
+    processes = (*before[:process], memory, *before[process + 1 :])
+    if memory is not None and memory[0] == "L":
+        names = rules.committed_names(memory[2])
+        shared = min(len(names), len(committed))
+        if names[:shared] != committed[:shared]:
+            raise BrokenError(f"committed {committed} is rewritten as {names}")
+        committed = max(names, committed, key=len)
+    return State(tables, processes, reader, decided, committed, wipes, rollbacks)
 
 
 def _check_leader_has(names, epoch, state, rules):
@@ -250,14 +248,14 @@ def _check_leader_has(names, epoch, state, rules):
             raise BrokenError(f"a leader of epoch {epoch} lacks {each}, which is committed")
 
 
-def check(state, rules):
-    """Check what must hold of every state."""
+def check(tables, rules):
+    """Check what must hold of the voters' tables in every state."""
     leaders = {}
-    for table in state.tables:
+    for table in tables:
         found = rules.tables[table]
         if found.leads and leaders.setdefault(found.quorum_epoch, found.key) != found.key:
             raise BrokenError(f"epoch {found.quorum_epoch} has two leaders")
-    logs = [rules.tables[each].log.batches for each in state.tables]
+    logs = [rules.tables[each].log.batches for each in tables]
     for place, mine in enumerate(logs):
         for other in logs[:place]:
             _check_matching(mine, other)
@@ -277,17 +275,20 @@ def search(rules, scope, *, states_max=1_000_000):
     first = first_state(rules, scope)
     before = {first: None}
     queue = deque([first])
-    found = Found()
+    found, checked = Found(), set()
     while queue:
         state = queue.popleft()
         try:
             for name, after in steps(state, rules, scope):
                 found.reads += name.endswith("done")
-                after = after._replace(processes=tuple(sorted(after.processes, key=repr)))
+                if scope.processes > 1:
+                    after = after._replace(processes=tuple(sorted(after.processes, key=repr)))
                 if after in before:
                     continue
                 before[after] = (state, name)
-                check(after, rules)
+                if after.tables not in checked:
+                    check(after.tables, rules)
+                    checked.add(after.tables)
                 found.committed = max(found.committed, len(after.committed))
                 queue.append(after)
         except (BrokenError, InconsistentClusterError) as error:
@@ -323,7 +324,7 @@ def walk(rules, scope, seed, *, steps_max):
             path.append(name)
             found.states += 1
             found.reads += name.endswith("done")
-            check(state, rules)
+            check(state.tables, rules)
     except (BrokenError, InconsistentClusterError) as error:
         found.broken, found.path = str(error), tuple(path)
     found.committed = len(state.committed)
@@ -348,5 +349,5 @@ def replay(rules, scope, names):
     state = first_state(rules, scope)
     for name in names:
         state = dict(steps(state, rules, scope))[name]
-        check(state, rules)
+        check(state.tables, rules)
     return state

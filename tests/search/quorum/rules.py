@@ -53,7 +53,7 @@ class Rules:
         self.voters = VoterSet.of(Voter(each) for each in self.keys)
         for name in ("leads", "is_candidate", "grant", "begin", "looked", "adopted", "fetched"):
             setattr(self, name, cache(getattr(self, name)))
-        for name in ("seen", "committed", "is_confirmed", "appended", "stood", "names"):
+        for name in ("seen", "committed_names", "is_confirmed", "appended", "stood", "names"):
             setattr(self, name, cache(getattr(self, name)))
 
     def first_tables(self):
@@ -136,8 +136,11 @@ class Rules:
     def see(self, view, table):
         return view.seen(table)
 
-    def committed(self, view):
-        return self.committed_end(self.views[view])
+    def committed_names(self, view):
+        """Return the writes that a view knows to be committed."""
+        found = self.views[view]
+        end = self.committed_end(found)
+        return tuple(each.write_id for each in found.log.batches if each.end_offset <= end)
 
     def committed_end(self, view: LeaderView):
         return view.committed_end
