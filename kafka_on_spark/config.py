@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -369,6 +370,12 @@ def _parse(name: str, setting: Setting, text: str) -> Value:
         raise InvalidConfigError(f"setting {name!r} can't be {text!r}: it takes {error}") from None
 
 
+@lru_cache(maxsize=4096)
+def _value(name: str, text: str) -> Value:
+    """Return what a setting's text says: decisions ask for the same few again and again."""
+    return _parse(name, SETTINGS[name], text)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings in layers: the nearest layer that names a setting decides.
@@ -392,19 +399,19 @@ class Settings:
 
     def integer(self, name: str) -> int:
         """Return a whole number."""
-        value = _parse(name, SETTINGS[name], self.text(name))
+        value = _value(name, self.text(name))
         assert isinstance(value, int), name
         return value
 
     def number(self, name: str) -> float:
         """Return a number."""
-        value = _parse(name, SETTINGS[name], self.text(name))
+        value = _value(name, self.text(name))
         assert isinstance(value, float), name
         return value
 
     def boolean(self, name: str) -> bool:
         """Return a truth value."""
-        value = _parse(name, SETTINGS[name], self.text(name))
+        value = _value(name, self.text(name))
         assert isinstance(value, bool), name
         return value
 

@@ -203,9 +203,8 @@ class MetadataImage:
 
     def settings(self, topic_id: TopicId | None = None) -> Settings:
         """Return the settings that hold for a topic, or for the cluster."""
-        cluster = Settings((self.configs,))
         topic = None if topic_id is None else self.topics.get(topic_id)
-        return cluster if topic is None else cluster.over(topic.configs)
+        return Settings((self.configs,) if topic is None else (topic.configs, self.configs))
 
     def replay(self, *batches: MetadataBatch) -> "MetadataImage":
         """Return the image with `batches` applied, which must continue it; none is refused."""
