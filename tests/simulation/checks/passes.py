@@ -67,13 +67,13 @@ class Passes:
                 continue
             for root, is_well in roots:
                 pair = (node.name, root.broker_id)
-                if not is_well or not _is_let_in(node, root):
+                if not is_well or (node.cut_off and not _is_let_in(node, root)):
                     self._reaching.pop(pair, None)
-                elif pair in self._reaching:
-                    self._reaching[pair][1] = now_ms
+                elif (span := self._reaching.get(pair)) is not None:
+                    span[1] = now_ms
                 else:
-                    self._reaching[pair] = [now_ms, now_ms]
-                    self._reached.setdefault(pair, []).append(self._reaching[pair])
+                    self._reaching[pair] = span = [now_ms, now_ms]
+                    self._reached.setdefault(pair, []).append(span)
 
     def _is_well(self, root: Any) -> bool:
         broker = self._ledger.image.brokers.get(root.broker_id)

@@ -91,6 +91,7 @@ class World:
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
         sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
         read_tables: Of a replica, which table an inspection has read last, and its newest state.
+        checked: Logs that somebody has read and checked, by their ids: they never change.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
     """
@@ -110,6 +111,17 @@ class World:
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
+    checked: dict[int, ReplicaState] = field(default_factory=dict)
+
+    def check(self, state: ReplicaState) -> None:
+        """Check a log that was read, the first time that anybody reads it.
+
+        Raises:
+            CorruptLogError: It is not dense, or its chain does not compute.
+        """
+        if self.checked.get(id(state)) is not state:
+            check_log(state)
+            self.checked[id(state)] = state
 
     def later(self, steps: int, put: Callable[[], None]) -> None:
         """Have `put` land after so many steps of the simulation."""
@@ -135,6 +147,7 @@ class SimulatedReplicaLog:
         self._world = world
         self._node = node
         self._address = address
+        self._identity, self._place = address.identity, folder(address)
         self._is_checked = is_checked
         self._seen_version = -1
         self._was_stale = False
@@ -164,7 +177,7 @@ class SimulatedReplicaLog:
             raise CorruptLogError("a commit is gone or empty")
         state = self._followed(table)
         # A listing may miss what is new, but not for ever: the next listing shows it.
-        is_stale = fault == "stale" and folder(self._address) not in self._world.mistaken
+        is_stale = fault == "stale" and self._place not in self._world.mistaken
         if is_stale and not self._was_stale:
             state = self._older(table)
         self._was_stale = state is not table.state
@@ -172,7 +185,7 @@ class SimulatedReplicaLog:
             raise ReplicaLostError("the table is gone or went back")
         state = self._with_producers(root, table, state)
         self._seen_version = state.version
-        check_log(state)
+        self._world.check(state)
         return state
 
     def _with_producers(self, root: Root, table: Table, state: ReplicaState) -> ReplicaState:
@@ -189,7 +202,7 @@ class SimulatedReplicaLog:
             self._last = None
             number = table.number_at(state.version)
             if self._producers[0] != number:
-                files = root.files.get(folder(self._address), {})
+                files = root.files.get(self._place, {})
                 self._producers = (number, read_producers(files, table, number))
             self._last = state
             entries = self._producers[1]
@@ -211,7 +224,7 @@ class SimulatedReplicaLog:
 
     def _be_mistaken(self) -> None:
         """Say of a table that it is wrong, which it is not: once, of any replica."""
-        place = folder(self._address)
+        place = self._place
         if place not in self._world.mistaken | self._world.stale:
             self._world.mistaken.add(place)
             self._world.seen["mistaken inspection"] += 1
@@ -223,15 +236,15 @@ class SimulatedReplicaLog:
         oldest = max(self._seen_version, newest - 3, 0)
         if oldest < newest:
             self._world.seen["stale inspection"] += 1
-            self._world.stale.add(folder(self._address))
+            self._world.stale.add(self._place)
         return table.states[self._node.rng.randint(min(oldest, newest), newest)]
 
     def _table(self, root: Root) -> Table:
-        table = root.tables.get(folder(self._address))
+        table = root.tables.get(self._place)
         if table is None:
             root.check_directory(self._address)  # lost only if its disk is there
             raise ReplicaLostError("there is no table")
-        if table.identity != self._address.identity:
+        if table.identity != self._identity:
             raise ReplicaLostError("the table is another replica's")
         return table
 
