@@ -1,11 +1,13 @@
-"""A quorum of voters' tables under faults: Q1 to Q10 hold after every step of every seed."""
+"""A quorum of voters' tables under faults: Q1 to Q10 hold after every step of every seed, and `fsck`
+finds nothing in what is left."""
 
 from collections import Counter
 
 import pytest
 
+from tests.simulation.quorum.quorum_audit import audit
 from tests.simulation.quorum.quorum_plan import quorum_plan_of
-from tests.simulation.quorum.quorum_simulation import simulate_quorum
+from tests.simulation.quorum.quorum_simulation import QuorumSimulation, simulate_quorum
 
 SEEDS = 24
 SEEDS_LONG = 600
@@ -22,13 +24,15 @@ SEEN = (
 def run(seeds):
     seen = Counter()
     for seed in seeds:
-        outcome = simulate_quorum(quorum_plan_of(seed))
+        simulation = QuorumSimulation(quorum_plan_of(seed))
+        outcome = simulation.run()
         assert outcome.violation is None, outcome.message
+        assert audit(simulation.world) == [], f"seed={seed}"
         seen.update(outcome.seen)
     return seen
 
 
-def test_some_seeds_hold_every_invariant_of_the_quorum():
+def test_some_seeds_hold_every_invariant_of_the_quorum_and_leave_nothing_for_fsck():
     seen = run(range(SEEDS))
 
     assert seen["decisions"] > SEEDS
@@ -36,7 +40,7 @@ def test_some_seeds_hold_every_invariant_of_the_quorum():
 
 
 @pytest.mark.long
-def test_many_seeds_hold_every_invariant_and_meet_every_danger():
+def test_many_seeds_hold_every_invariant_meet_every_danger_and_leave_nothing_for_fsck():
     seen = run(range(SEEDS, SEEDS_LONG))
 
     assert [name for name in (*SEEN, "emptied") if not seen[name]] == []
