@@ -1,7 +1,7 @@
 """Rules of the protocol, each switched off by a patch that the search must see.
 
 A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it; that it
-does none is searched, too.
+does none is searched, too: near the beginning, and with `--long` in the whole scope.
 """
 
 from dataclasses import dataclass, replace

@@ -51,6 +51,7 @@ def test_a_missing_rule_is_seen(case, record_property):
     assert case.invariant in (None, found.violation), found.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", REDUNDANT, ids=lambda case: case.rule)
 def test_a_rule_that_another_stands_behind_is_not_missed(case):
     with case.mutant.alive():
@@ -69,10 +70,14 @@ def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
 
 
-@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
-def test_without_a_rule_that_others_stand_behind_no_harm_is_near(pair):
-    with pair.case.mutant.alive():
-        found = search(pair.case.scope, NEAR_MAX)
+@pytest.mark.parametrize(
+    "case",
+    [*REDUNDANT, *(pair.case for pair in BEHIND_CHAINS)],
+    ids=lambda case: case.rule,
+)
+def test_without_a_rule_that_others_stand_behind_no_harm_is_near(case):
+    with case.mutant.alive():
+        found = search(case.scope, NEAR_MAX)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
 

@@ -97,6 +97,7 @@ class LogSearch:
         self._tables: list[Table] = []
         self._table_numbers: dict[Table, int] = {}
         self._steps: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._next_moves: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
         self._events: dict[int, list[tuple[str, int]]] = {}
         self._opened: set[Any] = set()
         self._reads: dict[tuple[int, int], list[int]] = {}
@@ -209,26 +210,39 @@ class LogSearch:
     def _following(self, state: State) -> Iterator[tuple[str, State]]:
         number, processes = state[0], state[1:]
         for place, process in enumerate(processes):
-            at = self._read(number, process)[-1]
-            call = self.processes.calls[at]
-            if call is None:
-                continue
-            label = f"{self.processes.processes[at].name}: {call.operation} {' '.join(call.names)}"
-            for table, after in self._steps_of(number, at):
-                yield from self._changed(label, number, table, processes, {place: after})
+            for label, table, after in self._moves(number, process):
+                yield from self._changed(label, number, table, processes, (place, after))
         for label, table in self._events_of(number):
-            yield from self._changed(label, number, table, processes, {})
+            yield from self._changed(label, number, table, processes, None)
+
+    def _moves(self, number: int, process: int) -> list[tuple[str, int, int]]:
+        """Return what the next call of a process that may change something leads to: its name, the
+        table and the process."""
+        found = self._next_moves.get((number, process))
+        if found is None:
+            found = self._next_moves[number, process] = []
+            at = self._read(number, process)[-1]
+            call, name = self.processes.calls[at], self.processes.processes[at].name
+            if call is not None:
+                label = f"{name}: {call.operation} {' '.join(call.names)}"
+                found += [(label, *each) for each in self._steps_of(number, at)]
+        return found
 
     def _changed(
-        self, label: str, number: int, table: int, processes: State, moved: dict[int, int]
+        self,
+        label: str,
+        number: int,
+        table: int,
+        processes: State,
+        moved: tuple[int, int] | None,
     ) -> Iterator[tuple[str, State]]:
         """Yield the states after a change of the table: each other process may have read before
-        what is changed, or not."""
+        what is changed, or not. `moved`: the place of the process that changed it, and what it is
+        now."""
         change = self._change(number, table)
-        ways = [
-            (moved[place],) if place in moved else self._read_before(number, process, change)
-            for place, process in enumerate(processes)
-        ]
+        ways = [self._read_before(number, process, change) for process in processes]
+        if moved is not None:
+            ways[moved[0]] = (moved[1],)
         for after in product(*ways):
             yield label, (table, *after)
 
