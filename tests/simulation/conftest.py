@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SEEDS_IN_CI = 300
+SEEDS_IN_CI = 200
 CHUNK = 25
 """Seeds a test."""
 

@@ -8,7 +8,7 @@ from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLL
 from tests.simulation.plan import sole, uncontrolled
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 40
+SEEDS = 20
 SEEDS_TO_MEET_ALL = 60
 SEEDS_MORE = 100
 SOLE_SEEDS = 20
