@@ -3,6 +3,7 @@
 A mutant patches what it changes; `plan` says which dangers bring it out.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -29,10 +30,9 @@ def eager(seed: int) -> QuorumPlan:
     )
 
 
-def eager_from_70(seed: int) -> QuorumPlan:
-    """Return such a plan for what few seeds tell: a candidate has the best log of all that were
-    asked, so that a vote for a worse one needs a voter that was away then, and is back."""
-    return eager(seed + 70)
+def eager_from(first: int) -> Callable[[int], QuorumPlan]:
+    """Return a maker of such plans for what few seeds tell, which begins where one does."""
+    return lambda seed: eager(first + seed)
 
 
 def torn(seed: int) -> QuorumPlan:
@@ -169,9 +169,11 @@ MUTANTS = {
     tail_is_left:                      (eager,   ("Q9", "Q6")),
     older_epochs_are_counted:          (eager,   ("Q6", "Q9", "Q10")),
     voter_counts_without_the_mark:     (eager,   ("Q6", "Q10", "Q9", "Q2")),
-    voter_follows_uncut:               (eager,   ("Q7", "Q2")),
+    voter_follows_uncut:               (eager_from(27), ("Q7", "Q2")),
     self_vote_leads:                   (eager,   ("Q8", "Q1")),
-    vote_is_for_any_log:               (eager_from_70, ("Q2", "Q7")),
+    # A candidate has the best log of all that were asked: a vote for a worse one needs a voter that
+    # was away then, and is back.
+    vote_is_for_any_log:               (eager_from(70), ("Q2", "Q7")),
     emptied_root_keeps_its_identity:   (emptied, ("Q1", "Q2", "Q8", "Q7")),
 }
 # fmt: on
