@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from kafka_on_spark.storage.delta import checkpoints, table_history
+from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.storage.delta import checkpoints, opening, table_history
 from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata import (
     metadata_archive,
@@ -18,6 +19,8 @@ from kafka_on_spark.storage.metadata import (
     metadata_snapshots,
     voter_log,
 )
+from kafka_on_spark.storage.replicas import evidence, segments
+from kafka_on_spark.storage.replicas.archives import archive
 
 _OF_BYTES: Final = (
     (voter_log, "decode_file"),
@@ -26,6 +29,12 @@ _OF_BYTES: Final = (
     (metadata_archive, "decode_rows"),
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
+    (evidence, "checkpoint_step"),
+    (opening, "commit_step"),
+    (table_history, "commit_step"),
+    (evidence, "commit_step"),
+    (segments, "read_parquet"),
+    (archive, "check_content"),
 )
 
 
@@ -43,9 +52,19 @@ def _once(compute: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[tuple[Any, ...], Any] = {}
 
     def remembered(*arguments: Any, **options: Any) -> Any:
-        asked = (arguments, tuple(sorted(options.items())))
+        asked = (
+            *map(_as_key, arguments),
+            *((name, _as_key(each)) for name, each in sorted(options.items())),
+        )
         if asked not in known:
             known[asked] = compute(*arguments, **options)
         return known[asked]
 
     return remembered
+
+
+def _as_key(argument: Any) -> Any:
+    """Return what tells an argument from others, also of those that have no hash."""
+    if isinstance(argument, list):
+        return tuple(argument)
+    return repr(argument) if isinstance(argument, FileEntry) else argument
