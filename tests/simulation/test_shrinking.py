@@ -1,5 +1,6 @@
 """From a failing seed to a short script, which stands in a test and fails there too."""
 
+from functools import cache
 from itertools import count
 
 import pytest
@@ -18,18 +19,22 @@ SCRIPT = [
 ]
 
 
-@pytest.fixture
-def no_dedup(monkeypatch):
-    """The rule that an append is looked for before it is committed is switched off."""
-    monkeypatch.setattr(operations, "find_append", lambda state, staged: None)
+def switch_off_dedup(patch):
+    """Switch off the rule that an append is looked for before it is committed."""
+    patch.setattr(operations, "find_append", lambda state, staged: None)
 
 
+@cache
 def failing_outcome():
-    return next(found for seed in count() if (found := simulate(plan_of(seed))).violation)
+    """Return what the first seed does that fails without the rule."""
+    with pytest.MonkeyPatch.context() as patch:
+        switch_off_dedup(patch)
+        return next(found for seed in count() if (found := simulate(plan_of(seed))).violation)
 
 
-def test_a_failing_seed_is_shrunk_to_a_script_that_fails_alike(no_dedup):
+def test_a_failing_seed_is_shrunk_to_a_script_that_fails_alike(monkeypatch):
     found = failing_outcome()
+    switch_off_dedup(monkeypatch)
 
     script = shrink(found, runs_max=150)
 
@@ -38,10 +43,8 @@ def test_a_failing_seed_is_shrunk_to_a_script_that_fails_alike(no_dedup):
     assert len(script) < len(found.script) / 2
 
 
-def test_a_shrunk_script_is_harmless_once_the_rule_is_back(monkeypatch):
-    with monkeypatch.context() as broken:
-        broken.setattr(operations, "find_append", lambda state, staged: None)
-        found = failing_outcome()
+def test_a_failing_script_is_harmless_once_the_rule_is_back():
+    found = failing_outcome()
 
     assert simulate(found.plan, found.script).violation is None
 
