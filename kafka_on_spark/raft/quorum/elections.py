@@ -2,15 +2,18 @@
 
 A process that can't use the leader's root asks before it disturbs anybody (pre-vote, KIP-996): a
 majority of voters must be readable, and none of them have taken a batch of this leader since it
-began to wait. Any process may hold an election, for any voter.
+began to wait. Any process may hold an election, for any voter, and end one that another began:
+votes name voters and not processes. So processes that wait for the same leader elect together; each
+with an epoch of its own, they would undo each other's elections.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import QuorumUnavailableError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.states.vote_grants import grants_pre_vote
+from kafka_on_spark.raft.tables.candidacy import decide_vote, has_majority
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
@@ -53,7 +56,7 @@ def decide_candidacy(
     """Decide who stands; None: nobody, since a voter still hears the leader or another leads.
 
     The candidate is the readable voter with the best log, in the epoch after the highest that was
-    seen.
+    seen; or one with as good a log that stands there, if it may still win.
 
     Raises:
         QuorumUnavailableError: No majority of the voters can be read.
@@ -68,7 +71,23 @@ def decide_candidacy(
     best = best_log(tables)
     if not all(_would_vote(each, best, waiting) for each in tables):
         return None
+    standing = (each for each in tables if each.log.end == best.log.end and may_win(each, tables))
+    joined = next(standing, None)
+    if joined is not None:
+        return Candidacy(joined.key, joined.quorum_epoch)
     return Candidacy(best.key, next_epoch(tables))
+
+
+def may_win(candidate: VoterTable, tables: Sequence[VoterTable]) -> bool:
+    """Return whether a candidate that stood may get a majority's votes in its epoch, of `tables`,
+    its own among them: none of them has seen a later epoch, and enough have no other vote.
+
+    A process is about to end that election, or died; who joins it needs no other epoch.
+    """
+    if not candidate.is_candidate or next_epoch(tables) != candidate.quorum_epoch + 1:
+        return False
+    granted = (each.key for each in tables if decide_vote(each, candidate).is_granted)
+    return has_majority(candidate, granted)
 
 
 def _would_vote(voter: VoterTable, candidate: VoterTable, waiting: Waiting) -> bool:

@@ -1,7 +1,8 @@
 """Holds an election: stands for a voter, gathers votes, and begins the leadership.
 
-Any process may, for any voter. What an election needs of the quorum is decided in
-`raft/quorum/elections` and `raft/tables/candidacy`; here are its commits, in their order.
+Any process may, for any voter, and end one that another process began. What an election needs of
+the quorum is decided in `raft/quorum/elections` and `raft/tables/candidacy`; here are its commits,
+in their order.
 Invariants that they keep: Q1 (one vote an epoch, in the voter's own table) and Q8 (the mark and the
 no-op are one commit, after a majority of votes).
 """
@@ -14,11 +15,10 @@ from typing import Final
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitError,
-    CommitOutcomeUnknownError,
     ProtocolError,
     QuorumUnavailableError,
 )
-from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.ids import DirectoryId, QuorumEpoch
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.elections import Candidacy, Waiting, decide_candidacy, next_epoch
@@ -122,20 +122,20 @@ class Elections:
         return self._begun(candidate, votes)
 
     def _stood(self, candidacy: Candidacy) -> VoterTable | None:
-        """Return the candidate's table as it is *after* it stood; votes are given by its log there.
-        None: it has seen that epoch.
+        """Return the candidate's table as it is *after* it stood, by whomever; votes are given by
+        its log there. None: it has seen that epoch, and does not stand in it.
 
         Raises: as VoterLog.commit.
         """
         key, epoch = candidacy.key, candidacy.epoch
         table = self._tables.look(key)
         if table.quorum_epoch >= epoch:
-            return None
+            return table if _stands(table, epoch) else None
         try:
             return self._tables.commit(table, stand(table, epoch))
-        except CommitOutcomeUnknownError:
+        except CommitError:
             table = self._tables.load(key)
-            if table.is_candidate and table.quorum_epoch == epoch:
+            if _stands(table, epoch):
                 return table
             raise
 
@@ -180,6 +180,10 @@ class Elections:
         level = logging.INFO if leader.quorum_epoch == FIRST_EPOCH else logging.WARNING
         log.log(level, "voter %s leads the metadata quorum in epoch %d", *_term(leader))
         return leader
+
+
+def _stands(table: VoterTable, epoch: QuorumEpoch) -> bool:
+    return table.is_candidate and table.quorum_epoch == epoch
 
 
 def _term(leader: VoterTable) -> tuple[VoterKey, int]:

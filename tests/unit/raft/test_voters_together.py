@@ -130,6 +130,38 @@ def test_the_best_log_stands_in_the_epoch_after_the_highest():
     assert decide_candidacy(VOTERS, readable(above, longer), waiting()).epoch == 8
 
 
+# fmt: off
+STANDS_IN_7 = [     # the other readable voter, beside a candidate of epoch 7                  epoch
+    pytest.param(table(2, 1, epoch=3, leader=0),                                    7, id="free to vote"),
+    pytest.param(table(2, 1, epoch=7, vote=1),                                      7, id="has voted for it"),
+    pytest.param(table(2, 1, epoch=7, vote=2),                                      8, id="stands, too"),
+    pytest.param(table(2, 1, epoch=7, vote=0),                                      8, id="has voted otherwise"),
+    pytest.param(table(2, 1, epoch=9),                                              10, id="is above"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("other, epoch", STANDS_IN_7)
+def test_an_election_that_another_began_is_ended_if_it_may_be_won(other, epoch):
+    stands = table(1, 1, epoch=7, vote=1)
+
+    chosen = decide_candidacy(VOTERS, readable(stands, other), waiting())
+
+    assert chosen == Candidacy(key(1), epoch)
+
+
+def test_of_equal_logs_one_that_stands_goes_before_the_lowest_id():
+    tables = readable(table(0, 1, leader=0), table(1, 1), table(2, 1, epoch=7, vote=2))
+
+    assert decide_candidacy(VOTERS, tables, waiting(1)) == Candidacy(key(2), 7)
+
+
+def test_a_candidate_with_a_worse_log_is_passed_over():
+    tables = readable(table(1, 1, epoch=7, vote=1), table(2, 1, 3, 3, leader=0))
+
+    assert decide_candidacy(VOTERS, tables, waiting()) == Candidacy(key(2), 8)
+
+
 def test_of_equal_logs_the_lowest_id_stands():
     tables = readable(table(2, 1), table(1, 1))
 
