@@ -59,13 +59,22 @@ class CallsUnderWay:
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             calls = self._calls[key]
-            slow = sum(each.began_ms <= now_ms - self._timeout_ms for each in calls)
             left = sum(each.is_left for each in calls)
-            if not is_only and (slow >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX):
+            is_stuck = self._slow(calls, now_ms) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
+            if is_stuck and not is_only:
                 return None
             call = CallUnderWay(key, now_ms)
             calls.add(call)
             return call
+
+    def has_slow(self, key: VoterKey) -> bool:
+        """Return whether a call on this voter takes longer than an answer waits for it."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            return self._slow(self._calls[key], now_ms) > 0
+
+    def _slow(self, calls: Iterable[CallUnderWay], now_ms: int) -> int:
+        return sum(each.began_ms <= now_ms - self._timeout_ms for each in calls)
 
     def has_any(self, key: VoterKey) -> bool:
         """Return whether a call on this voter is under way."""

@@ -9,7 +9,6 @@ began).
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -31,6 +30,7 @@ from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
 from kafka_on_spark.service.quorum.leader_looks import LeaderLooks, Led
 from kafka_on_spark.service.quorum.settings import AskSettings
+from kafka_on_spark.service.quorum.trouble import Trouble
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 log = logging.getLogger(__name__)
@@ -44,27 +44,6 @@ partitions takes its time, and one that is left out of its answer is unknown."""
 
 PAUSE_MS: Final = 50
 """Between looks for a leader that does not answer."""
-
-
-@dataclass(slots=True)
-class _Trouble:
-    """What a process remembers since it can't read from a leader, or can't commit on its table.
-
-    Attributes:
-        waiting: Since when; None: it can.
-        last_ms: When it last failed: what was long ago does not add up.
-        failed_elections: How many it has held since.
-        unwritable: Voters that took no commits.
-    """
-
-    waiting: Waiting | None = None
-    last_ms: int = 0
-    failed_elections: int = 0
-    unwritable: set[VoterKey] = field(default_factory=set)
-
-    def end(self) -> None:
-        self.waiting, self.failed_elections = None, 0
-        self.unwritable = set()
 
 
 class Leadership:
@@ -93,8 +72,8 @@ class Leadership:
         self._clock = clock
         self._random = random
         self._settings = settings
-        self._reading = _Trouble()
-        self._committing = _Trouble()
+        self._reading = Trouble()
+        self._committing = Trouble()
         self._stranded: dict[tuple[VoterKey, QuorumEpoch], int] = {}
 
     def deadline_ms(self, record_count: int = 0) -> int:
@@ -144,7 +123,7 @@ class Leadership:
         seen: dict[VoterKey, VoterTable] = {}
         asked: set[VoterKey] = set()
         tables = self._tables
-        keys = self._looks.likely(tables.voters, tables.newest_of_all(), tables.failures)
+        keys = self._looks.likely(tables.voters, tables.newest_of_all(), tables.troubled())
         for _ in range(DISCOVERIES_MAX):
             for table in self._tables.looks(keys):
                 seen[table.key] = table
@@ -203,8 +182,14 @@ class Leadership:
     # Where the leader fails.
 
     def committed(self) -> None:
-        """Note that the leader took a commit of this process."""
+        """Note that a commit of this process was taken."""
         self._committing.end()
+
+    def commit_failed(self, leader: VoterKey, began_ms: int) -> None:
+        """Note that a leader took no commit of a try that began at `began_ms`: the time until it is
+        replaced goes on while it is looked at."""
+        self._committing.unwritable.add(leader)
+        self._failed(self._committing, began_ms, self.now_ms())
 
     def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
@@ -224,7 +209,7 @@ class Leadership:
 
     def _wait_or_elect(
         self,
-        trouble: _Trouble,
+        trouble: Trouble,
         answered: Iterable[VoterKey],
         began_ms: int,
         until_ms: int,
@@ -238,10 +223,7 @@ class Leadership:
         """
         now_ms, heard = self.now_ms(), {*answered}
         timeout_ms = self._settings().fetch_timeout_ms
-        waiting = trouble.waiting  # another thread may end the trouble meanwhile
-        if waiting is None or began_ms - trouble.last_ms > timeout_ms:
-            waiting = trouble.waiting = self._waiting(now_ms)
-        trouble.last_ms = self.now_ms()
+        waiting = self._failed(trouble, began_ms, now_ms)
         is_heard = self._tables.voters.is_majority(heard)
         is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
         if is_due:
@@ -266,7 +248,7 @@ class Leadership:
             [key for key in voters.keys if key in answered or key not in self._tables.failures]
         )
 
-    def _elect(self, trouble: _Trouble, waiting: Waiting) -> None:
+    def _elect(self, trouble: Trouble, waiting: Waiting) -> None:
         try:
             candidacy = self._elections.ask(waiting, trouble.unwritable)
         except QuorumUnavailableError:
@@ -285,22 +267,46 @@ class Leadership:
                 trouble.unwritable.add(candidacy.key)
             self._back_off(trouble)
 
-    def _back_off(self, trouble: _Trouble) -> None:
+    def _back_off(self, trouble: Trouble) -> None:
         trouble.failed_elections += 1
         most_ms = self._settings().election_backoff_max_ms
         pause_ms = retry_backoff_ms(trouble.failed_elections, self._random(), most_ms)
         self._clock.sleep_ms(pause_ms)
 
-    def _waiting(self, now_ms: int) -> Waiting:
+    def _failed(self, trouble: Trouble, began_ms: int, now_ms: int) -> Waiting:
+        """Note that a try failed, which began at `began_ms`; return since when tries have failed,
+        one after the other. Looks and commits add up: they ask the same leader."""
+        timeout_ms = self._settings().fetch_timeout_ms
+        waiting = trouble.lasting(began_ms, timeout_ms)
+        if waiting is None:
+            others = (self._reading, self._committing)
+            lasting = (each.lasting(began_ms, timeout_ms) for each in others)
+            waiting = next((each for each in lasting if each is not None), None)
+            waiting = waiting or self._waiting(self._failing_since(began_ms, now_ms))
+            trouble.waiting = waiting
+        trouble.last_ms = self.now_ms()
+        return waiting
+
+    def _failing_since(self, began_ms: int, now_ms: int) -> int:
+        """Return since when the leader fails, whose first try that failed began at `began_ms`: a
+        root that hangs fails as long as it was waited for.
+
+        No more than that is counted, and half of the fetch timeout at most: a process that was
+        frozen in its try has not waited, and voters are watched for signs of the leader.
+        """
+        settings = self._settings()
+        most_ms = min(settings.answer_timeout_ms, settings.fetch_timeout_ms // 2)
+        return max(began_ms, now_ms - most_ms)
+
+    def _waiting(self, since_ms: int) -> Waiting:
         """Begin to wait, and look where each voter's log ends now: what this process has seen of
-        it may be old, and then a batch of long ago would pass for one that was taken since."""
-        keys = self._tables.voters.keys if self.can_elect else ()
-        ends = {
-            table.key: table.log.end_offset for table in self._tables.each(keys, self._tables.look)
-        }
-        tables = self._tables.newest_of_all()
-        epochs = (epoch for each in tables.values() for _, epoch in each.leaders)
-        return Waiting(now_ms, max(epochs, default=NO_EPOCH), ends)
+        it may be old, and then a batch of long ago would pass for one that was taken since. Voters
+        that hang are not waited for once more."""
+        tables = self._tables
+        keys = [key for key in tables.voters.keys if self.can_elect and not tables.hangs(key)]
+        ends = {table.key: table.log.end_offset for table in tables.each(keys, tables.look)}
+        epochs = (epoch for each in tables.newest_of_all().values() for _, epoch in each.leaders)
+        return Waiting(since_ms, max(epochs, default=NO_EPOCH), ends)
 
     def _unavailable(self) -> KafkaOnSparkError:
         voters, failures = self._tables.voters, dict(self._tables.failures)

@@ -156,7 +156,7 @@ class QuorumLog:
         )
 
     def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
-        """Return what the first voter that answers says.
+        """Return what the first voter that answers says; those that hang are asked last.
 
         Raises: as `VoterTables.of_first`, and as its only user meets that of the only voter.
         """
@@ -166,10 +166,10 @@ class QuorumLog:
             raise self._as_met(error) from None
 
     def _well(self) -> list[VoterKey]:
-        """Return the voters that did not fail when they were last asked: each that hangs would hold
-        up what is done on one after the other. All of them, if there are none."""
-        keys, failures = self.tables.voters.keys, self.tables.failures
-        return [key for key in keys if key not in failures] or list(keys)
+        """Return the voters that neither fail nor hang: each that does would hold up what is done
+        on one after the other. All of them, if there are none."""
+        keys, troubled = self.tables.voters.keys, self.tables.troubled()
+        return [key for key in keys if key not in troubled] or list(keys)
 
     def _of_all(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> list[T]:
         """Return what voters say that answer; they are asked one after the other.

@@ -222,14 +222,15 @@ class VoterTables:
                 yield table
 
     def of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
-        """Return what the first voter says that answers; they are asked one after the other.
+        """Return what the first voter says that answers; they are asked one after the other, those
+        that hang last.
 
         Raises:
             ClusterNotFoundError, KafkaStorageError, ReplicaLostError, CorruptLogError: None
                 answers; of the first.
         """
         first: ProtocolError | None = None
-        for key in keys:
+        for key in sorted(keys, key=self.hangs):  # one that hangs holds its table's lock
             try:
                 return ask(self.log_of(key))
             except UNREADABLE as error:
@@ -252,15 +253,21 @@ class VoterTables:
             return ask()
         call = self._under_way.begin(key, is_only=False)
         if call is None:
-            raise KafkaStorageError(
-                f"voter {key} does not answer: calls to it hang, and no more begin until one of"
-                " them returns"
-            )
+            raise hanging(key)
         for outcome in self._outcomes([call], [self._call(call, ask)], timeout_ms):
             return outcome.result()
         raise CommitOutcomeUnknownError(
             f"voter {key} does not answer in time: what it was asked may still be done"
         )
+
+    def hangs(self, key: VoterKey) -> bool:
+        """Return whether a call on a voter has been under way for longer than it is waited for.
+        The only voter is waited for as long as its calls take."""
+        return not self._is_alone and self._under_way.has_slow(key)
+
+    def troubled(self) -> list[VoterKey]:
+        """Return the voters that did not answer when they were last asked, or hang."""
+        return [key for key in self.voters.keys if key in self.failures or self.hangs(key)]
 
     @property
     def _is_alone(self) -> bool:
@@ -315,6 +322,14 @@ class VoterTables:
             self._under_way.end(call)
         self.failures.pop(key, None)
         return _Outcome(found)
+
+
+def hanging(key: VoterKey) -> KafkaStorageError:
+    """Return the error of a voter that is not asked, since calls on it hang."""
+    return KafkaStorageError(
+        f"voter {key} does not answer: calls to it hang, and no more begin until one of them"
+        " returns"
+    )
 
 
 @dataclass(frozen=True, slots=True)

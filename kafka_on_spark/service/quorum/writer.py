@@ -29,7 +29,7 @@ from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from kafka_on_spark.service.quorum.leader_looks import Led
 from kafka_on_spark.service.quorum.leadership import Leadership
-from kafka_on_spark.service.quorum.voter_tables import VoterTables
+from kafka_on_spark.service.quorum.voter_tables import VoterTables, hanging
 
 TRIES_MAX: Final = 1000
 """How often the same decision is put; the time that a call has is over long before."""
@@ -104,9 +104,10 @@ class Writer:
             led = self._leadership.confirm()
         self._leadership.led = None  # for the case that this call is broken off
         write = self._decided(led, records, stamp, expected_offset, voters)
+        began_ms = self._leadership.now_ms()
         try:
             if not self._is_put_and_followed(write):
-                self._resolve(write, until_ms)
+                self._resolve(write, began_ms, until_ms)
         except (CommitOutcomeUnknownError, ProtocolError) as failure:
             if not write.may_stand or isinstance(failure, CommitOutcomeUnknownError):
                 raise
@@ -139,11 +140,17 @@ class Writer:
         """Return whether a write was put on the leader's table, and followed by a majority; if not,
         what became of it is open.
 
+        It is not put while a call on that table hangs: a put would wait behind it, and be one more.
+        What hangs may be this very write: then a look shows it, once it has landed.
+
         Raises:
             CommitConflictError: Another commit stands at its version. Was it put before, that may
                 be its own.
             InconsistentClusterError: One log contradicts another.
         """
+        if self._tables.hangs(write.table.key):
+            write.failure = hanging(write.table.key)
+            return False
         put = partial(self._tables.append, write.table, write.change, write.batch)
         timeout_ms = self._leadership.commit_timeout_ms(len(write.batch.records))
         try:
@@ -159,17 +166,19 @@ class Writer:
             self._leadership.keep(led)
         return led.is_confirmed
 
-    def _resolve(self, write: _Write, until_ms: int) -> None:
-        """Return once a write is committed of which that is open. As long as the leader's table is
-        as it was, the same is put again at the same version; a leader that takes no commits is
-        replaced.
+    def _resolve(self, write: _Write, began_ms: int, until_ms: int) -> None:
+        """Return once a write is committed of which that is open; its first put began at
+        `began_ms`. As long as the leader's table is as it was, the same is put again at the same
+        version; a leader that takes no commits is replaced.
 
         Raises: as `append`.
         """
         is_alone = not self._leadership.can_elect
+        if write.failure is not None and not is_alone:
+            self._leadership.commit_failed(write.table.key, began_ms)
         for _ in range(TRIES_MAX):
-            began_ms = self._leadership.now_ms()
             if self._is_committed(write):
+                self._leadership.committed()
                 return
             try:
                 if self._is_put_and_followed(write):
@@ -180,6 +189,7 @@ class Writer:
                 raise write.failure
             if write.failure is not None:
                 self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
+            began_ms = self._leadership.now_ms()
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
 
     def _is_committed(self, write: _Write) -> bool:

@@ -388,6 +388,25 @@ def test_who_is_late_to_have_a_voter_stand_goes_on_with_its_election(quorum, pro
     assert process._leadership._reading.failed_elections == 0
 
 
+def test_a_process_that_was_frozen_in_its_tries_has_not_waited(quorum, process):
+    """The first put finds it frozen for long and is lost, so is the second; the leader is well."""
+    frozen_ms = iter([10_000, 0])
+
+    def freeze(change):
+        duration_ms = next(frozen_ms, None)
+        if duration_ms is not None:
+            quorum.clock.advance(duration_ms)
+            quorum.roots[0].faults.append(VoterFault.LOST_BEFORE)
+
+    quorum.roots[0].before_commit = freeze
+    process.settings = lambda: QuorumSettings(patience_ms=60_000)
+
+    process.decide("a")
+
+    assert epochs(quorum) == [1, 1, 1]
+    assert process.names() == ["first", "a"]
+
+
 def test_figure_8_what_an_older_epoch_left_on_a_majority_is_not_committed(quorum):
     """Voter 0 leads epoch 1, then 1 epoch 2, then 0 epoch 3: its batch of epoch 1 is on two voters
     before its no-op of epoch 3 is."""

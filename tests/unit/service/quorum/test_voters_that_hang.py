@@ -1,6 +1,7 @@
 """A voter that hangs is left behind, whatever it hangs in: the others go on, and nothing piles up.
 
-Calls run in real threads. A root hangs until the test ends; what hangs then goes on.
+Calls run in real threads. A root hangs until the test ends; what hangs then goes on. Where it counts
+how long calls are waited for, they hang by the test's clock.
 """
 
 import threading
@@ -11,8 +12,15 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
+from kafka_on_spark.service.quorum.leader_looks import likely_voters
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
-from tests.voter_fakes import MemoryQuorum, MemoryVoterLog, MemoryVoterRoot
+from tests.voter_fakes import (
+    SETTINGS,
+    MemoryQuorum,
+    MemoryVoterLog,
+    MemoryVoterRoot,
+    OneByOne,
+)
 
 LONG_S = 30
 SHORT_MS = 200
@@ -88,10 +96,36 @@ class LeavesTheHanging(ThreadsSideBySide):
         done.put(found)
 
 
-def process_of(quorum, hanging, **times):
+class NeverReturning(OneByOne):
+    """Calls on one voter that take the time for which they are waited for, and never return: those
+    that commit, or all. `asked` names them."""
+
+    def __init__(self, quorum, root, *, only_commits):
+        super().__init__()
+        self._clock, self._key, self._only_commits = quorum.clock, root.key, only_commits
+        self.asked = []
+
+    def run(self, calls, timeout_ms):
+        hanging = [call for call in calls if self._hangs(call)]
+        self.asked += [asked_by(call) for call in hanging]
+        yield from super().run([call for call in calls if call not in hanging], timeout_ms)
+        if hanging:
+            self._clock.advance(timeout_ms)
+
+    def _hangs(self, call):
+        return call.key == self._key and not (self._only_commits and asked_by(call) == "look")
+
+
+def asked_by(call):
+    """Return the name of the function that a call makes."""
+    _, asked = call.work.args
+    return asked.func.__name__
+
+
+def process_of(quorum, hanging, name="p", **times):
     """A process of which each call waits a moment for a voter that hangs."""
     times = {"answer_timeout_ms": SHORT_MS, "election_timeout_ms": SHORT_MS, **times}
-    process = quorum.process("p", **times)
+    process = quorum.process(name, **times)
     process.decide("first")
     process.tables._side_by_side = LeavesTheHanging(2 * LEFT_CALLS_MAX, hanging)
     return process
@@ -144,6 +178,59 @@ def test_a_leader_that_hangs_in_a_commit_is_replaced(quorum, process, hanging):
 
     assert quorum.roots[1].table.leads
     assert hanging.begun <= LEFT_CALLS_MAX
+
+
+@pytest.mark.parametrize("only_commits", [True, False])
+def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only_commits):
+    """Its commits hang, or every call. Half of the time is waited by then; and it is not asked once
+    more for what hangs: that would take as long again."""
+    process = quorum.process()
+    process.decide("first")
+    end = quorum.roots[0].table.log.end_offset
+    process.calls = NeverReturning(quorum, quorum.roots[0], only_commits=only_commits)
+    process.tables._side_by_side = process.calls
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(CommitConflictError):  # a new leader's no-op stands there
+        process.decide("a", at=end)
+
+    assert quorum.roots[1].table.leads
+    assert process.calls.asked.count("append") == 1
+    assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
+
+
+def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(quorum):
+    process = quorum.process()
+    process.decide("first")
+    first = likely_voters(process.tables.voters, process.tables.newest_of_all(), ())[1]
+    root = next(each for each in quorum.roots if each.key == first)
+    process.tables._side_by_side = NeverReturning(quorum, root, only_commits=False)
+    process.names()
+    began_ms = quorum.clock.monotonic_ms()
+
+    assert process.names() == ["first"]
+
+    assert quorum.clock.monotonic_ms() == began_ms
+
+
+def test_what_is_committed_is_read_from_voters_that_do_not_hang(quorum, process, monkeypatch):
+    process.decide("a")
+    quorum.process("q").names()  # brings all voters up
+    process.names()
+    read, asked = MemoryVoterLog.read, []
+
+    def noted(log, **offsets):
+        asked.append(log._key)
+        return read(log, **offsets)
+
+    monkeypatch.setattr(MemoryVoterLog, "read", noted)
+    leader = quorum.roots[0].key
+    monkeypatch.setattr(process.tables, "hangs", lambda key: key == leader)
+
+    assert process.names() == ["first", "a"]
+
+    assert asked
+    assert leader not in asked
 
 
 def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, process, hanging):
