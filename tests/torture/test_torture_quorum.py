@@ -2,16 +2,24 @@
 voters, whose roots are taken away, filled, hung and forbidden while processes are killed."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.errors import RequestTimedOutError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    MetadataBatch,
+    OffsetCommitRecord,
+    Stamp,
+)
 from tests.torture.harness.checks.anomalies import CHECKS
 from tests.torture.harness.checks.quorum import (
     BOUND_S,
     PROBE,
+    PROBE_GROUP,
     FirstDecision,
     differences,
     lost_decisions,
@@ -31,6 +39,14 @@ def log_of(*values):
         )
         for at, value in enumerate(values)
     ]
+
+
+def offset_of(group):
+    """A batch that saves an offset of a group."""
+    record = OffsetCommitRecord(
+        group=group, topic_id="t", partition=0, offset=Offset(0), leader_epoch=None
+    )
+    return MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=1), records=(record,))
 
 
 def decisions_of(*values):
@@ -59,6 +75,52 @@ def test_a_decision_that_was_acknowledged_and_is_not_there_once_is_found(other):
     logs = {"/m1": log_of("1", "2"), "/m2": log_of(*other)}
 
     assert names_of(lost_decisions(logs, decisions_of("1", "2"))) == [("decision-lost", "/m2")]
+
+
+def test_a_groups_offset_that_was_acknowledged_is_looked_for_as_a_setting_is():
+    mine, others = f"{PROBE_GROUP}1", "somebody-else"
+    logs = {"/m1": [offset_of(mine), offset_of(others), *log_of("1")], "/m2": log_of("1")}
+
+    found = lost_decisions(logs, decisions_of(mine, "1"))
+
+    assert names_of(found) == [("decision-lost", "/m2")]
+
+
+class WithoutController:
+    """A cluster whose commands wait for a controller that was killed, twice for too long."""
+
+    def __init__(self):
+        self.groups, self.timeouts = [], [1, 2]
+
+    def consumer(self, *, partitions, group, enable_auto_commit):
+        self.groups.append(group)
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def commit(self, offsets):
+        pass
+
+    def alter_topic_configs(self, topic, configs):
+        if self.timeouts:
+            self.timeouts.pop()
+            raise RequestTimedOutError("no controller answered")
+
+
+def test_a_decision_waits_for_no_controller_and_a_command_is_measured_for_itself():
+    cluster = WithoutController()
+    faults = VoterFaults(None, cluster, None, None, None)
+
+    faults._decide("voter hangs", time.monotonic())
+
+    [decision], [command] = faults.decisions, faults.commands
+    assert (decision.after, decision.value, decision.tries) == ("voter hangs", *cluster.groups, 0)
+    assert (command.after, command.tries) == ("voter hangs", 2)
+    assert decision.value != command.value
 
 
 def test_of_a_hundred_decisions_one_may_be_late():
@@ -96,5 +158,6 @@ def test_no_decision_is_lost_while_voters_roots_fail_and_processes_are_killed(tm
     assert {*VOTER_FAULTS} - left_out <= done
     assert {"kill client", "kill controller", "freeze client"} <= done
     assert report["first_decisions"]["count"] > len(VOTER_FAULTS)
+    assert report["first_commands"]["count"] > len(VOTER_FAULTS)
     assert report["quorum_epoch"] > 1
     assert report["records_read_back"] >= report["records_acked"] > 0

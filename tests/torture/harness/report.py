@@ -50,6 +50,7 @@ class Report:
         voters: Metadata roots of the cluster.
         quorum_epoch: Of the metadata quorum at the end; it began with 1, and each election raised it.
         first_decisions: With several voters: how soon decisions were made, see `times_of`.
+        first_commands: The same of commands, which wait for a controller where one holds the lease.
     """
 
     seed: int
@@ -76,6 +77,7 @@ class Report:
     voters: int = 1
     quorum_epoch: int = 1
     first_decisions: Mapping[str, Any] = field(default_factory=dict)
+    first_commands: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -178,19 +180,28 @@ def _figures(report: Report) -> dict[str, str]:
 
 def _quorum(report: Report) -> dict[str, str]:
     """Return what several voters have done."""
-    times = report.first_decisions
-    if not times:
+    if not report.first_decisions:
         return {}
-    count, bound_s = times["count"], times["bound_s"]
     return {
         "epoch of the metadata quorum at the end": str(report.quorum_epoch),
-        "first decisions after a majority of roots was well": f"{count:,}",
-        "median, 99 of 100, longest": " / ".join(
+        **_times("first decisions", report.first_decisions),
+        **_times("first commands", report.first_commands),
+    }
+
+
+def _times(what: str, times: Mapping[str, Any]) -> dict[str, str]:
+    """Return how soon something was done after a majority of roots was well."""
+    if not times:
+        return {}
+    bound_s = times["bound_s"]
+    return {
+        f"{what} after a majority of roots was well": f"{times['count']:,}",
+        f"{what}: median, 99 of 100, longest": " / ".join(
             f"{times[name]:.2f} s" for name in ("median_s", "of_100_99_s", "longest_s")
         ),
-        "longest after": times["longest_after"],
-        f"within {bound_s:g} s": f"{times['within_bound']:,}",
-        f"within {4 * bound_s:g} s": f"{times['within_four_bounds']:,}",
+        f"{what}: longest after": times["longest_after"],
+        f"{what}: within {bound_s:g} s": f"{times['within_bound']:,}",
+        f"{what}: within {4 * bound_s:g} s": f"{times['within_four_bounds']:,}",
     }
 
 

@@ -128,11 +128,12 @@ def _torture(
     count = ending.read_back()
     say(f"{count:,} records read back; checking every table at every version")
     fsck = ending.check_tables(disks.rolled_back)
-    ending.check_voters(nemesis.on_voters.decisions)
+    on_voters = nemesis.on_voters
+    ending.check_voters([*on_voters.decisions, *on_voters.commands])
     events = read_history(folder.history)
     facts = facts_of(events)
     strays = [Anomaly("stray-write", "", each) for each in disks.wrong_strays]
-    found = (*nemesis.anomalies, *nemesis.on_voters.anomalies, *ending.anomalies)
+    found = (*nemesis.anomalies, *on_voters.anomalies, *ending.anomalies)
     anomalies = (*find_anomalies(facts), *strays, *found)
     silence_s, by_partition = longest_silence_s(facts, begun_ns, ended_ns)
     return Report(
@@ -161,7 +162,8 @@ def _torture(
         anomalies=anomalies,
         voters=folder.voters,
         quorum_epoch=int(cluster.describe_quorum().epoch),
-        first_decisions=times_of(nemesis.on_voters.decisions),
+        first_decisions=times_of(on_voters.decisions),
+        first_commands=times_of(on_voters.commands),
     )
 
 

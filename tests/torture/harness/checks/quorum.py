@@ -4,20 +4,29 @@ Decisions of the run itself carry values that never repeat, so that each that wa
 looked for in every voter's log.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    MetadataBatch,
+    OffsetCommitRecord,
+    Record,
+)
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.torture.harness.checks.anomalies import Anomaly
 
 PROBE: Final = "retention.ms"
-"""The setting of a topic that the decisions change."""
+"""The setting of a topic that commands change."""
+
+PROBE_GROUP: Final = "torture-"
+"""What the names of the groups begin with that decisions save an offset of."""
 
 BOUND_S: Final = QuorumSettings().call_timeout_ms / 1000
 """Fetch timeout, election timeout and three seconds."""
@@ -25,11 +34,11 @@ BOUND_S: Final = QuorumSettings().call_timeout_ms / 1000
 
 @dataclass(frozen=True, slots=True)
 class FirstDecision:
-    """A decision that was acknowledged.
+    """A decision or a command that was acknowledged.
 
     Attributes:
         after: What had been done to the voters' roots.
-        value: What it set: nobody else sets it.
+        value: The group of which it saved an offset, or what it set: nobody else does so.
         seconds: From the moment that a majority of roots was well to its answer.
         tries: How many had failed.
     """
@@ -70,16 +79,20 @@ def lost_decisions(
     """Yield the decisions that were acknowledged and that a voter's log lacks, or has twice."""
     values = [each.value for each in decisions]
     for root, batches in logs.items():
-        found = [
-            record.config_value
-            for batch in batches
-            for record in batch.records
-            if isinstance(record, ConfigRecord) and record.config_name == PROBE
-        ]
+        found = Counter(value_of(record) for batch in batches for record in batch.records)
         for value in values:
-            if found.count(value) != 1:
-                sentence = f"{PROBE}={value} was acknowledged and is there {found.count(value)} x"
+            if found[value] != 1:
+                sentence = f"{value} was acknowledged and is there {found[value]} x"
                 yield Anomaly("decision-lost", root, sentence)
+
+
+def value_of(record: Record) -> str | None:
+    """Return the value of the decision or command that a record may be of; None: of neither."""
+    if isinstance(record, OffsetCommitRecord) and record.group.startswith(PROBE_GROUP):
+        return record.group
+    if isinstance(record, ConfigRecord) and record.config_name == PROBE:
+        return record.config_value
+    return None
 
 
 def times_of(decisions: Sequence[FirstDecision]) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 One voter's root at a time, the leader's every other time; or most of them, and then nothing may be
 decided until they are back. After each change this process, which nothing befalls, makes a decision:
-from the moment that a majority of roots was well, to its answer, is what is measured.
+from the moment that a majority of roots was well, to its answer, is what is measured. A consumer's
+commit is one that no other process takes part in. A command follows, and is measured for itself: a
+controller decides it where one holds the lease, and controllers are killed all the time, so that it
+may wait for the lease's end as well.
 """
 
 import random
@@ -14,7 +17,7 @@ from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from tests.torture.harness.checks.anomalies import Anomaly
-from tests.torture.harness.checks.quorum import PROBE, FirstDecision
+from tests.torture.harness.checks.quorum import PROBE, PROBE_GROUP, FirstDecision
 from tests.torture.harness.faults.disk_faults import (
     BETWEEN_MOMENTS_S,
     MOMENT_S,
@@ -43,7 +46,7 @@ NEEDS: Final = {"voter read-only": "read-only", "voter full": "full", "voter han
 
 DECIDED_S_MAX: Final = 120.0
 FIRST_VALUE: Final = 10**12
-"""Of the setting that decisions change: one that expires nothing."""
+"""Of the setting that commands change: one that expires nothing."""
 
 
 class VoterFaults:
@@ -55,6 +58,7 @@ class VoterFaults:
         """`over`: set when faults are to end. `done`: counts them."""
         self.anomalies: list[Anomaly] = []
         self.decisions: list[FirstDecision] = []
+        self.commands: list[FirstDecision] = []
         self._done = done
         self._disks = disks
         self._cluster = cluster
@@ -77,8 +81,12 @@ class VoterFaults:
             writer.note(NEMESIS, fault=kind, voters=names)
             self._hit(kind, names, rng)
             self._done[kind] += 1
-            decided = [(each.after, each.seconds) for each in self.decisions[-2:]]
-            writer.note(NEMESIS, healed=kind, voters=names, decided=decided)
+            newest = {"decided": self.decisions[-2:], "commanded": self.commands[-2:]}
+            times = {
+                name: [(each.after, each.seconds, each.tries) for each in made]
+                for name, made in newest.items()
+            }
+            writer.note(NEMESIS, healed=kind, voters=names, **times)
 
     def _drawn(self, kind: str, rng: random.Random) -> list[str]:
         disks = self._disks.folder.voter_disks
@@ -167,19 +175,41 @@ class VoterFaults:
             time.sleep(0.2)
 
     def _decide(self, after: str, since_s: float) -> None:
-        """Make a decision, and take note of how long it took since a majority of roots was well."""
+        """Make a decision, then a command, and take note of how long each took since a majority of
+        roots was well."""
         self._value += 1
+        group, value = f"{PROBE_GROUP}{self._value}", str(self._value)
+        made = self._until_made(lambda: self._commit_offset(group), after, group, since_s)
+        self.decisions += made
+        if made:
+            self.commands += self._until_made(
+                lambda: self._cluster.alter_topic_configs(TOPICS[0], {PROBE: value}),
+                after,
+                value,
+                since_s,
+            )
+
+    def _commit_offset(self, group: str) -> None:
+        """Have a new group stand at the beginning of a partition; nothing is committed if it does."""
+        partition = (TOPICS[0], 0)
+        with self._cluster.consumer(
+            partitions=[partition], group=group, enable_auto_commit=False
+        ) as consumer:
+            consumer.commit({partition: 0})
+
+    def _until_made(
+        self, make: Callable[[], None], after: str, value: str, since_s: float
+    ) -> list[FirstDecision]:
+        """Try until it is acknowledged; return what was. Nothing, if that takes too long."""
         tries = 0
         while True:
             try:
-                self._cluster.alter_topic_configs(TOPICS[0], {PROBE: self._value})
-                break
+                make()
+                return [FirstDecision(after, value, time.monotonic() - since_s, tries)]
             except KafkaOnSparkError as error:
                 tries += 1
                 if time.monotonic() - since_s > DECIDED_S_MAX:
                     sentence = f"no decision in {DECIDED_S_MAX:.0f} s and {tries} tries: {error}"
                     self.anomalies.append(Anomaly("stuck", after, sentence))
-                    return
+                    return []
             time.sleep(0.02)
-        seconds = time.monotonic() - since_s
-        self.decisions.append(FirstDecision(after, str(self._value), seconds, tries))
