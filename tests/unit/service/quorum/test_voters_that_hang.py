@@ -122,10 +122,10 @@ def asked_by(call):
     return asked.func.__name__
 
 
-def process_of(quorum, hanging, name="p", **times):
+def process_of(quorum, hanging, **times):
     """A process of which each call waits a moment for a voter that hangs."""
     times = {"answer_timeout_ms": SHORT_MS, "election_timeout_ms": SHORT_MS, **times}
-    process = quorum.process(name, **times)
+    process = quorum.process(**times)
     process.decide("first")
     process.tables._side_by_side = LeavesTheHanging(2 * LEFT_CALLS_MAX, hanging)
     return process
