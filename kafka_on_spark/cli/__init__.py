@@ -7,9 +7,12 @@ verbs, errors, exit codes) and `call/session` (a cluster opened for one call).
 
 import sys
 
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
+
 try:
-    from kafka_on_spark.cli.application import main
-except KeyboardInterrupt:  # the imports take most of a second, and Python would show where it was
+    with gc_paused():
+        from kafka_on_spark.cli.application import main
+except KeyboardInterrupt:  # the imports take a while, and Python would show where it was
     sys.stderr.write("kafka-on-spark: interrupted\n")
     sys.exit(130)
 

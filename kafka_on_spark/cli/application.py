@@ -1,4 +1,4 @@
-"""The verbs of the command line in one application, with its errors and exit codes.
+"""The command line as one application, with its errors and exit codes; `verbs` has its verbs.
 
 Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
 `replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`, `maintain`); 2
@@ -9,47 +9,24 @@ it took effect; 130 the call was interrupted; 141 the reader of the answer went 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
-from kafka_on_spark.cli.call.output import say
-from kafka_on_spark.cli.cluster import quorum
-from kafka_on_spark.cli.cluster.brokers import brokers
-from kafka_on_spark.cli.cluster.clusters import cluster
-from kafka_on_spark.cli.cluster.controller import controller
-from kafka_on_spark.cli.cluster.leaders import leader_election
-from kafka_on_spark.cli.cluster.lost_replicas import replicas
-from kafka_on_spark.cli.cluster.maintenance import maintain
-from kafka_on_spark.cli.cluster.metadata import metadata
-from kafka_on_spark.cli.consume.consume import consume
-from kafka_on_spark.cli.cost.cost import cost
-from kafka_on_spark.cli.groups.groups import consumer_groups
-from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
-from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
-from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
-from kafka_on_spark.cli.logs.dump_log import dump_log
-from kafka_on_spark.cli.logs.fsck import fsck
-from kafka_on_spark.cli.produce.produce import produce
-from kafka_on_spark.cli.serve.console import console
-from kafka_on_spark.cli.serve.serve import serve
-from kafka_on_spark.cli.topics.configs import configs
-from kafka_on_spark.cli.topics.reassignment import reassign_partitions
-from kafka_on_spark.cli.topics.replicas import log_dirs, replica_verification
-from kafka_on_spark.cli.topics.replication import replicate
-from kafka_on_spark.cli.topics.topics import topics
+from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
-from kafka_on_spark.ids import whole_number
-from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
-
-NAME: Final = "kafka-on-spark"
 
 
 class CommandLine(TyperGroup):
     """The verbs; each error is one sentence."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        verbs: Any = Verbs()  # typed as a dict, which would have all of them made
+        self.commands = verbs
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Run one call, and exit."""
@@ -86,38 +63,6 @@ class CommandLine(TyperGroup):
             sys.exit(_failed(f"{error}: the system refuses that, so the answer is not complete"))
 
 
-class Verb(TyperCommand):
-    """A verb that reads whole numbers as Kafka's tools do: Python alone also takes "1_000"."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a call's options.
-
-        Raises:
-            typer.BadParameter: An option has a value that is not allowed.
-            InvalidRequestError: A file of options can't be read, or an option of Kafka's means
-                nothing here.
-        """
-        if "--version" in args:
-            _say_version(True)
-        check_not_refused(ctx.info_name, args)
-        args = with_command_config(ctx.info_name, with_optional_values(args))
-        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        options: list[Any] = self.params
-        for option in options:
-            text = given.get(option.name)
-            if isinstance(text, str) and _is_number(option):
-                try:
-                    whole_number(text)
-                except ValueError:
-                    sentence = f"{text!r} is not a valid integer"
-                    raise typer.BadParameter(sentence, ctx=ctx, param=option) from None
-        return super().parse_args(ctx, args)
-
-
-def _is_number(option: Any) -> bool:
-    return option.type_descriptor.annotation is int
-
-
 def _drop_output() -> None:
     """Discard the rest of the buffer: Python would fail on it again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -141,50 +86,14 @@ app = typer.Typer(
 )
 
 
-def _say_version(is_asked: bool) -> None:
-    if is_asked:
-        say(f"{NAME} {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=_say_version),
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=say_version),
     ] = False,
 ) -> None:
     pass
-
-
-VERBS: Final = (
-    cluster,
-    topics,
-    configs,
-    reassign_partitions,
-    leader_election,
-    produce,
-    consume,
-    get_offsets,
-    delete_records,
-    consumer_groups,
-    dump_log,
-    log_dirs,
-    replica_verification,
-    replicas,
-    brokers,
-    controller,
-    serve,
-    console,
-    replicate,
-    maintain,
-    metadata,
-    quorum.metadata_quorum,
-    fsck,
-    cost,
-)
-for verb in VERBS:
-    app.command(cls=Verb)(verb)
 
 
 def main() -> None:

@@ -21,6 +21,9 @@ class Screen(io.StringIO):
         super().__init__()
         self.is_written = threading.Event()
 
+    def isatty(self):
+        return True
+
     def write(self, text):
         count = super().write(text)
         self.is_written.set()
@@ -35,7 +38,8 @@ def screen(monkeypatch):
     def console(**_):
         return Console(file=screen, force_terminal=True, width=80, _environ={"TERM": "xterm"})
 
-    monkeypatch.setattr(output, "Console", console)
+    monkeypatch.setattr("rich.console.Console", console)
+    monkeypatch.setattr("sys.stderr", screen)
     return screen
 
 
@@ -63,7 +67,7 @@ def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(screen, monkeypatch
 
 def test_output_of_a_pipe_shows_nothing(monkeypatch):
     file = io.StringIO()
-    monkeypatch.setattr(output, "Console", lambda **_: Console(file=file))
+    monkeypatch.setattr("sys.stderr", file)
     monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
 
     with output.progress("comparing replicas", 2) as steps:

@@ -13,24 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.visible import visible, visible_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, str]
@@ -132,6 +124,9 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
 
     Only long cells are folded. A table that is still too wide is written as one block a row.
     """
+    # In the function: rich is for terminals, and most calls of scripts write to pipes.
+    from rich.console import Console
+
     cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
     shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
     console = Console(highlight=False)
@@ -143,19 +138,34 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
     if sum(widths.values()) > room:
         _write_blocks(titles, rows)
         return
+    _print_table(console, titles, rows, cells, widths, is_first)
+
+
+def _print_table(
+    console: "Console",
+    titles: Columns,
+    rows: Sequence[Row],
+    cells: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
+    is_first: bool,
+) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(
         box=SIMPLE_HEAD, show_header=is_first, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
     )
-    for key in shown:
+    for key, title in titles.items():
         is_number = all(type(row.get(key)) in (int, float, type(None)) for row in rows)
         table.add_column(
-            columns[key],
+            title,
             justify="right" if is_number else "left",
             overflow="fold",
             # Columns without a width share the rest.
             width=widths[key] if widths[key] < UNFOLDED_MAX else None,
         )
-    for texts in zip(*(cells[key] for key in shown), strict=True):
+    for texts in zip(*(cells[key] for key in titles), strict=True):
         table.add_row(*map(Text, texts))
     console.print(table)
 
@@ -234,19 +244,21 @@ def confirm(deed: str, *, is_yes: bool) -> None:
 
 
 class Steps:
-    """The progress of a long call."""
+    """The progress of a long call. `bar` None: nobody watches it."""
 
-    def __init__(self, progress: Progress, task_id: Any) -> None:
-        self._progress = progress
+    def __init__(self, bar: "Progress | None", task_id: Any = None) -> None:
+        self._bar = bar
         self._task_id = task_id
 
     def advance(self, count: int = 1) -> None:
         """Show that `count` more are done."""
-        self._progress.advance(self._task_id, count)
+        if self._bar is not None:
+            self._bar.advance(self._task_id, count)
 
     def show(self, done: int, total: int) -> None:
         """Show that so many of so many are done."""
-        self._progress.update(self._task_id, completed=done, total=total)
+        if self._bar is not None:
+            self._bar.update(self._task_id, completed=done, total=total)
 
 
 @contextmanager
@@ -259,31 +271,45 @@ def progress(
     What is written to standard output meanwhile goes there, and nowhere near the bar: a caller that
     writes some shows none if that is a terminal, too.
     """
+    bar = _bar(are_bytes) if is_shown and sys.stderr.isatty() else None
+    if bar is None:
+        yield Steps(None)
+        return
+    starter = threading.Timer(PROGRESS_AFTER_S, bar.start)
+    starter.daemon = True
+    starter.start()
+    try:
+        yield Steps(bar, bar.add_task(words, total=total))
+    finally:
+        starter.cancel()
+        starter.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _bar(are_bytes: bool) -> "Progress | None":
+    """Return a bar on standard error; None: the terminal can't draw one."""
+    # In the function: rich is for terminals, and most calls of scripts have none.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return None
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn() if are_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
     ]
-    console = Console(stderr=True)
-    is_drawn = is_shown and console.is_terminal and not console.is_dumb_terminal
-    bar = Progress(
-        *columns, console=console, transient=True, redirect_stdout=False, disable=not is_drawn
-    )
-    steps = Steps(bar, bar.add_task(words, total=total))
-    if not is_drawn:
-        yield steps
-        return
-    starter = threading.Timer(PROGRESS_AFTER_S, bar.start)
-    starter.daemon = True
-    starter.start()
-    try:
-        yield steps
-    finally:
-        starter.cancel()
-        starter.join()
-        if bar.live.is_started:
-            bar.stop()
+    return Progress(*columns, console=console, transient=True, redirect_stdout=False)
 
 
 def is_into_file() -> bool:

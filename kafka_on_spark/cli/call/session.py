@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
 from kafka_on_spark.cli.call.options import moment, pairs
 from kafka_on_spark.cli.call.output import Output, confirm, plural, say, write_json, write_table
-from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.cli.call.dry_run_cluster import DryRun
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class Session:
     options: StorageOptions
     output: Output
     is_yes: bool = False
-    dry_run: DryRun | None = None
+    dry_run: "DryRun | None" = None
     is_past: bool = False
 
     def confirm(self, deed: str, *changes: Change) -> None:
@@ -54,6 +55,9 @@ class Session:
 
     def _decide(self, changes: Iterable[Change]) -> None:
         """Decide each change on the cluster as it is; a refused change raises."""
+        # In the function: most calls decide nothing without its commit.
+        from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
+
         dry_run = self.dry_run or DryRun(self.cluster)
         for change in changes:
             with suppress(DryRunEnd):
@@ -61,10 +65,13 @@ class Session:
 
     def do(self, change: Callable[[], T]) -> T | None:
         """Make a change and return its answer; a dry run only decides it, and returns None."""
-        try:
+        if self.dry_run is None:
             return change()
-        except DryRunEnd:
-            return None
+        from kafka_on_spark.cli.call.dry_run_cluster import DryRunEnd
+
+        with suppress(DryRunEnd):
+            return change()
+        return None
 
     def do_all(self, changes: Sequence[Change]) -> None:
         """Make several changes. All are decided before the first is made: if one is refused, none
@@ -82,6 +89,8 @@ class Session:
             else:
                 say(*([words] if isinstance(words, str) else words))
             return
+        from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
+
         rows = decided_rows(self.dry_run.decided, self.cluster.image)
         if self.output is Output.JSON:
             write_json({"dry_run": True, "records": rows})
@@ -108,7 +117,7 @@ def opened(
     """
     options = pairs(storage_option, "--storage-option")
     with Cluster.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
-        decided = DryRun(handle) if dry_run else None
+        decided = _dry_run_of(handle) if dry_run else None
         yield Session(
             cluster=handle if decided is None else decided.cluster,
             options=StorageOptions(options),
@@ -117,3 +126,9 @@ def opened(
             dry_run=decided,
             is_past=as_of is not None,
         )
+
+
+def _dry_run_of(cluster: Cluster) -> "DryRun":
+    from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+
+    return DryRun(cluster)
