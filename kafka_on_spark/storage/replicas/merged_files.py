@@ -13,7 +13,6 @@ from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
@@ -21,6 +20,7 @@ from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.hashing import add_digests, content_digests, sum_digests
 from kafka_on_spark.storage.replicas.replica_folders import (
     create_folder,

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
@@ -30,6 +29,7 @@ from kafka_on_spark.log.producers import (
     producers_file_name,
     producers_file_number,
 )
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.storage.replicas.evidence import RootInspection

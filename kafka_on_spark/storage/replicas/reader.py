@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -24,6 +23,7 @@ from kafka_on_spark.service.read.reading import (
     read_pieces,
     refuse_deleted,
 )
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.replicas.segments import (
     HEADERS,
     TIMESTAMP,

@@ -10,7 +10,6 @@ from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
-from kafka_on_spark.storage.replicas.merged_files import read_borders, rewrite
 from kafka_on_spark.storage.replicas.replica_folders import (
     create_folder,
     flush_folder,
@@ -85,6 +84,9 @@ class FileSegmentStore:
         end_offset: Offset,
     ) -> MergedSegment:
         """Write a range of `source`'s log as one file of `target`, checked and durable."""
+        # In the function: most processes merge nothing.
+        from kafka_on_spark.storage.replicas.merged_files import rewrite
+
         write = partial(
             rewrite,
             source,
@@ -99,6 +101,8 @@ class FileSegmentStore:
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
         """Return the borders that a merged segment's file keeps."""
+        from kafka_on_spark.storage.replicas.merged_files import read_borders
+
         return within(address.root, partial(read_borders, address, merged, self._options))
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
@@ -25,6 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.deadlines import begin
 from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_on_spark.service.append.produce.sent_record import Headers, SentRecord
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA

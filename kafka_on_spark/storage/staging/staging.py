@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_on_spark.errors import (
     InvalidRecordError,
@@ -30,6 +29,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StagedSegment, StageOrder
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.hashing import (

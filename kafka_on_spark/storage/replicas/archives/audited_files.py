@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.audit.trace import CheckedSegment, ContentSum
@@ -17,6 +16,7 @@ from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.compaction.kept import CompactionFlaw, KeyedRecord
 from kafka_on_spark.log.compaction.kept import compaction_flaws as flaws_of
 from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.hashing import key_hashes
 from kafka_on_spark.storage.replicas.merged_files import (
