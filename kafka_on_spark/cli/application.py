@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from kafka_on_spark.cli.call.arrow import do_without_pandas
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
@@ -99,6 +100,7 @@ def _options(
 def main() -> None:
     """Run the command line."""
     _fill_streams()
+    do_without_pandas()
     app(prog_name=NAME)
 
 

@@ -108,7 +108,7 @@ class DryRunUpkeep(Refusing):
         Roots are probed and replicas inspected as in a real pass; no table is removed.
         """
         metadata = DryRunMetadata(self._services.metadata.catch_up(), self._services.clock)
-        self._services.controller_loop(metadata).run(None)
+        self._services.keeping.controller_loop(metadata).run(None)
         self._dry_run.end_with(metadata.decided)
 
     def replicate(
