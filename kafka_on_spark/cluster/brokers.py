@@ -46,5 +46,5 @@ class Brokers:
     def unregister_broker(self, broker_id: int) -> None:
         check_whole_number(broker_id, "a broker id")
         check_empty(self._metadata.catch_up(), BrokerId(broker_id))
-        self._services.cleaner.empty(BrokerId(broker_id))
+        self._services.keeping.cleaner.empty(BrokerId(broker_id))
         self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)

@@ -3,6 +3,8 @@
 The file is long because users read its docstrings, by help() and on the API page.
 """
 
+from __future__ import annotations  # most of the types belong to modules that few calls need
+
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -10,68 +12,59 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakSet
 
-import pyarrow as pa
-
-from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
-from kafka_on_spark.cluster.producing.producer import Producer
-from kafka_on_spark.cluster.producing.sender import Sender
-from kafka_on_spark.cluster.quorum import VotersChange
-from kafka_on_spark.config import Settings, cluster_settings
-from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
-from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
     LATEST,
     MAX_POLL_INTERVAL_MS,
     MAX_POLL_RECORDS,
 )
-from kafka_on_spark.query.offsets.group_members import GroupMembers
-from kafka_on_spark.query.offsets.group_offsets import GroupLag
-from kafka_on_spark.raft.quorum.description import QuorumDescription
-from kafka_on_spark.raft.voter_set import Voter
-from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     LINGER_MS,
     MAX_BLOCK_MS,
 )
-from kafka_on_spark.service.control.controller_report import ControllerReport
-from kafka_on_spark.service.describe.cluster_html import cluster_html
-from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
-from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
-from kafka_on_spark.service.describe.partition_logs import PartitionLogs
-from kafka_on_spark.service.describe.sizes import MoveProgress
-from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
-from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
-from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
-from kafka_on_spark.service.what_if.what_if import Forecast
-from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.wiring.accounts import DESCRIBE
-from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, force
-from kafka_on_spark.spark.wiring.preparing_roots import (
-    check_created,
-    commit_creation,
-    prepare_roots,
-    roots_of,
-)
-from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
-from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.spark.wiring.services import Services, check_created
 from kafka_on_spark.storage.roots.root_lists import MetadataRoots, cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_on_spark.audit.findings import FsckReport
+    from kafka_on_spark.cluster.consuming.consumer import Consumer
+    from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
+    from kafka_on_spark.cluster.producing.producer import Producer
+    from kafka_on_spark.cluster.producing.sender import Sender
+    from kafka_on_spark.cluster.quorum import VotersChange
+    from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
+    from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
+    from kafka_on_spark.ports.ledger import LedgerReport
+    from kafka_on_spark.query.offsets.group_members import GroupMembers
+    from kafka_on_spark.query.offsets.group_offsets import GroupLag
+    from kafka_on_spark.raft.quorum.description import QuorumDescription
+    from kafka_on_spark.raft.voter_set import Voter
+    from kafka_on_spark.service.append.plan.append_results import AppendResult
+    from kafka_on_spark.service.control.controller_report import ControllerReport
+    from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
+    from kafka_on_spark.service.describe.metric import Metric
+    from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+    from kafka_on_spark.service.describe.partition_logs import PartitionLogs
+    from kafka_on_spark.service.describe.sizes import MoveProgress
+    from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
+    from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+    from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+    from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
+    from kafka_on_spark.service.what_if.what_if import Forecast
+    from kafka_on_spark.spark.wiring.forcing import ForcedGeneration
+    from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 
 
 class Cluster:
@@ -83,16 +76,7 @@ class Cluster:
         self._root = metadata_root
         self._services = services
         self._metadata = services.metadata
-        self._answers = parts.answers
-        self._histories = parts.histories
-        self._reads = parts.reads
-        self._changes = parts.changes
-        self._requests = parts.requests
-        self._brokers = parts.brokers
-        self._appends = parts.appends
-        self._consumers = parts.consumers
-        self._quorum = parts.quorum
-        self._upkeep = parts.upkeep
+        self._parts = parts
         self._senders: WeakSet[Sender] = WeakSet()
 
     @classmethod
@@ -103,10 +87,10 @@ class Cluster:
         *,
         racks: Mapping[int, str] | None = None,
         configs: Mapping[str, object] | None = None,
-        spark: "SparkSession | None" = None,
+        spark: SparkSession | None = None,
         storage_options: Mapping[str, Any] | None = None,
         root_mode: int = 0o700,
-    ) -> "Cluster":
+    ) -> Cluster:
         """Create a cluster at `metadata_root` with `brokers` (id → root), and open it.
 
         `metadata_root` is one root, or several: then each of them is a voter of the metadata
@@ -121,6 +105,15 @@ class Cluster:
                 A root can't belong to its broker.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
+        # In the functions: a cluster is created, forced or opened as of a moment by few processes.
+        from kafka_on_spark.config import Settings, cluster_settings
+        from kafka_on_spark.spark.run.task_runner import check_session
+        from kafka_on_spark.spark.wiring.preparing_roots import (
+            commit_creation,
+            prepare_roots,
+            roots_of,
+        )
+
         if spark is not None:
             check_session(spark)
         options = StorageOptions(storage_options)
@@ -139,11 +132,11 @@ class Cluster:
     def open(
         cls,
         metadata_root: MetadataRoots,
-        spark: "SparkSession | None" = None,
+        spark: SparkSession | None = None,
         *,
         as_of: datetime | int | Literal["proved"] | None = None,
         storage_options: Mapping[str, Any] | None = None,
-    ) -> "Cluster":
+    ) -> Cluster:
         """Open the cluster at `metadata_root`; tasks run on `spark`, or without it in threads.
 
         `metadata_root` is one of the cluster's metadata roots, or several, as a list or with commas
@@ -167,6 +160,8 @@ class Cluster:
             services = Services.open(url, options, spark)
             check_created(services, url)
             return cls(url, services, live_parts(url, services))
+        from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
+
         past = ServicesAsOf.open(url, options, spark, as_of)
         return cls(url, past, parts_as_of(url, past))
 
@@ -193,6 +188,8 @@ class Cluster:
             KafkaStorageError, CorruptLogError: The voter's root fails.
             CommitOutcomeUnknownError: It may have begun: force again.
         """
+        from kafka_on_spark.spark.wiring.forcing import force
+
         check_whole_number(voter, "a voter's id")
         return force(cluster_url(metadata_root), voter, StorageOptions(storage_options))
 
@@ -217,6 +214,8 @@ class Cluster:
         self.close()
 
     def _repr_html_(self) -> str:
+        from kafka_on_spark.service.describe.cluster_html import cluster_html
+
         try:
             return cluster_html(self._root, self.image)
         except KafkaOnSparkError as error:  # a notebook that shows it goes on
@@ -259,7 +258,7 @@ class Cluster:
             InvalidReplicaAssignmentError: A replica is assigned where none can be.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        return self._requests.create_topic(
+        return self._parts.requests.create_topic(
             name, partitions, replication_factor, replica_assignment, configs
         )
 
@@ -280,7 +279,7 @@ class Cluster:
             InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
             InvalidReplicaAssignmentError: A replica is assigned where none can be.
         """
-        return self._requests.add_partitions(name, to, replica_assignment)
+        return self._parts.requests.add_partitions(name, to, replica_assignment)
 
     def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
         """Leave a topic its first `to` partitions; return how many are gone.
@@ -293,7 +292,7 @@ class Cluster:
             InvalidPartitionsError, PolicyViolationError: The removal is not allowed.
             InvalidRequestError: `records` is neither word.
         """
-        return self._requests.remove_partitions(name, to, records)
+        return self._parts.requests.remove_partitions(name, to, records)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users.
@@ -303,7 +302,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        self._requests.delete_topic(name)
+        self._parts.requests.delete_topic(name)
 
     def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
         """Set a topic's settings; None removes a setting.
@@ -312,7 +311,7 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._requests.alter_topic_configs(name, configs)
+        self._parts.requests.alter_topic_configs(name, configs)
 
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
         """Set settings of the cluster. They hold at once where no topic has its own; None removes a
@@ -321,7 +320,7 @@ class Cluster:
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._requests.alter_cluster_configs(configs)
+        self._parts.requests.alter_cluster_configs(configs)
 
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's partitions and its settings.
@@ -329,7 +328,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        return self._answers.describe_topic(name)
+        return self._parts.answers.describe_topic(name)
 
     def offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Return each partition's log start, high watermark and recorded log end.
@@ -340,7 +339,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        return self._answers.offsets(name)
+        return self._parts.answers.offsets(name)
 
     # Records
 
@@ -374,7 +373,7 @@ class Cluster:
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
-        return self._appends.append(
+        return self._parts.appends.append(
             topic,
             records,
             acks=acks,
@@ -414,7 +413,7 @@ class Cluster:
             InvalidRequestError, InvalidRequiredAcksError: A value is of a wrong type.
             ClusterClosedError: This process has closed the cluster.
         """
-        return self._appends.make_a_producer(
+        return self._parts.appends.make_a_producer(
             senders=self._senders,
             linger_ms=linger_ms,
             batch_size=batch_size,
@@ -475,7 +474,7 @@ class Cluster:
                 argument is of a wrong type.
             ClusterClosedError: This process has closed the cluster.
         """
-        return self._consumers.make_a_consumer(
+        return self._parts.consumers.make_a_consumer(
             topics,
             pattern,
             partitions,
@@ -509,7 +508,7 @@ class Cluster:
             UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
             KafkaStorageError: No replica can serve a range.
         """
-        return self._reads.read(topic, start, end)
+        return self._parts.reads.read(topic, start, end)
 
     def view(
         self,
@@ -519,7 +518,7 @@ class Cluster:
         start: Mapping[int, int] | datetime | None = None,
         end: Mapping[int, int] | datetime | None = None,
         has_headers: bool = False,
-    ) -> "DataFrame":
+    ) -> DataFrame:
         """Return the committed records as a DataFrame that Spark itself scans; in SQL as `name`.
 
         The rows are those of ``format("kafka_on_spark")``, with headers if `has_headers`. Only the
@@ -537,9 +536,9 @@ class Cluster:
                 moment has no time zone.
             KafkaStorageError: No replica has a range, or the view's table can't be written.
         """
-        return self._reads.view(topic, name, start, end, has_headers)
+        return self._parts.reads.view(topic, name, start, end, has_headers)
 
-    def table(self, topic: str, name: str | None = None) -> "DataFrame":
+    def table(self, topic: str, name: str | None = None) -> DataFrame:
         """Return a topic as a table: the last value of each key, of one cut over all partitions.
 
         A row a key: key, value, partition, offset, timestamp; in SQL as `name`. A key whose last
@@ -549,7 +548,7 @@ class Cluster:
 
         Raises: as `view`.
         """
-        return self._reads.table(topic, name)
+        return self._parts.reads.table(topic, name)
 
     def changes(
         self,
@@ -557,7 +556,7 @@ class Cluster:
         since: datetime | int,
         until: datetime | int | None = None,
         name: str | None = None,
-    ) -> "DataFrame":
+    ) -> DataFrame:
         """Return the keys of a topic that were written between two cuts, each with its last value.
 
         A row a key: key, value, partition, offset, timestamp, is_deleted. The cuts are moments or
@@ -572,7 +571,7 @@ class Cluster:
             OffsetOutOfRangeError: Records between them, or tombstones among them, are gone.
             LogTruncatedError: An unclean election has lost records between them.
         """
-        return self._changes.changes(topic, since, until, name)
+        return self._parts.changes.changes(topic, since, until, name)
 
     def delete_records(
         self, offsets: Mapping[tuple[str, int], int]
@@ -587,7 +586,7 @@ class Cluster:
             PolicyViolationError: A topic's cleanup.policy does not say delete.
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
         """
-        return self._requests.delete_records(offsets)
+        return self._parts.requests.delete_records(offsets)
 
     # Brokers, leaders and replicas
 
@@ -608,7 +607,7 @@ class Cluster:
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
                 can't belong to this broker.
         """
-        self._brokers.register_broker(broker_id, root, rack, root_mode)
+        self._parts.brokers.register_broker(broker_id, root, rack, root_mode)
 
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:
         """Move all leaderships off a broker, then take it out of the ISRs; nothing goes offline.
@@ -620,7 +619,7 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker is fenced, and leads nothing.
         """
-        return self._brokers.drain_broker(broker_id)
+        return self._parts.brokers.drain_broker(broker_id)
 
     def resume_broker(self, broker_id: int) -> None:
         """Let a draining broker lead and be in sync again.
@@ -629,7 +628,7 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker is fenced: it comes back when its root answers.
         """
-        self._requests.resume_broker(broker_id)
+        self._parts.requests.resume_broker(broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
         """Take a broker without replicas out of the cluster.
@@ -641,7 +640,7 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker has replicas: reassign them first.
         """
-        self._brokers.unregister_broker(broker_id)
+        self._parts.brokers.unregister_broker(broker_id)
 
     def elect_leaders(
         self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
@@ -653,7 +652,7 @@ class Cluster:
             InvalidRequestError: `kind` is another kind of election.
             UnknownTopicOrPartitionError: A partition does not exist.
         """
-        return self._requests.elect_leaders(kind, partitions)
+        return self._parts.requests.elect_leaders(kind, partitions)
 
     def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
         """Declare a replica lost that no process finds lost by itself: it can't be read, for one.
@@ -665,7 +664,7 @@ class Cluster:
             UnknownTopicOrPartitionError: The partition does not exist.
             InvalidRequestError: The broker has no replica of it, or the replica is lost already.
         """
-        self._requests.lose_replica(topic, partition, broker_id)
+        self._parts.requests.lose_replica(topic, partition, broker_id)
 
     # Reassignments
 
@@ -686,7 +685,7 @@ class Cluster:
             InvalidReplicationFactorError: A partition has more replicas than there are brokers.
             InvalidRequestError: The throttle is less than a byte a second.
         """
-        return self._requests.plan_reassignment(topics, brokers, throttle_bytes_per_s)
+        return self._parts.requests.plan_reassignment(topics, brokers, throttle_bytes_per_s)
 
     def reassign(
         self,
@@ -709,7 +708,7 @@ class Cluster:
             InvalidRequestError: A partition is not named by topic and number, or the throttle is
                 less than a byte a second.
         """
-        return self._requests.reassign(targets, throttle_bytes_per_s)
+        return self._parts.requests.reassign(targets, throttle_bytes_per_s)
 
     def cancel_reassignment(
         self, partitions: Iterable[tuple[str, int]] | None = None
@@ -721,15 +720,15 @@ class Cluster:
             NoReassignmentInProgressError: A partition is not moving.
             InvalidReplicaAssignmentError: No replica that would stay is in sync.
         """
-        return self._requests.cancel_reassignment(partitions)
+        return self._parts.requests.cancel_reassignment(partitions)
 
     def reassignments(self) -> list[Reassignment]:
         """Return the moves under way, and the replicas that each waits for."""
-        return self._answers.reassignments()
+        return self._parts.answers.reassignments()
 
     def reassignment_progress(self) -> list[MoveProgress]:
         """Return how many bytes the moves under way have copied, of how many."""
-        return self._requests.reassignment_progress()
+        return self._parts.requests.reassignment_progress()
 
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
@@ -739,14 +738,14 @@ class Cluster:
         Raises:
             InvalidRequestError: A partition is not named by topic and number.
         """
-        return self._answers.verify_reassignment(targets)
+        return self._parts.answers.verify_reassignment(targets)
 
     # Consumer groups
 
     def list_groups(self) -> list[str]:
         """Return the names of the consumer groups: all that have committed an offset, or have
         members."""
-        return self._answers.list_groups()
+        return self._parts.answers.list_groups()
 
     def describe_group(self, group: str) -> list[GroupLag]:
         """Return where a group stands in each partition, and how far it is behind.
@@ -754,7 +753,7 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: No group of that name has committed an offset.
         """
-        return self._answers.describe_group(group)
+        return self._parts.answers.describe_group(group)
 
     def describe_group_members(self, group: str) -> GroupMembers:
         """Return a group's state and its members, with the partitions that each has.
@@ -762,7 +761,7 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: There is no such group.
         """
-        return self._answers.describe_group_members(group)
+        return self._parts.answers.describe_group_members(group)
 
     def remove_group_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
         """Take members out of a group, some by their ids or all; return whom. One that lives joins
@@ -771,7 +770,7 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: The group has no members.
         """
-        return self._requests.remove_group_members(group, members)
+        return self._parts.requests.remove_group_members(group, members)
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int]
@@ -786,7 +785,7 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
             NonEmptyGroupError: The group has members.
         """
-        return self._requests.alter_group_offsets(group, offsets)
+        return self._parts.requests.alter_group_offsets(group, offsets)
 
     def delete_group(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
@@ -798,7 +797,7 @@ class Cluster:
             UnknownTopicOrPartitionError: A partition does not exist.
             NonEmptyGroupError: The group has members.
         """
-        return self._requests.delete_group(group, partitions)
+        return self._parts.requests.delete_group(group, partitions)
 
     # The controller, replication and checks
 
@@ -811,7 +810,7 @@ class Cluster:
             NotControllerError: Another process controls the cluster.
             RootAccessDeniedError: This process may write to no broker's root.
         """
-        return self._upkeep.run_controller(seconds)
+        return self._parts.upkeep.run_controller(seconds)
 
     def replicate(
         self,
@@ -827,7 +826,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        return self._upkeep.replicate(topics, is_sweep, configs)
+        return self._parts.upkeep.replicate(topics, is_sweep, configs)
 
     def maintain(
         self,
@@ -847,7 +846,7 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._upkeep.maintain(topics, is_dry_run, after_part)
+        return self._parts.upkeep.maintain(topics, is_dry_run, after_part)
 
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:
         """Return what was decided of partitions' logs (where they start, how far they are
@@ -860,7 +859,7 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._upkeep.describe_logs(topics)
+        return self._parts.upkeep.describe_logs(topics)
 
     def metrics(self, topics: str | Iterable[str] | None = None) -> list[Metric]:
         """Return figures under the names of Kafka's MBeans where it has them: of the cluster
@@ -874,12 +873,12 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._upkeep.metrics(topics)
+        return self._parts.upkeep.metrics(topics)
 
     def openmetrics(self) -> str:
         """Return the figures of the cluster and of this process as OpenMetrics, the text that
         Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
-        return self._upkeep.openmetrics()
+        return self._parts.upkeep.openmetrics()
 
     def ledger(self) -> LedgerReport:
         """Return what this process has asked of the cluster's roots since it opened the cluster:
@@ -899,7 +898,7 @@ class Cluster:
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        return self._upkeep.fsck(deep)
+        return self._parts.upkeep.fsck(deep)
 
     def describe_quorum(self) -> QuorumDescription:
         """Return who leads the metadata log, in which epoch, and how far each of its voters is.
@@ -908,7 +907,7 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
             KafkaStorageError: The only metadata root does not answer.
         """
-        return self._quorum.describe_quorum()
+        return self._parts.quorum.describe_quorum()
 
     def add_controller(
         self, root: str | os.PathLike[str], *, root_mode: int = 0o700
@@ -927,7 +926,7 @@ class Cluster:
             KafkaStorageError: The new root fails; it is no voter.
             CommitOutcomeUnknownError: It may be a voter, or come to be: describe the quorum.
         """
-        return self._quorum.add_controller(root, root_mode)
+        return self._parts.quorum.add_controller(root, root_mode)
 
     def remove_controller(self, voter: int | str) -> VotersChange:
         """Have a voter vote no more, by its id, or its id and directory with a colon between. It
@@ -941,7 +940,7 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or no other can lead.
             CommitOutcomeUnknownError: It may be removed, or come to be: describe the quorum.
         """
-        return self._quorum.remove_controller(voter)
+        return self._parts.quorum.remove_controller(voter)
 
     def elect_controller(self, to: int | str | None = None) -> Voter:
         """Have a voter lead the metadata quorum; return it. None: the one of the lowest id, of
@@ -953,7 +952,7 @@ class Cluster:
             QuorumUnavailableError: It gets no majority of votes.
             KafkaStorageError: Its root fails.
         """
-        return self._quorum.elect_controller(to)
+        return self._parts.quorum.elect_controller(to)
 
     # What was, and what would be
 
@@ -966,11 +965,11 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic or partition.
             InvalidRequestError: A partition is named without its topic.
         """
-        return self._answers.history(topic, partition)
+        return self._parts.answers.history(topic, partition)
 
     def broker_history(self) -> list[BrokerEvent]:
         """Return when brokers were registered, fenced, drained, came back and left, and why."""
-        return self._answers.broker_history()
+        return self._parts.answers.broker_history()
 
     def upkeep_history(self, topics: str | Iterable[str] | None = None) -> UpkeepHistory:
         """Return what upkeep was decided (retention, delete-records, compaction, expiry), why and
@@ -983,7 +982,7 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._histories.upkeep_history(topics)
+        return self._parts.histories.upkeep_history(topics)
 
     def what_if(
         self,
@@ -999,7 +998,7 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: No broker is named, or a rack that no broker is in.
         """
-        return self._answers.what_if(broker_dies, rack_dies)
+        return self._parts.answers.what_if(broker_dies, rack_dies)
 
     def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
         """Decide the recorded history again under other settings; return what differs.
@@ -1011,4 +1010,4 @@ class Cluster:
             InvalidConfigError: The log can't say what another setting would have done, or the
                 value is not allowed.
         """
-        return self._answers.replay(policy)
+        return self._parts.answers.replay(policy)

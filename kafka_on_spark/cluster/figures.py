@@ -16,7 +16,7 @@ def metrics_of(
 ) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
     that this process knows. `is_cut_off`: that is too old to say anything."""
-    image, watch = services.metadata.image, services.watch
+    image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, services.controller_id)),

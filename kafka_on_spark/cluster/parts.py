@@ -1,17 +1,12 @@
-"""The parts of a cluster: of a live one, and as of a moment, where all that changes it refuses."""
+"""The parts of a cluster: of a live one, and as of a moment, where all that changes it refuses.
+
+Each part is imported and made once a method of it is called: together they bring most of the
+project's modules, and a process such as a producer needs one or two.
+"""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kafka_on_spark.cluster.answers import Answers
-from kafka_on_spark.cluster.brokers import Brokers
-from kafka_on_spark.cluster.histories import Histories
-from kafka_on_spark.cluster.quorum import Quorum
-from kafka_on_spark.cluster.records import Appends, Changes, Consumers, Reads
-from kafka_on_spark.cluster.refusing import Refusing
-from kafka_on_spark.cluster.requests import Requests
-from kafka_on_spark.cluster.upkeep import Upkeep
-from kafka_on_spark.service.what_if.metadata_as_of import refusal
 from kafka_on_spark.spark.wiring.accounts import (
     APPEND,
     COMMAND,
@@ -23,10 +18,23 @@ from kafka_on_spark.spark.wiring.accounts import (
     READ,
     REPLICATE,
     UPKEEP,
-    accounted,
+    accounted_once_made,
 )
-from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 from kafka_on_spark.spark.wiring.services import Services
+
+if TYPE_CHECKING:
+    from kafka_on_spark.cluster.answers import Answers
+    from kafka_on_spark.cluster.appends import Appends
+    from kafka_on_spark.cluster.brokers import Brokers
+    from kafka_on_spark.cluster.consumers import Consumers
+    from kafka_on_spark.cluster.histories import Histories
+    from kafka_on_spark.cluster.quorum import Quorum
+    from kafka_on_spark.cluster.records import Changes, Reads
+    from kafka_on_spark.cluster.refusing import Refusing
+    from kafka_on_spark.cluster.requests import Requests
+    from kafka_on_spark.cluster.upkeep import Upkeep
+    from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory
+    from kafka_on_spark.spark.wiring.read_services import ReadServices, ServicesAsOf
 
 KEPT_GOING: Final = {
     "run_controller": CONTROL,
@@ -54,44 +62,50 @@ class ClusterParts:
         upkeep: Runs the controller, rounds and checks.
     """
 
-    answers: Answers
-    histories: Histories | Refusing
-    reads: Reads | Refusing
-    changes: Changes | Refusing
-    requests: Requests | Refusing
-    brokers: Brokers | Refusing
-    appends: Appends | Refusing
-    consumers: Consumers | Refusing
-    quorum: Quorum | Refusing
-    upkeep: Upkeep | Refusing
+    answers: "Answers"
+    histories: "Histories | Refusing"
+    reads: "Reads | Refusing"
+    changes: "Changes | Refusing"
+    requests: "Requests | Refusing"
+    brokers: "Brokers | Refusing"
+    appends: "Appends | Refusing"
+    consumers: "Consumers | Refusing"
+    quorum: "Quorum | Refusing"
+    upkeep: "Upkeep | Refusing"
 
 
 def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     """Return the parts of a cluster as it is now."""
     ledger = services.ledger
     return ClusterParts(
-        answers=accounted(Answers(services.metadata), ledger, DESCRIBE),
-        histories=accounted(Histories(services), ledger, DESCRIBE),
-        reads=accounted(Reads(metadata_root, services), ledger, READ),
-        changes=accounted(Changes(metadata_root, services), ledger, READ),
-        requests=accounted(Requests(services, services.run_command), ledger, COMMAND),
-        brokers=accounted(Brokers(metadata_root, services), ledger, COMMAND),
-        appends=accounted(Appends(services), ledger, APPEND),
-        consumers=accounted(Consumers(services), ledger, CONSUME),
-        quorum=accounted(Quorum(services), ledger, QUORUM),
-        upkeep=accounted(Upkeep(metadata_root, services), ledger, DESCRIBE, KEPT_GOING),
+        answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
+        histories=accounted_once_made(lambda: _histories(services), ledger, DESCRIBE),
+        reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
+        changes=accounted_once_made(lambda: _changes(metadata_root, services), ledger, READ),
+        requests=accounted_once_made(lambda: _requests(services), ledger, COMMAND),
+        brokers=accounted_once_made(lambda: _brokers(metadata_root, services), ledger, COMMAND),
+        appends=accounted_once_made(lambda: _appends(services), ledger, APPEND),
+        consumers=accounted_once_made(lambda: _consumers(services), ledger, CONSUME),
+        quorum=accounted_once_made(lambda: _quorum(services), ledger, QUORUM),
+        upkeep=accounted_once_made(
+            lambda: _upkeep(metadata_root, services), ledger, DESCRIBE, KEPT_GOING
+        ),
     )
 
 
-def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
+def parts_as_of(metadata_root: str, services: "ServicesAsOf") -> ClusterParts:
     """Return the parts of a cluster as of a moment: what is no answer and no read
     is refused."""
+    from kafka_on_spark.cluster.refusing import Refusing
+    from kafka_on_spark.service.what_if.metadata_as_of import refusal
+
     image = services.metadata.image
     refusing = Refusing(lambda what: refusal(what, image))
+    ledger = services.ledger
     return ClusterParts(
-        answers=accounted(Answers(services.metadata), services.ledger, DESCRIBE),
-        histories=accounted(Histories(services, is_past=True), services.ledger, DESCRIBE),
-        reads=accounted(Reads(metadata_root, services), services.ledger, READ),
+        answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
+        histories=accounted_once_made(lambda: _histories(services, is_past=True), ledger, DESCRIBE),
+        reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
         changes=refusing,
         requests=refusing,
         brokers=refusing,
@@ -100,3 +114,63 @@ def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
         quorum=refusing,
         upkeep=refusing,
     )
+
+
+def _answers(metadata: "MetadataHistory") -> "Answers":
+    from kafka_on_spark.cluster.answers import Answers
+
+    return Answers(metadata)
+
+
+def _histories(services: "Services | ServicesAsOf", *, is_past: bool = False) -> "Histories":
+    from kafka_on_spark.cluster.histories import Histories
+
+    return Histories(services, is_past=is_past)
+
+
+def _reads(metadata_root: str, services: "ReadServices") -> "Reads":
+    from kafka_on_spark.cluster.records import Reads
+
+    return Reads(metadata_root, services)
+
+
+def _changes(metadata_root: str, services: Services) -> "Changes":
+    from kafka_on_spark.cluster.records import Changes
+
+    return Changes(metadata_root, services)
+
+
+def _requests(services: Services) -> "Requests":
+    from kafka_on_spark.cluster.requests import Requests
+
+    return Requests(services, services.run_command)
+
+
+def _brokers(metadata_root: str, services: Services) -> "Brokers":
+    from kafka_on_spark.cluster.brokers import Brokers
+
+    return Brokers(metadata_root, services)
+
+
+def _appends(services: Services) -> "Appends":
+    from kafka_on_spark.cluster.appends import Appends
+
+    return Appends(services)
+
+
+def _consumers(services: Services) -> "Consumers":
+    from kafka_on_spark.cluster.consumers import Consumers
+
+    return Consumers(services)
+
+
+def _quorum(services: Services) -> "Quorum":
+    from kafka_on_spark.cluster.quorum import Quorum
+
+    return Quorum(services)
+
+
+def _upkeep(metadata_root: str, services: Services) -> "Upkeep":
+    from kafka_on_spark.cluster.upkeep import Upkeep
+
+    return Upkeep(metadata_root, services)

@@ -1,38 +1,26 @@
-"""Appending to topics and reading them: plans of the services, and rows of frames and tables.
+"""Reading topics: plans of the services, and rows of frames and tables.
 
 What scans by Spark is imported when it is asked for: a process without a session imports no
 pyspark, which takes it a fifth of a second.
 """
 
-from collections.abc import Iterator, Mapping, MutableSet, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
-from kafka_on_spark.cluster.producing.producer import Producer
-from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.errors import OffsetOutOfRangeError
-from kafka_on_spark.ids import check_number
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.consuming.assigned import subscription_of
-from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.reads.cuts import ranges_between
 from kafka_on_spark.query.reads.read_order import ReadOrder, of_changes, of_values
-from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.service.read.reading import pass_deleted, refuse_deleted
 from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
-from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.ledger.ledger import for_topic
 from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
-from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
-from kafka_on_spark.storage.staging.staging import stage_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,79 +28,6 @@ if TYPE_CHECKING:
 
 CUTS_MAX: Final = 5
 """Cuts that are tried for a table: a decision of compaction may come between one and its read."""
-
-
-class Appends:
-    """Appends records, as documented at `Cluster.append`."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def append(self, topic: str, records: object, **choices: Any) -> AppendResult:
-        with for_topic(topic):
-            return self._append(topic, records, choices)
-
-    def _append(self, topic: str, records: object, choices: Mapping[str, Any]) -> AppendResult:
-        is_spark = is_frame(records)
-        if is_spark:
-            check_frame(records, has_topic=True)  # type: ignore[arg-type]
-        else:
-            records = table_of(records)
-            check_table(records)
-        appends, options = self._services.appends, self._services.options
-        plan = appends.plan(topic, **choices)
-        if is_spark:
-            rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
-        else:
-            batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
-            rows = stage_records(plan.order, batches, options)
-        return appends.append_staged(plan, rows)
-
-    def make_a_producer(
-        self,
-        *,
-        senders: MutableSet[Sender],
-        delivery_timeout_ms: int | None,
-        **given: Any,
-    ) -> Producer:
-        self._services.metadata.check_open()
-        if delivery_timeout_ms is None:
-            delivery_timeout_ms = self._services.timeout_ms
-        settings = producer_settings(delivery_timeout_ms=delivery_timeout_ms, **given)
-        return Producer(self._services, settings, senders)
-
-
-class Consumers:
-    """Makes consumers, as documented at `Cluster.consumer`."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def make_a_consumer(
-        self,
-        topics: object,
-        pattern: object,
-        partitions: object,
-        consumer_timeout_ms: float | None,
-        on_assigned: OnPartitions | None,
-        on_revoked: OnPartitions | None,
-        on_lost: OnPartitions | None,
-        **given: Any,
-    ) -> Consumer:
-        image = self._services.metadata.catch_up()
-        if consumer_timeout_ms is not None:
-            check_number(consumer_timeout_ms, "consumer_timeout_ms")
-        settings = consumer_settings(**given)
-        subscription = subscription_of(image, topics, pattern, partitions)
-        return Consumer(
-            self._services,
-            settings,
-            subscription,
-            consumer_timeout_ms,
-            on_assigned=on_assigned,
-            on_revoked=on_revoked,
-            on_lost=on_lost,
-        )
 
 
 class Changes:

@@ -21,8 +21,7 @@ from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Ser
 from kafka_on_spark.service.serve.serving_metrics import is_cut_off, serving_metrics
 from kafka_on_spark.spark.wiring import accounts
 from kafka_on_spark.spark.wiring.accounts import charged
-from kafka_on_spark.spark.wiring.preparing_roots import check_created
-from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.spark.wiring.services import Services, check_created
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -127,7 +126,7 @@ class ServedCluster:
             looks=self.looks,
             ending=self.ended,
             controller_id=services.controller_id,
-            make_controller=lambda metadata, clock, after_pass: services.controller_loop(
+            make_controller=lambda metadata, clock, after_pass: services.keeping.controller_loop(
                 metadata=metadata, clock=clock, after_pass=after_pass
             ),
             run_round=charged(

@@ -37,14 +37,14 @@ class Upkeep:
         self._services = services
 
     def run_controller(self, seconds: float | None) -> ControllerReport:
-        report = self._services.controller_loop().run(duration_ms(seconds))
+        report = self._services.keeping.controller_loop().run(duration_ms(seconds))
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def _upkeep_failures(self) -> tuple[str, ...]:
         return tuple(map(str, self._troubles()))
 
     def _troubles(self) -> list[UpkeepTrouble]:
-        watch, image = self._services.watch, self._services.metadata.image
+        watch, image = self._services.keeping.watch, self._services.metadata.image
         watch.share(image)
         return watch.current(image)
 
@@ -56,13 +56,15 @@ class Upkeep:
     ) -> ReplicationReport:
         counts = self._services.counts
         with timed(counts, ROUND_MS):
-            report = self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
+            report = self._services.keeping.replication_round(configs).run(
+                topics, is_sweep=is_sweep
+            )
         counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
         counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
         ledger = self._services.ledger
-        accounted(self._services.retention, ledger, RETAIN).run_share(topics)
-        accounted(self._services.compaction, ledger, COMPACT).run_share(topics)
-        accounted(self._services.upkeep, ledger, UPKEEP).run_share(topics)
+        accounted(self._services.keeping.retention, ledger, RETAIN).run_share(topics)
+        accounted(self._services.keeping.compaction, ledger, COMPACT).run_share(topics)
+        accounted(self._services.keeping.upkeep, ledger, UPKEEP).run_share(topics)
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def maintain(
@@ -74,31 +76,33 @@ class Upkeep:
         services = self._services
         services.metadata.check_open()
         # What is deleted need not be merged before.
-        retention = accounted(services.retention, services.ledger, RETAIN)
-        compaction = accounted(services.compaction, services.ledger, COMPACT)
+        retention = accounted(services.keeping.retention, services.ledger, RETAIN)
+        compaction = accounted(services.keeping.compaction, services.ledger, COMPACT)
         retained = retention.run_all(topics, is_dry_run=is_dry_run)
         decided = compaction.run_all(topics, is_dry_run=is_dry_run)
-        done = services.upkeep.run_all(
+        done = services.keeping.upkeep.run_all(
             topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
         )
         report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
                 report = report.plus(UpkeepReport(rows=compaction.run_all(topics)))
-            services.watch.share(services.metadata.image)
+            services.keeping.watch.share(services.metadata.image)
         return report
 
     def describe_logs(self, topics: str | Iterable[str] | None) -> list[PartitionLogs]:
         metadata = self._services.metadata
         image, scope, keys = self._chosen(topics)
-        logs = describe_logs(image, keys, self._services.tasks.describe)
+        logs = describe_logs(image, keys, self._services.keeping.tasks.describe)
         one = next(iter(scope)) if scope is not None and len(scope) == 1 else None
         return partition_logs(image, keys, partition_history(metadata.history(), one), logs)
 
     def metrics(self, topics: str | Iterable[str] | None) -> list[Metric]:
         image, _, keys = self._chosen(topics)
-        self._services.watch.share(image)
-        return metrics_of(self._services, describe_logs(image, keys, self._services.tasks.describe))
+        self._services.keeping.watch.share(image)
+        return metrics_of(
+            self._services, describe_logs(image, keys, self._services.keeping.tasks.describe)
+        )
 
     def openmetrics(self) -> str:
         services = self._services

@@ -1,14 +1,16 @@
 """What the services ask of replicas: logs, segments, folders, and what compaction needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.log.upkeep.cleaning import FoundFile
+
+if TYPE_CHECKING:
+    from kafka_on_spark.log.upkeep.cleaning import FoundFile
 
 
 class ReplicaLog(Protocol):
@@ -155,7 +157,7 @@ class ReplicaFolders(Protocol):
         """
         ...
 
-    def found(self, address: ReplicaAddress, names: Iterable[str]) -> list[FoundFile]:
+    def found(self, address: ReplicaAddress, names: Iterable[str]) -> "list[FoundFile]":
         """Return those of the files that are there, with sizes and times."""
         ...
 

@@ -232,7 +232,7 @@ def test_a_cluster_of_the_past_holds_nothing_that_commits(disks, cluster):
     """Also a method that no part refuses would find no way to commit."""
     past = reopen(disks, cluster.image.offset)
 
-    for held in (past._services, past._metadata, past._answers, past._reads):
+    for held in (past._services, past._metadata, past._parts.answers, past._parts.reads):
         for name in ("submit", "conclude", "commands", "run_command", "appends"):
             assert not hasattr(held, name)
 

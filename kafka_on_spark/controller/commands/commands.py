@@ -13,6 +13,7 @@ from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
 from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.groups.membership import remove_members
 from kafka_on_spark.controller.moves import preferred_leaders, reassignment
 from kafka_on_spark.controller.partitions import recovery
@@ -33,19 +34,6 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.metadata.image import MetadataImage
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class IdSource:
-    """Where a deciding process takes new ids and random numbers from: decisions have none.
-
-    Attributes:
-        new_uuid: Returns an id that nothing else has.
-        random_below: Returns a whole number from 0 to below its argument.
-    """
-
-    new_uuid: Callable[[], str]
-    random_below: Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)

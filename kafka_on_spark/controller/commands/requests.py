@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
-from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder, IdSource
+from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,

@@ -21,7 +21,7 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.append_counts import count_appends
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
-from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
+from kafka_on_spark.service.append.plan.expanded_topics import CreateReplicas, ExpandedTopics
 from kafka_on_spark.service.append.plan.multi_topic import split_differently
 from kafka_on_spark.service.append.plan.stage_plan import (
     AppendPlan,
@@ -42,7 +42,6 @@ from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.waiting.expanded_waiting import wait_for_split
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class AppendService:
         appender: Appender,
         clock: Clock,
         *,
-        replication_round: Callable[[], ReplicationRound],
+        create_replicas: CreateReplicas,
         expanded: ExpandedTopics,
         maintain: Maintain,
         note_findings: Callable[[], None],
@@ -75,7 +74,7 @@ class AppendService:
         self._appender = appender
         self._clock = clock
         self._is_clock_told = False
-        self._replication_round = replication_round
+        self._create_replicas = create_replicas
         self._expanded = expanded
         self._maintain = maintain
         self._note_findings = note_findings
@@ -294,7 +293,7 @@ class AppendService:
         has_sequence = all(plan.producer is not None for plan, _ in appends)
         keys = [part.key for part in parts]
         began_ms = self._recorder.now_ms()
-        self._replication_round().create_replicas(keys)
+        self._create_replicas(keys)
         try:
             answers = self._appender.append(
                 parts,

@@ -12,7 +12,7 @@ from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfen
 from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.brokers.silence import Silence, judgement_ms_max
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
@@ -30,8 +30,9 @@ from kafka_on_spark.service.control.chores import Chores, Clean, Maintain
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport, Tally
 from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
+from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.control.silent_groups import SilentGroups
-from kafka_on_spark.service.control.term import LeaseWatch, Term
+from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
 from kafka_on_spark.service.probing.probes import (

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from kafka_on_spark.controller.commands.commands import CommandOrder, IdSource
+from kafka_on_spark.controller.commands.commands import CommandOrder
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.lease import is_held, next_controller_epoch
 from kafka_on_spark.controller.commands.requests import (
     Request,
@@ -36,7 +37,8 @@ from kafka_on_spark.metadata.records import (
     Record,
 )
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.control.term import LeaseWatch, Term
+from kafka_on_spark.service.control.lease_watch import LeaseWatch
+from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 T = TypeVar("T")

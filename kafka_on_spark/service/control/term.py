@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import answer
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import ControllerEpoch
@@ -25,23 +25,6 @@ T = TypeVar("T")
 
 AfterCommit = Callable[[MetadataImage, Sequence[Record]], None]
 """Called with the records that a decision of a term has committed, and the image before them."""
-
-
-class LeaseWatch:
-    """Watches the lease for signs of life, by a clock of this process."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._since_ms = clock.monotonic_ms()
-        self.seen: ControllerLease | None = None
-
-    def is_over(self, image: MetadataImage) -> bool:
-        """Return whether nobody holds the lease of `image`: it was resigned, or `seen` unchanged
-        for as long as it lasts."""
-        now_ms = self._clock.monotonic_ms()
-        if image.controller != self.seen:
-            self.seen, self._since_ms = image.controller, now_ms
-        return lease.is_over(image, now_ms - self._since_ms)
 
 
 class Term:

@@ -16,6 +16,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports.replicas import ReplicaStore
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class CreateReplicaResult:
     address: ReplicaAddress
     error_code: int
     error: str | None = None
+
+
+RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 
 
 def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
@@ -60,6 +64,23 @@ def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[C
                 )
                 orders.append(CreateReplicaOrder(address, partition.leader_epoch))
     return orders
+
+
+def create_replicas(
+    metadata: MetadataDecider,
+    run_creations: RunCreations,
+    keys: Iterable[PartitionKey],
+    *,
+    timeout_ms: int,
+) -> list[CreateReplicaResult]:
+    """Create the replicas of `keys` that were never created, with one metadata commit."""
+    orders = plan_creations(metadata.image, keys)
+    if not orders:
+        return []
+    results = run_creations(orders)
+    created = [each.address for each in results if each.error_code == NO_ERROR]
+    metadata.submit(lambda image: record_created(image, created), timeout_ms=timeout_ms)
+    return results
 
 
 def record_created(

@@ -13,17 +13,16 @@ from kafka_on_spark.controller.partitions.isr import awaiting_compaction
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
-from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.errors import ERROR_NAME_BY_CODE
 from kafka_on_spark.html_table import html_figures, html_list
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.creating_replicas import (
-    CreateReplicaOrder,
     CreateReplicaResult,
-    plan_creations,
-    record_created,
+    RunCreations,
+    create_replicas,
     renew_lost,
 )
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
@@ -51,7 +50,6 @@ from kafka_on_spark.service.replicate.sweep_progress import (
 )
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
-RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
 """Compacts followers, for a bounded time; returns whether any of them is done."""
 
@@ -345,15 +343,9 @@ class ReplicationRound:
 
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
         """Create the replicas of `keys` that were never created, with one metadata commit."""
-        orders = plan_creations(self._metadata.image, keys)
-        if not orders:
-            return []
-        results = self._run_creations(orders)
-        created = [each.address for each in results if each.error_code == NO_ERROR]
-        self._metadata.submit(
-            lambda image: record_created(image, created), timeout_ms=self._timeout_ms
+        return create_replicas(
+            self._metadata, self._run_creations, keys, timeout_ms=self._timeout_ms
         )
-        return results
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""

@@ -36,19 +36,36 @@ def accounted(
 ) -> T:
     """Return an object whose public methods are an operation of `ledger` each; `others`: methods
     that are another one."""
-    return cast(T, _Accounted(part, ledger, operation, others or {}))
+    return accounted_once_made(lambda: part, ledger, operation, others)
+
+
+def accounted_once_made(
+    make: Callable[[], T], ledger: Ledger, operation: str, others: Mapping[str, str] | None = None
+) -> T:
+    """Return the same of an object that `make` makes, once a method of it is asked for.
+
+    Two threads that ask at once may each make one: it keeps no state of its own.
+    """
+    return cast(T, _Accounted(make, ledger, operation, others or {}))
 
 
 class _Accounted:
     def __init__(
-        self, part: object, ledger: Ledger, operation: str, others: Mapping[str, str]
+        self,
+        make: Callable[[], object],
+        ledger: Ledger,
+        operation: str,
+        others: Mapping[str, str],
     ) -> None:
-        self._part = part
+        self._make = make
         self._ledger = ledger
         self._operation = operation
         self._others = others
+        self._part: object = None
 
     def __getattr__(self, name: str) -> Any:
+        if self._part is None:
+            self._part = self._make()
         found = getattr(self._part, name)
         if name.startswith("_") or not callable(found):
             return found

@@ -10,8 +10,9 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.maintain.upkeep_plan import UpkeepThrottle, plan_compaction
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
+from kafka_on_spark.spark.run.keeping_tasks import upkeep_task
 from kafka_on_spark.spark.run.opening import open_metadata
-from kafka_on_spark.spark.run.tasks import fetch_task, upkeep_task
+from kafka_on_spark.spark.run.tasks import fetch_task
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions

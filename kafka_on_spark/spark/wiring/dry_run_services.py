@@ -36,7 +36,7 @@ def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRo
         metadata,
         clock,
         sweep=SweepProgress(
-            clock, services.sweep_hints, random_below=random.randrange, is_dry_run=True
+            clock, services.keeping.sweep_hints, random_below=random.randrange, is_dry_run=True
         ),
         run_fetches=run,
         run_inspections=inspect,

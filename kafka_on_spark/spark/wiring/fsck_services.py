@@ -15,8 +15,8 @@ from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.ports.process import Order, Result, TaskRunner
 from kafka_on_spark.service.fsck.cluster_audit import Fsck
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
+from kafka_on_spark.spark.run.keeping_tasks import audit_task
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
-from kafka_on_spark.spark.run.tasks import audit_task
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replicas.archives.archive import FileClusterArchive
 from kafka_on_spark.storage.roots.root_lists import cluster_url

@@ -12,7 +12,6 @@ from kafka_on_spark.controller.brokers.cluster_creation import (
     there_is_a_cluster,
 )
 from kafka_on_spark.errors import (
-    ClusterNotFoundError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRootError,
@@ -142,21 +141,6 @@ def commit_creation(
     except BaseException:
         services.close()
         raise
-
-
-def check_created(services: Services, metadata_root: str) -> None:
-    """Check that the creation of a cluster was not cut off before its commit; close its services if
-    it was.
-
-    Raises:
-        ClusterNotFoundError: It was.
-    """
-    if services.metadata.image.cluster_id is None:
-        services.close()
-        raise ClusterNotFoundError(
-            f"the creation of a cluster at {metadata_root} was cut off: create it again, which goes"
-            " on with what is there"
-        )
 
 
 def prepare_broker(

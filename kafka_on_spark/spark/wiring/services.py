@@ -7,89 +7,59 @@ import logging
 import os
 import random
 import socket
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
-from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.commands.commands import Command, IdSource
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.process import Clock, TaskRunner
-from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
+from kafka_on_spark.ports.process import TaskRunner
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
-from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.controller_report import AfterPass
-from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.removing_replicas import Cleaner
-from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.describe.counts import BEGUN, CountedMetadata, Counts
-from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
-from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
-from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
+from kafka_on_spark.service.replica.creating_replicas import CreateReplicaResult, create_replicas
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
-from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
-from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
-from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from kafka_on_spark.service.retain.retention import Retention
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
-from kafka_on_spark.spark.wiring.accounts import (
-    CHECKPOINT,
-    CLEAN,
-    COMPACT,
-    OPEN,
-    PROBE,
-    RETAIN,
-    UPKEEP,
-    accounted,
-    charged,
-)
+from kafka_on_spark.spark.wiring.accounts import CHECKPOINT, OPEN, charged
 from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.spark.wiring.upkeep import (
-    compaction_of,
-    expiry_of,
-    replica_upkeep,
-    retention_of,
-)
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
-from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
-from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kafka_on_spark.controller.commands.commands import Command
+    from kafka_on_spark.query.reads.read_order import ReadOrder
+    from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+    from kafka_on_spark.service.describe.sizes import MoveProgress
+    from kafka_on_spark.spark.wiring.keeping import Keeping
 
 log = logging.getLogger(__name__)
 
@@ -121,23 +91,12 @@ class Services:
         spark: The session that tasks run on and that scans views; None: there is none.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
-        cleaner: Removes tables of replicas that are assigned to no broker any more.
-        upkeep: Keeps replicas small.
-        lost_inspector: Inspects lost replicas, so that a complete one is taken back.
         runner: Where tasks run.
-        tasks: Runs each kind of task there.
+        tasks: Runs each kind of task there that appends need.
         controller_id: A name for this process that no other process has.
-        pace: Back-offs and throttles of this process's rounds.
         second_inspections: Inspects again what this process has found bad once.
-        sweep: Which partitions this process's rounds have inspected.
-        quiet: What this process's sweeps have read of idle partitions.
-        sweep_hints: Where rounds leave their sweep's progress for other processes.
         heartbeats: Heartbeats of groups' members.
-        silent_groups: Fences members of groups of which nobody is left.
-        retention: Deletes what is too old or too much, a share in each pass and round.
-        compaction: Decides how far topics are compacted, in each pass and round.
-        watch: What this process has seen of upkeep: what was done, and what fails.
-        counts: What it has counted and timed besides.
+        counts: What it has counted and timed.
         ledger: What it has asked of roots.
     """
 
@@ -149,25 +108,17 @@ class Services:
     replicas: DeltaReplicaStore
     runner: TaskRunner
     controller_id: str
-    pace: FetchPace
     second_inspections: SecondInspections
-    sweep: SweepProgress
-    quiet: QuietPartitions
-    sweep_hints: FileSweepHints
     heartbeats: HeartbeatFiles
-    silent_groups: SilentGroups
     tasks: TaskCalls
-    cleaner: Cleaner
-    upkeep: ReplicaUpkeep
-    lost_inspector: LostReplicaInspector
-    retention: Retention
-    compaction: CompactionPasses
-    watch: UpkeepWatch
     counts: Counts
     ledger: Ledger
+    _hint_roots: HintRoots
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     _due: DueWork
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _keeping: "Keeping | None" = None
     appends: AppendService = field(init=False)
 
     @classmethod
@@ -217,7 +168,6 @@ class Services:
             watch=CountedMetadata(counts),
         )
         hint_roots = HintRoots(metadata_log_of(metadata).roots, options)
-        watch = UpkeepWatch(clock, FileUpkeepNotes(hint_roots))
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -238,8 +188,6 @@ class Services:
             ),
             timeout_ms=timeout_ms,
         )
-        sweep_hints = FileSweepHints(hint_roots)
-        heartbeats = HeartbeatFiles(hint_roots)
         appender = Appender(
             metadata,
             replicas,
@@ -250,10 +198,6 @@ class Services:
             second_inspections=second_inspections,
         )
 
-        def note_finding(finding: Finding) -> None:
-            second_inspections.record_finding(finding)
-            finish_later(second_inspections, maintenance)
-
         services = cls(
             options=options,
             clock=clock,
@@ -263,31 +207,12 @@ class Services:
             replicas=replicas,
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
-            pace=FetchPace(clock, random=random.random),
             second_inspections=second_inspections,
-            sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
-            quiet=QuietPartitions(clock, tasks.mark),
-            sweep_hints=sweep_hints,
-            heartbeats=heartbeats,
-            silent_groups=SilentGroups(heartbeats, clock),
+            heartbeats=HeartbeatFiles(hint_roots),
             tasks=tasks,
-            cleaner=Cleaner(
-                metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
-            ),
-            upkeep=replica_upkeep(
-                metadata,
-                hint_roots,
-                clock,
-                tasks,
-                watch,
-                note_finding,
-            ),
-            lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
-            retention=retention_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
-            compaction=compaction_of(metadata, clock, tasks, watch, timeout_ms=timeout_ms),
-            watch=watch,
             counts=counts,
             ledger=ledger,
+            _hint_roots=hint_roots,
             _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
             _due=due,
@@ -297,14 +222,14 @@ class Services:
             producers,
             appender,
             clock,
-            replication_round=services.replication_round,
+            create_replicas=services.create_replicas,
             note_findings=services.note_findings,
             expanded=ExpandedTopics(
                 metadata,
                 replicas,
                 segments,
                 clock,
-                create_replicas=lambda keys: services.replication_round().create_replicas(keys),
+                create_replicas=services.create_replicas,
                 threads=partitions,
             ),
             maintain=services.maintain,
@@ -315,7 +240,7 @@ class Services:
                 run_probes=partial(
                     probe_where_it_appends, threads=task_threads, runner=runner, options=options
                 ),
-                find_whole=lambda image, keys: services.lost_inspector.inspect(image, keys),
+                find_whole=lambda image, keys: services.keeping.lost_inspector.inspect(image, keys),
                 controller_id=services.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",
             ),
@@ -327,71 +252,52 @@ class Services:
         """How long an append or a command may take. Source: delivery.timeout.ms."""
         return self.metadata.image.settings().integer("delivery.timeout.ms")
 
-    def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:
-        """Return what plans and concludes rounds; `configs` override all other settings.
+    @property
+    def keeping(self) -> "Keeping":
+        """What keeps the cluster going: one for all threads, made by the first that asks."""
+        with self._lock:
+            if self._keeping is None:
+                self._keeping = self._made_keeping()
+            return self._keeping
 
-        Raises:
-            InvalidConfigError: A setting is unknown or its value not allowed.
-        """
-        return ReplicationRound(
-            self.metadata,
-            self.clock,
-            sweep=self.sweep,
-            run_fetches=self.tasks.fetch,
-            run_inspections=self.tasks.inspect_partitions,
-            run_creations=self.tasks.create_replicas,
-            new_uuid=new_uuid,
-            timeout_ms=self.timeout_ms,
-            second_inspections=self.second_inspections,
-            lost_inspector=self.lost_inspector,
-            pace=self.pace,
-            compact_followers=self.upkeep.compact_followers,
-            quiet=self.quiet,
-            overrides=check_settings(configs or {}, topic_only=False),
+    def _made_keeping(self) -> "Keeping":
+        # In the function: most processes append and read, and it brings half of the modules.
+        from kafka_on_spark.spark.wiring.keeping import Keeping, KeepingPorts
+        from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
+
+        return Keeping(
+            KeepingPorts(
+                metadata=self.metadata,
+                clock=self.clock,
+                tasks=KeepingCalls(self.tasks.runner, self.options, self.tasks.threads),
+                second_inspections=self.second_inspections,
+                hint_roots=self._hint_roots,
+                heartbeats=self.heartbeats,
+                controller_id=self.controller_id,
+                id_source=ID_SOURCE,
+                note_finding=self._note_finding,
+                note_findings=self.note_findings,
+                counts=self.counts,
+                ledger=self.ledger,
+            )
         )
 
-    def controller_loop(
-        self,
-        dry_run: DryRunMetadata | None = None,
-        *,
-        metadata: MetadataDecider | None = None,
-        clock: Clock | None = None,
-        after_pass: AfterPass | None = None,
-    ) -> ControllerLoop:
-        """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone.
-        `metadata` and `clock` are taken in place of those of the services."""
-        ledger = self.ledger
-        return ControllerLoop(
-            dry_run or metadata or self.metadata,
-            clock or self.clock,
-            controller_id=self.controller_id,
-            run_probes=self._probe,
-            run_inspections=self.tasks.inspect_replicas,
-            id_source=ID_SOURCE,
-            timeout_ms=self.timeout_ms,
-            lost_inspector=self.lost_inspector if dry_run is None else None,
-            clean=charged(self.cleaner.clean, ledger, CLEAN) if dry_run is None else None,
-            maintain=charged(self.upkeep.run_share, ledger, UPKEEP) if dry_run is None else None,
-            run_commands=self._run_commands if dry_run is None else lambda orders: [],
-            retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
-            expiry=expiry_of(self.clock, self.options) if dry_run is None else None,
-            silent_groups=self.silent_groups if dry_run is None else None,
-            compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
-            after_pass=after_pass,
-        )
+    def _note_finding(self, finding: Finding) -> None:
+        self.second_inspections.record_finding(finding)
+        finish_later(self.second_inspections, self._maintenance)
 
-    def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        with self.ledger.operating(PROBE):
-            results = self.tasks.probe(orders)
-        count_probes(self.counts, results)
-        return results
+    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
+        """Create the replicas of partitions that were never created."""
+        return create_replicas(
+            self.metadata, self.tasks.create_replicas, keys, timeout_ms=self.timeout_ms
+        )
 
     @property
     def table(self) -> str:
         """URL of the metadata log, a Delta table."""
         return self.metadata.table
 
-    def run_command(self, command: Command[T], **arguments: object) -> T:
+    def run_command(self, command: "Command[T]", **arguments: object) -> T:
         """Have a command decided and committed, here or by the controller of the cluster.
 
         Raises: as `CommandRunner.run`.
@@ -400,11 +306,13 @@ class Services:
 
     def plan_reads(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
-    ) -> list[ReadOrder]:
+    ) -> "list[ReadOrder]":
         """Return one order a partition that has committed records between `start` and `end`.
 
         Raises: as `plan_reads`.
         """
+        from kafka_on_spark.query.reads.read_order import plan_reads
+
         return plan_reads(self.metadata.catch_up(), topic, start, end)
 
     def note_unread(
@@ -413,34 +321,25 @@ class Services:
         """Record a replica that a read could not read."""
         self.second_inspections.record_unread(address, segment, error)
 
-    def commands(self) -> CommandRunner:
+    def commands(self) -> "CommandRunner":
         """Return what runs one-shot commands."""
+        from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+
         return CommandRunner(
             self.metadata, self.clock, controller_id=self.controller_id, id_source=ID_SOURCE
         )
 
-    def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        """Fetch as the controller asks for, and record what the fetches found bad.
-
-        Raises:
-            KafkaStorageError: Spark has given the job up. The fetches are lost; nothing else is.
-        """
-        try:
-            results = self.tasks.fetch(orders)
-            self.note_findings(result.report for result in results)
-            return results
-        except KafkaOnSparkError:
-            raise
-        except Exception as error:  # whatever Spark calls the loss of an executor
-            raise KafkaStorageError(f"the executors did not do them: {error}") from error
-
     def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
         """Return the bytes of one replica of each partition; None where no leader can tell."""
-        return partition_sizes(self.metadata.image, keys, self.tasks.measure)
+        from kafka_on_spark.service.describe.sizes import partition_sizes
 
-    def move_progress(self, keys: Collection[PartitionKey] | None = None) -> list[MoveProgress]:
+        return partition_sizes(self.metadata.image, keys, self.keeping.tasks.measure)
+
+    def move_progress(self, keys: Collection[PartitionKey] | None = None) -> "list[MoveProgress]":
         """Return how far the reassignments under way have come; `keys`: of these partitions."""
-        return move_progress(self.metadata.catch_up(), self.tasks.measure, keys)
+        from kafka_on_spark.service.describe.sizes import move_progress
+
+        return move_progress(self.metadata.catch_up(), self.keeping.tasks.measure, keys)
 
     def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
         """Return inspections of the replicas of partitions that no replica in sync can lead."""
@@ -454,10 +353,10 @@ class Services:
         """
         self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
 
-    def finish_compaction(self, order: ReadOrder) -> None:
+    def finish_compaction(self, order: "ReadOrder") -> None:
         """Have a leader compacted that can't be read before: it must lead first."""
-        self.replication_round().run([order.name.topic])
-        self.upkeep.finish_compaction([order.key])
+        self.keeping.replication_round().run([order.name.topic])
+        self.keeping.upkeep.finish_compaction([order.key])
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Record what a first inspection found bad; the second one follows after the answer."""
@@ -490,3 +389,18 @@ class Services:
         self._maintenance.shutdown(wait=True)
         for pool in self._pools:
             pool.shutdown(wait=True)
+
+
+def check_created(services: Services, metadata_root: str) -> None:
+    """Check that the creation of a cluster was not cut off before its commit; close its services if
+    it was.
+
+    Raises:
+        ClusterNotFoundError: It was.
+    """
+    if services.metadata.image.cluster_id is None:
+        services.close()
+        raise ClusterNotFoundError(
+            f"the creation of a cluster at {metadata_root} was cut off: create it again, which goes"
+            " on with what is there"
+        )

@@ -16,7 +16,7 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
-from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
 from kafka_on_spark.storage.calls.clock import processor_ms
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
@@ -29,7 +29,7 @@ def replica_upkeep(
     metadata: MetadataService,
     hint_roots: HintRoots,
     clock: Clock,
-    tasks: TaskCalls,
+    tasks: KeepingCalls,
     watch: UpkeepWatch,
     record_finding: Callable[[Finding], None],
 ) -> ReplicaUpkeep:
@@ -58,7 +58,7 @@ def replica_upkeep(
 def compaction_of(
     metadata: MetadataService,
     clock: Clock,
-    tasks: TaskCalls,
+    tasks: KeepingCalls,
     watch: UpkeepWatch,
     *,
     timeout_ms: int,
@@ -77,7 +77,7 @@ def compaction_of(
 def retention_of(
     metadata: MetadataService,
     clock: Clock,
-    tasks: TaskCalls,
+    tasks: KeepingCalls,
     watch: UpkeepWatch,
     *,
     timeout_ms: int,

@@ -223,8 +223,8 @@ def test_a_deposed_controller_removes_nothing(disks, cluster):
     cluster.delete_topic("orders")
     zombie, rival = disks.open(), disks.open()
     services = zombie._services
-    loop = services.controller_loop()
-    listed = services.cleaner._run_lists
+    loop = services.keeping.controller_loop()
+    listed = services.keeping.cleaner._run_lists
 
     def list_slowly(orders):
         found = listed(orders)
@@ -235,7 +235,7 @@ def test_a_deposed_controller_removes_nothing(disks, cluster):
         )
         return found
 
-    services.cleaner._run_lists = list_slowly
+    services.keeping.cleaner._run_lists = list_slowly
 
     with pytest.raises(NotControllerError):
         loop.run(None)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
-from kafka_on_spark.spark.run.tasks import inspect_partition_task
+from kafka_on_spark.spark.run.keeping_tasks import inspect_partition_task
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME
 from tests.cluster.disks import new_disks, partition_of
@@ -37,7 +37,8 @@ def disks():
 def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
     services = cluster._services
-    services.sweep._clock = services.pace._clock = services.clock = disks.clock
+    keeping = services.keeping
+    keeping.sweep._clock = keeping.pace._clock = keeping.clock = services.clock = disks.clock
     return cluster
 
 

@@ -229,7 +229,7 @@ def test_the_end_waits_so_long_for_a_pass_that_hangs_and_resigns_in_its_place(
         hung.set()
         thawed.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(serving.served._services.retention, "run", hang)
+    monkeypatch.setattr(serving.served._services.keeping.retention, "run", hang)
     assert hung.wait(WAIT_S_MAX)
     is_clean = serving.served.end(3000)
     thawed.set()

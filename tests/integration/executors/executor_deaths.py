@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kafka_on_spark.spark.run.frames import _stage_task
-from kafka_on_spark.spark.run.tasks import fetch_task, upkeep_task
+from kafka_on_spark.spark.run.keeping_tasks import upkeep_task
+from kafka_on_spark.spark.run.tasks import fetch_task
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog

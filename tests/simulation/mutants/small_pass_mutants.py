@@ -10,7 +10,7 @@ from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.service.append.waiting import append_watch, readmitted_replicas
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
-from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing import probes
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.simulation.mutants.protocol_mutants import Mutant

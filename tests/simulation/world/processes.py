@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_on_spark.controller.commands.commands import Command, IdSource
+from kafka_on_spark.controller.commands.commands import Command
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.pace.quiet import Marks, TableMark
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
@@ -285,7 +286,7 @@ class Driver:
             self.producers,
             appender,
             self.clock,
-            replication_round=self.replication_round,
+            create_replicas=lambda keys: self.replication_round().create_replicas(keys),
             expanded=ExpandedTopics(
                 self.metadata,
                 self.worker.replicas,

@@ -8,7 +8,7 @@ import json
 from itertools import count
 
 from kafka_on_spark.controller.brokers.draining import continue_draining
-from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
 from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred

@@ -3,7 +3,8 @@
 import random
 from itertools import count
 
-from kafka_on_spark.controller.commands.commands import CREATE_TOPIC, IdSource
+from kafka_on_spark.controller.commands.commands import CREATE_TOPIC
+from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerEpoch, BrokerId

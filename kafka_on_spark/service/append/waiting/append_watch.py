@@ -41,7 +41,7 @@ from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.waiting.readmitted_replicas import ReadmittedReplicas
-from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders

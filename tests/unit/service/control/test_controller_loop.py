@@ -21,7 +21,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
-from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import digest_at, image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
