@@ -1,8 +1,8 @@
 """The command line `kafka-on-spark`: Kafka's verbs and options, thin over the library.
 
 In: Kafka's options and files.
-Out: tables, JSON, progress, exit codes. Nothing is decided here. Begin with `application` (the
-verbs, errors, exit codes) and `call/session` (a cluster opened for one call).
+Out: tables, JSON, progress, exit codes. Nothing is decided here. Begin with `application` (errors,
+exit codes), `verbs` (where each verb is) and `call/session` (a cluster opened for one call).
 """
 
 import sys

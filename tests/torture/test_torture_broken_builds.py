@@ -19,11 +19,11 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.query.reads import read_order
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.service.append import acknowledging
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
-from kafka_on_spark.spark.wiring import services
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
@@ -248,7 +248,7 @@ BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
     (hide_followers,             "stale-end",     [(acknowledging, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
-     [(services, "plan_reads", plan_to_the_log_end)]),
+     [(read_order, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
     (forge_a_follower,           "phantom",       NO_CHAIN),
 ]

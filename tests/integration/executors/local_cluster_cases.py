@@ -24,7 +24,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.spark.run import executors, frames
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.spark.wiring import task_calls
+from kafka_on_spark.spark.wiring import keeping_calls, task_calls
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
@@ -378,7 +378,7 @@ def test_upkeep_whose_executor_is_killed_leaves_nothing_wrong(
     numbers = add_topics_to_keep(cluster)
     mark, log = tmp_path / "mark", tmp_path / "log"
     dying = partial(upkeep_and_die, mark=str(mark), log=str(log), point=point)
-    monkeypatch.setattr(task_calls, "upkeep_task", dying)
+    monkeypatch.setattr(keeping_calls, "upkeep_task", dying)
 
     cluster.maintain()
 
