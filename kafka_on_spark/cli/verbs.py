@@ -56,7 +56,8 @@ class Verbs(Mapping[str, TyperCommand]):
     """All verbs."""
 
     def __getitem__(self, name: str) -> TyperCommand:
-        return _verb(name)
+        verb: TyperCommand = _verb(name)
+        return verb
 
     def __iter__(self) -> Iterator[str]:
         return iter(PLACES)
