@@ -30,9 +30,9 @@ class Screen(io.StringIO):
         return count
 
 
-@pytest.fixture
-def screen(monkeypatch):
-    """Standard error is a terminal of this content."""
+def standard_error(monkeypatch):
+    """Make standard error a terminal; return what it shows. No fixture: pytest puts its own
+    standard error in place between a fixture and its test."""
     screen = Screen()
 
     def console(**_):
@@ -43,7 +43,8 @@ def screen(monkeypatch):
     return screen
 
 
-def test_what_lasts_shows_how_far_it_is(screen, monkeypatch):
+def test_what_lasts_shows_how_far_it_is(monkeypatch):
+    screen = standard_error(monkeypatch)
     monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
 
     with output.progress("comparing replicas", 2) as steps:
@@ -54,7 +55,8 @@ def test_what_lasts_shows_how_far_it_is(screen, monkeypatch):
     assert "2/2" in screen.getvalue()
 
 
-def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(screen, monkeypatch):
+def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(monkeypatch):
+    screen = standard_error(monkeypatch)
     monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
     with output.progress("comparing replicas", 2) as steps:
         steps.advance(2)
