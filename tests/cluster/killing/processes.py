@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
@@ -18,6 +20,7 @@ from tests.cluster.killing.reaper import Reaper, watch
 from tests.cluster.killing.stories import PRODUCER, SEQUENCE, STORIES, TOPIC, Row, produced
 
 ROUNDS_MAX: Final = 8
+AUDITS_MAX: Final = 10
 OPTIONS: Final = StorageOptions()
 
 PRELOADED: Final = ["tests.cluster.killing.meanwhile", "tests.storage.committers"]
@@ -125,8 +128,21 @@ def rows_of(cluster: Cluster) -> list[Row]:
 
 
 def _of_audit(cluster: Cluster, when: str) -> Iterable[str]:
-    for each in cluster.fsck(deep=True).findings:
+    for each in _audited(cluster).findings:
         yield f"{when}, {each.invariant}: {each.place} {each.sentence}"
+
+
+def _audited(cluster: Cluster) -> FsckReport:
+    """Check the cluster. What this process's own threads clean after an answer, the check may be
+    about to read: then it says that it is to be tried again."""
+    for _ in range(AUDITS_MAX):
+        try:
+            return cluster.fsck(deep=True)
+        except KafkaStorageError as error:
+            if "try again" not in error.message:
+                raise
+            again = error
+    raise again
 
 
 def replicas_differ(cluster: Cluster) -> Iterable[str]:
