@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.cli.consume.starts import EARLIEST, LATEST, Span, span_of
-from kafka_on_spark.cli.lines.line_format import parsed_flag
-from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
-from kafka_on_spark.cli.lines.properties import (
+from kafka_on_spark.cli.kafka.properties import (
     PROPERTIES_OF_CONSUMERS,
     REFUSED_OF_CONSUMERS,
     check_known,
     properties,
 )
+from kafka_on_spark.cli.lines.line_format import parsed_flag
+from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
 from kafka_on_spark.errors import InvalidRequestError
 
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")

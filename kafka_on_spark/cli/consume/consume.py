@@ -11,8 +11,8 @@ from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.consume.asked import Asked, asked_for
 from kafka_on_spark.cli.consume.printing import Printing
 from kafka_on_spark.cli.consume.starts import start_offset
+from kafka_on_spark.cli.kafka.properties import PROPERTIES_OF_CONSUMERS
 from kafka_on_spark.cli.lines.printed import FLAGS, SEPARATORS
-from kafka_on_spark.cli.lines.properties import PROPERTIES_OF_CONSUMERS
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.errors import KafkaOnSparkError

@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka_on_spark.cli.call.options import pairs, properties_of
 from kafka_on_spark.cli.call.output import note
-from kafka_on_spark.cli.lines.properties import (
+from kafka_on_spark.cli.kafka.properties import (
     PROPERTIES_OF_CONSUMERS,
     PROPERTIES_OF_PRODUCERS,
     REFUSED_OF_CONSUMERS,

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.cli.call.options import micros
-from kafka_on_spark.cli.lines.columns import BadLine, Columns
-from kafka_on_spark.cli.lines.escapes import unescaped
-from kafka_on_spark.cli.lines.json_lines import parsed_lines
-from kafka_on_spark.cli.lines.line_format import line_format
-from kafka_on_spark.cli.lines.properties import (
+from kafka_on_spark.cli.kafka.properties import (
     PROPERTIES_OF_PRODUCERS,
     REFUSED_OF_PRODUCERS,
     check_known,
     properties,
 )
+from kafka_on_spark.cli.lines.columns import BadLine, Columns
+from kafka_on_spark.cli.lines.escapes import unescaped
+from kafka_on_spark.cli.lines.json_lines import parsed_lines
+from kafka_on_spark.cli.lines.line_format import line_format
 from kafka_on_spark.cli.produce.batches import Fixed
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import InvalidRequestError, InvalidRequiredAcksError

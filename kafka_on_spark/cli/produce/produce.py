@@ -9,7 +9,7 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Format, StorageOption
 from kafka_on_spark.cli.call.output import Output, note, plural, progress, say, write_json
 from kafka_on_spark.cli.call.session import opened
-from kafka_on_spark.cli.lines.properties import PROPERTIES_OF_PRODUCERS
+from kafka_on_spark.cli.kafka.properties import PROPERTIES_OF_PRODUCERS
 from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
 from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, Asked, asked_for
 from kafka_on_spark.cli.produce.batches import batch_of
