@@ -44,13 +44,13 @@ from kafka_on_spark.service.append.produce.producers import (
     producer_of,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.format.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.format.shared_runs import SharedRuns
 from kafka_on_spark.spark.format.source import warn_once
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.frames import kind_of
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.spark.wiring.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.spark.format import sink
-from kafka_on_spark.spark.wiring import cluster_cache
-from kafka_on_spark.spark.wiring.cluster_cache import cached_metadata
+from kafka_on_spark.spark.format import cluster_cache, sink
+from kafka_on_spark.spark.format.cluster_cache import cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 from tests.cluster.disks import new_disks, values_of

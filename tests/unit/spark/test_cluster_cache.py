@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
+from kafka_on_spark.spark.format.cluster_cache import CLUSTERS_MAX, ClusterCache
 from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.spark.wiring.cluster_cache import CLUSTERS_MAX, ClusterCache
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
