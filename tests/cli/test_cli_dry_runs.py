@@ -100,8 +100,8 @@ def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, clust
 
 @pytest.mark.parametrize("name", ["append", "fsck", "read", "view", "added_later"])
 def test_a_part_that_has_no_dry_run_refuses_every_method(cluster, name):
-    parts = DryRun(cluster).cluster
+    parts = DryRun(cluster).cluster._parts
 
-    for part in (parts._appends, parts._reads, parts._upkeep, parts._brokers):
+    for part in (parts.appends, parts.reads, parts.upkeep, parts.brokers):
         with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
             getattr(part, name)("orders", records(b"b"))
