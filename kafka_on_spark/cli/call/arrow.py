@@ -1,7 +1,7 @@
 """Has pyarrow do without pandas in a process of the command line.
 
 pyarrow asks once whether pandas is there, when it first makes an array of a Python list, and
-imports it if it is: that takes longer than all other imports of a call. No verb has values of
+imports it if it is, which takes a good part of a call's processor time. No verb has values of
 pandas. The library does not do this, since its users have some.
 """
 
