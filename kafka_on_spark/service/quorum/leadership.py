@@ -173,8 +173,11 @@ class Leadership:
         return Led(leader, view)
 
     def keep(self, led: Led) -> None:
-        """Keep a leader that a majority has confirmed."""
+        """Keep a leader that a majority has confirmed; what failed on one before it is over."""
         self.led = led
+        waiting = self._committing.waiting
+        if waiting is not None and waiting.epoch < led.view.epoch:
+            self._committing.end()
         known = self.confirmed
         if known is None or led.view.log.end_offset >= known.log.end_offset:
             self.confirmed = led.view
@@ -185,11 +188,12 @@ class Leadership:
         """Note that a commit of this process was taken."""
         self._committing.end()
 
-    def commit_failed(self, leader: VoterKey, began_ms: int) -> None:
-        """Note that a leader took no commit of a try that began at `began_ms`: the time until it is
-        replaced goes on while it is looked at."""
+    def commit_failed(self, leader: VoterKey, epoch: QuorumEpoch, began_ms: int) -> None:
+        """Note that the leader of an epoch took no commit of a try that began at `began_ms`: the
+        time until it is replaced goes on while it is looked at; unless it was replaced by now."""
         self._committing.unwritable.add(leader)
-        self._failed(self._committing, began_ms, self.now_ms())
+        if self._failed(self._committing, began_ms, self.now_ms()).epoch > epoch:
+            self._committing.end()
 
     def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
@@ -249,12 +253,14 @@ class Leadership:
         )
 
     def _elect(self, trouble: Trouble, waiting: Waiting) -> None:
+        unwritable = trouble.unwritable | self._committing.unwritable
         try:
-            candidacy = self._elections.ask(waiting, trouble.unwritable)
+            candidacy = self._elections.ask(waiting, unwritable)
         except QuorumUnavailableError:
-            if not trouble.unwritable:
+            if not unwritable:
                 raise
-            trouble.unwritable = set()  # nobody else can stand: they may take commits again
+            # Nobody else can stand: they may take commits again.
+            trouble.unwritable, self._committing.unwritable = set(), set()
             self._back_off(trouble)
             return
         if candidacy is None:

@@ -175,7 +175,7 @@ class Writer:
         """
         is_alone = not self._leadership.can_elect
         if write.failure is not None and not is_alone:
-            self._leadership.commit_failed(write.table.key, began_ms)
+            self._leadership.commit_failed(write.table.key, write.header.epoch, began_ms)
         for _ in range(TRIES_MAX):
             if self._is_committed(write):
                 self._leadership.committed()

@@ -11,6 +11,7 @@ from time import monotonic
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
+from kafka_on_spark.raft.tables.candidacy import stand
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from kafka_on_spark.service.quorum.leader_looks import likely_voters
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
@@ -98,10 +99,11 @@ class LeavesTheHanging(ThreadsSideBySide):
 
 class NeverReturning(OneByOne):
     """Calls on one voter that take the time for which they are waited for, and never return: those
-    that commit, or all. `asked` names them."""
+    that commit, or all. `asked` names them. `meanwhile`: called while the first of them hangs."""
 
-    def __init__(self, quorum, root, *, only_commits):
+    def __init__(self, quorum, root, *, only_commits, meanwhile=lambda: None):
         super().__init__()
+        self._meanwhile = [meanwhile]
         self._clock, self._key, self._only_commits = quorum.clock, root.key, only_commits
         self.asked = []
 
@@ -111,6 +113,8 @@ class NeverReturning(OneByOne):
         yield from super().run([call for call in calls if call not in hanging], timeout_ms)
         if hanging:
             self._clock.advance(timeout_ms)
+            while self._meanwhile:
+                self._meanwhile.pop()()
 
     def _hangs(self, call):
         return call.key == self._key and not (self._only_commits and asked_by(call) == "look")
@@ -199,6 +203,38 @@ def test_the_time_that_a_leader_hung_counts_towards_its_replacement(quorum, only
     assert quorum.clock.monotonic_ms() - began_ms < 1.5 * SETTINGS.fetch_timeout_ms
 
 
+def deciding_on_a_leader_that_hangs(quorum, meanwhile):
+    """Return a process that decided on a leader whose commits hang, and lost."""
+    process = quorum.process()
+    process.decide("first")
+    end = quorum.roots[0].table.log.end_offset
+    process.calls = NeverReturning(quorum, quorum.roots[0], only_commits=True, meanwhile=meanwhile)
+    process.tables._side_by_side = process.calls
+    with pytest.raises(CommitConflictError):
+        process.decide("a", at=end)
+    return process
+
+
+def test_a_leader_that_took_no_commit_does_not_stand_where_looks_fail_as_well(quorum):
+    """Two candidates died meanwhile, in one epoch: no majority confirms the leader."""
+
+    def split_the_vote():
+        for root in quorum.roots[1:]:
+            assert root.put(root.table, stand(root.table, 2), {})
+
+    process = deciding_on_a_leader_that_hangs(quorum, split_the_vote)
+
+    assert quorum.roots[1].table.leads
+    assert process.calls.asked.count("_stood") == 0
+
+
+def test_a_commit_that_failed_on_a_leader_of_before_is_no_trouble_with_the_next(quorum):
+    process = deciding_on_a_leader_that_hangs(quorum, lambda: quorum.lead(1, epoch=2, voters=[2]))
+
+    assert process._leadership._committing.waiting is None
+    assert [root.table.quorum_epoch for root in quorum.roots] == [1, 2, 2]
+
+
 def test_a_follower_that_hangs_is_waited_for_once_and_then_others_are_looked_at(quorum):
     process = quorum.process()
     process.decide("first")
@@ -243,10 +279,11 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
 
     hanging.over.set()
     wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
-    for name in "cdefgh":  # its calls under way end, and then it follows
-        process.decide(name)
+    key = quorum.roots[0].key
+    wait_until(lambda: not process.tables._under_way.has_any(key))  # then it is asked again
+    process.decide("c")
 
-    assert process.names() == quorum.process("q").names() == ["first", *"bcdefgh"]
+    assert process.names() == quorum.process("q").names() == ["first", *"bc"]
     wait_until(lambda: quorum.roots[0].writes == quorum.roots[1].writes)
 
 
