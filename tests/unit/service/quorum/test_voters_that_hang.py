@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
-from kafka_on_spark.raft.tables.candidacy import stand
+from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from kafka_on_spark.service.quorum.leader_looks import likely_voters
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
@@ -216,13 +216,14 @@ def deciding_on_a_leader_that_hangs(quorum, meanwhile):
 
 
 def test_a_leader_that_took_no_commit_does_not_stand_where_looks_fail_as_well(quorum):
-    """Two candidates died meanwhile, in one epoch: no majority confirms the leader."""
+    """Others have seen a later epoch meanwhile, so that no majority confirms the leader; and nobody
+    stands in it."""
 
-    def split_the_vote():
+    def raise_epochs():
         for root in quorum.roots[1:]:
-            assert root.put(root.table, stand(root.table, 2), {})
+            assert root.put(root.table, TableChange(quorum_epoch=2), {})
 
-    process = deciding_on_a_leader_that_hangs(quorum, split_the_vote)
+    process = deciding_on_a_leader_that_hangs(quorum, raise_epochs)
 
     assert quorum.roots[1].table.leads
     assert process.calls.asked.count("_stood") == 0
