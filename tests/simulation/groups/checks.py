@@ -13,7 +13,8 @@ from kafka_on_spark.metadata.records import MetadataBatch, OffsetCommitRecord
 from tests.builders import TOPIC_ID
 
 if TYPE_CHECKING:
-    from tests.simulation.groups.world import Process, World
+    from tests.simulation.groups.processes import Process
+    from tests.simulation.groups.world import World
 
 OWNED = "I30 a partition is owned by one member, and its offsets are saved by that"
 SKIPPED = "nothing is skipped"
