@@ -23,15 +23,14 @@ from itertools import product
 from time import process_time
 from typing import Any
 
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.log.state import ReplicaState
 from tests.search.environment import Environment
-from tests.search.invariants import View, check, check_commit, check_register
+from tests.search.invariants import check_commit, check_register
 from tests.search.late_reads import ENDED, LateReads
-from tests.search.programs import Acked, Appending, Refused
+from tests.search.programs import Acked, Appending
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
 from tests.search.slots import CrashError, Slots
+from tests.search.states import ALLOWANCE, DISK, IMAGE, PAST, SLOTS, Inspector, State, changed_at
 from tests.search.telling import count, kinds_of, told
 from tests.search.world import (
     BROKERS,
@@ -42,11 +41,6 @@ from tests.search.world import (
     past_after,
     require,
 )
-
-State = tuple[int, ...]
-"""image, three disks, past, allowance of the environment, processes."""
-
-IMAGE, DISK, PAST, ALLOWANCE, SLOTS = 0, 1, 4, 5, 6
 
 
 @dataclass(slots=True)
@@ -84,6 +78,7 @@ class Search:
         self.world = World(scope)
         self.slots = Slots(self.world.states, self.world.images)
         self.environment = Environment(self.world)
+        self.inspector = Inspector(scope, self.world, self.slots, self.environment)
         programs = scope.programs()
         self._idle = [self.slots.idle(each) for each in programs]
         self.reads = LateReads(self.world, self.slots)
@@ -93,7 +88,6 @@ class Search:
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._registers: dict[tuple[int, ...], int | None] = {}
-        self._checked: set[tuple[int, ...]] = set()
         self._done: Counter[str] = Counter()
 
     def first(self) -> State:
@@ -150,7 +144,7 @@ class Search:
                 continue
             self.ways[after] = (state, label)
             self._last = after
-            self._check(after)
+            self.inspector.check(after)
             self._last = state
             yield after, label[0] if isinstance(label[0], int) else -1
 
@@ -177,14 +171,14 @@ class Search:
             if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
                 return None
             lost = self.world.pasts.values[state[PAST]].lost
-            offsets = [offset for value, offset in self.acked(state) if value not in lost]
+            offsets = [offset for value, offset in self.inspector.acked(state) if value not in lost]
             number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
         return self.reads.begin(number, state[IMAGE])
 
     def _effects(self, state: State, place: int, number: int, index: int) -> Iterator[State]:
         """Yield what the call of a process leads to: one state for each choice of reads by others."""
         if index == ENDED:
-            yield self._acknowledged(_with(state, place, number), place, number)
+            yield self._acknowledged(changed_at(state, place, number), place, number)
             return
         lane, call = self.slots.calls[number][index]
         if call.operation == "append":
@@ -218,7 +212,9 @@ class Search:
         at = DISK + call.address.broker_id - 1
         disk, answer = self.world.with_made(state[at], call.address, call.content)
         for others in self._others_have_read(state, place, at):
-            yield _with(_with(others, at, disk), place, self.slots.answer(number, lane, answer))
+            yield changed_at(
+                changed_at(others, at, disk), place, self.slots.answer(number, lane, answer)
+            )
 
     def _others_have_read(self, state: State, place: int, at: int) -> list[State]:
         """Return `state`, and it with every choice of processes that have read `at` before it changes.
@@ -285,7 +281,7 @@ class Search:
         for others in self._others_have_read(state, place, IMAGE):
             changed = self._with_image(others, image, epoch == PARTITION_EPOCH, but=place)
             if changed is not None:
-                yield self._acknowledged(_with(changed, place, after), place, number)
+                yield self._acknowledged(changed_at(changed, place, after), place, number)
 
     def _acknowledged(self, state: State, place: int, number: int) -> State:
         """Check an acknowledgement that a step has led to (H7); return the state."""
@@ -303,12 +299,12 @@ class Search:
         at = DISK + label[1] - 1
         changes = IMAGE if image != state[IMAGE] else at
         for others in self._others_have_read(state, -1, changes):
-            changed: State | None = _with(others, ALLOWANCE, allowance)
+            changed: State | None = changed_at(others, ALLOWANCE, allowance)
             if image != state[IMAGE]:
                 changed = self._with_image(others, image, is_same_epoch=False)
             if changed is None:
                 continue
-            changed = _with(_with(changed, at, disk), ALLOWANCE, allowance)
+            changed = changed_at(changed_at(changed, at, disk), ALLOWANCE, allowance)
             if changes == at:
                 late = [self.slots.overtaken(each, at) for each in changed[SLOTS:]]
                 changed = (*changed[:SLOTS], *late)
@@ -318,7 +314,7 @@ class Search:
         self, state: State, image: int, is_same_epoch: bool, but: int = -1
     ) -> State | None:
         """Return the state with another image: what that commits, and whom it leaves behind."""
-        key = (*state[:ALLOWANCE], self._losses(state), image)
+        key = (*state[:ALLOWANCE], self.inspector.losses(state), image)
         if key not in self._registers:
             self._registers[key] = self._past_with(state, image)
         past = self._registers[key]
@@ -337,64 +333,16 @@ class Search:
         before, after = (self.world.registration(each) for each in (state[IMAGE], image))
         if after.leader_epoch > self.scope.epoch_max:
             return None
-        logs = self._logs(state, before)
+        logs = self.inspector.logs(state, before)
         past = self.world.pasts.values[state[PAST]]
         check_register(
-            before, after, min_isr=self.scope.min_isr, losses=self._losses(state), logs=logs
+            before,
+            after,
+            min_isr=self.scope.min_isr,
+            losses=self.inspector.losses(state),
+            logs=logs,
         )
         return self.world.past_number(past_after(past, before, after, logs))
-
-    def _logs(self, state: State, registration: Any) -> dict[BrokerId, ReplicaState]:
-        """Return the logs of live replicas."""
-        logs = {each: self.log(state, registration, each) for each in self.scope.brokers}
-        return {each: log for each, log in logs.items() if log is not None}
-
-    def log(self, state: State, registration: Any, broker_id: Any) -> Any:
-        disk = self.world.disks.values[state[DISK + broker_id - 1]]
-        return self.world.live_state(registration, disk, broker_id)
-
-    def _losses(self, state: State) -> int:
-        return self.environment.losses(state[ALLOWANCE])
-
-    def acked(self, state: State) -> list[tuple[str, int]]:
-        found = []
-        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
-            result = self.slots.slots[number].program
-            if isinstance(result, Acked) and result.base_offset is not None:
-                found.append((value, result.base_offset))
-        return found
-
-    def _refused(self, state: State) -> list[str]:
-        found = []
-        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
-            result = self.slots.slots[number].program
-            if isinstance(result, Refused) and not result.is_unknown:
-                found.append(value)
-        return found
-
-    def _check(self, state: State) -> None:
-        ended = [self.slots.ended[number] for number in state[SLOTS:]]
-        key = (*state[:SLOTS], *ended)
-        if key in self._checked:
-            return
-        registration = self.world.registration(state[IMAGE])
-        check(
-            View(
-                partition=registration,
-                logs=self._logs(state, registration),
-                past=self.world.pasts.values[state[PAST]],
-                acked=tuple(self.acked(state)),
-                refused=tuple(self._refused(state)),
-                losses=self._losses(state),
-                min_isr=self.scope.min_isr,
-                one_append=self.scope.values if self.scope.is_retry else "",
-            )
-        )
-        self._checked.add(key)
-
-
-def _with(state: State, place: int, number: int) -> State:
-    return (*state[:place], number, *state[place + 1 :])
 
 
 def search(scope: Scope, states_max: int = 100_000_000) -> Found:

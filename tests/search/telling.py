@@ -47,7 +47,7 @@ def _after(search: Any, state: tuple[int, ...]) -> str:
     partition = search.world.registration(state[0])
     logs = []
     for each in search.scope.brokers:
-        log = search.log(state, partition, each)
+        log = search.inspector.log(state, partition, each)
         text = "gone" if log is None else rows.told(log)
         logs.append(f"{each}:{text}@{'-' if log is None else log.leader_epoch}{_progress(log)}")
     return (
@@ -87,7 +87,7 @@ def count(search: Any, state: tuple[int, ...], seen: Counter[str]) -> None:
     """Count what must occur, lest the search be of nothing."""
     registration = search.world.registration(state[0])
     past = search.world.pasts.values[state[4]]
-    acked = search.acked(state)
+    acked = search.inspector.acked(state)
     has_moved = registration.leader_epoch > 0
     seen["all acked"] += bool(acked) and len(acked) == len(search.scope.values)
     seen["acked after an election"] += bool(acked) and has_moved

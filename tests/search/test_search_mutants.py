@@ -7,7 +7,8 @@ import pytest
 
 from tests.search.mutants import BEHIND_CHAINS, CASES, REDUNDANT, TWICE
 from tests.search.scope import Scope
-from tests.search.search import Found, Search, State, search
+from tests.search.search import Found, Search, search
+from tests.search.states import State
 from tests.search.test_small_scope import SCOPES
 from tests.search.upkeep.upkeep_mutants import UPKEEP_CASES
 from tests.simulation.mutants.protocol_mutants import Mutant

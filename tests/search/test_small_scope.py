@@ -9,7 +9,8 @@ import pytest
 from kafka_on_spark.ids import NO_CHAIN
 from tests.search.late_reads import ENDED
 from tests.search.scope import Scope
-from tests.search.search import ALLOWANCE, SLOTS, Search, State, search
+from tests.search.search import Search, search
+from tests.search.states import ALLOWANCE, SLOTS, State
 from tests.search.upkeep import upkeep_scopes
 from tests.search.upkeep.rows import entries_of
 
@@ -193,7 +194,9 @@ def visible(searched: Search) -> set[str]:
     """
     swapped = str.maketrans("ab", "ba")
     found = set()
-    different = {(*each[:ALLOWANCE], *searched.acked(each)): each for each in searched.ways}
+    different = {
+        (*each[:ALLOWANCE], *searched.inspector.acked(each)): each for each in searched.ways
+    }
     for state in different.values():
         texts = [_seen(searched, state, names) for names in ({}, swapped)]
         found.add(min(texts))
@@ -211,7 +214,7 @@ def _seen(searched: Search, state: State, names: dict[int, int]) -> str:
     committed = _renamed(past.committed, names)
     # its chain tells the names of the committed records, which are compared renamed
     registration = replace(world.registration(state[0]), high_watermark_chain=NO_CHAIN)
-    acked = sorted(_renamed(searched.acked(state), names))
+    acked = sorted(_renamed(searched.inspector.acked(state), names))
     return repr((registration, disks, committed, past.leaders, acked))
 
 
