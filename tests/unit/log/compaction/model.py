@@ -21,12 +21,7 @@ from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgre
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
-from tests.unit.log.compaction.cut_reader import (
-    BrokenError,
-    CutReader,
-    ImpossibleError,
-    table_of,
-)
+from tests.unit.log.compaction.cut_reader import BrokenError, CutReader, table_of
 
 RETENTION_MS = 100
 CONFIGS = {
@@ -371,81 +366,3 @@ class Log:
             and replica.epoch == self.partition.leader_epoch
             and replica.progress.may_count(self.partition.compaction)
         )
-
-    def run(self, script: str) -> None:
-        """Take the steps of a script, each of which must be possible, and check after each.
-
-        `+a` appends a value of the key a, `-a` a tombstone, and `+a-b` both as one batch. A letter
-        and a broker: `f` fetch, `l` leave, `j` join, `e` elect, `u` elect uncleanly, `c` rewrite a
-        group, `C` all groups, `r` read, `v` read the table as of `p`, `x` what has changed since.
-        `h` raises the high watermark, `d` decides, `t` waits.
-        """
-        steps = {"f": self.fetch, "l": self.leave, "j": self.join, "e": self.elect}
-        steps |= {"u": self.elect_uncleanly, "c": self.apply, "C": self._finish, "r": self.read}
-        steps |= {"v": self.cuts.read_table, "x": self.cuts.read_changes}
-        plain = {
-            "p": self.cuts.plan,
-            "h": self.advance,
-            "d": lambda: self.decide(sees_others=False),
-            "t": self.wait,
-        }
-        for word in script.split():
-            if word[0] in "+-":
-                pairs = zip(word[::2], word[1::2], strict=True)
-                done = self.append(*((key.encode(), sign == "-") for sign, key in pairs))
-            else:
-                done = plain[word]() if word in plain else steps[word[0]](int(word[1]))
-            if not done:
-                raise ImpossibleError(word)
-            self.check()
-
-    def _finish(self, number: int) -> bool:
-        while self.apply(number):
-            pass
-        return True
-
-    # What must hold after each step.
-
-    def check(self) -> None:
-        registration = self.partition
-        if registration.compaction.compacted_below > registration.high_watermark:
-            raise BrokenError("C is above the last stable offset")
-        for number, replica in self.replicas.items():
-            self._check_finished(number, replica)
-            self._check_target(number, replica)
-            if number in registration.isr:
-                self._check_member(number, replica)
-
-    def _check_target(self, number: int, replica: Replica) -> None:
-        is_led = number == self.partition.leader and replica.epoch == self.partition.leader_epoch
-        if is_led and replica.progress.compacted_below > replica.end:
-            raise BrokenError(f"a leader's target is above its log: {number}")
-
-    def _check_member(self, number: int, replica: Replica) -> None:
-        registration = self.partition
-        if not replica.progress.may_count(registration.compaction):
-            if registration.unclean_generation == 0:
-                raise BrokenError(f"unreadable: {number} is in the ISR")
-            return
-        if replica.epoch != registration.leader_epoch:
-            return
-        mark = registration.high_watermark
-        mine, true = table_of(replica.records, mark), table_of(replica.whole, mark)
-        mine.pop(None, None)
-        true.pop(None, None)
-        if any(true.get(key) != offset for key, offset in mine.items()):
-            raise BrokenError(f"resurrected on {number}: {mine}, not {true}")
-        if mine != true:
-            raise BrokenError(f"missing on {number}: {mine}, not {true}")
-
-    def _check_finished(self, number: int, replica: Replica) -> None:
-        progress = replica.progress
-        if not progress.is_finished or replica.end < progress.compacted_below:
-            return
-        expected = kept.kept_records(
-            replica.whole,
-            compacted_below=progress.compacted_below,
-            tombstones_below=progress.tombstones_below,
-        )
-        if replica.records != expected:
-            raise BrokenError(f"content on {number}: {replica.records}, not {expected}")
