@@ -36,35 +36,18 @@ from tests.integration.executors.executor_deaths import (
     stage_and_die,
     upkeep_and_die,
 )
+from tests.integration.executors.kept_topics import BROKERS, add_topics_to_keep, check_kept
+from tests.integration.executors.lacking_python import write_python
 from tests.integration.format.frames import Batches, Started, bytes_of, numbered, source, stream
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS, TASKS, COUNT = 4, 4, 8_000
-BROKERS = [1, 2, 3]
 WAIT_S_MAX = 300  # nothing is timed here, and executors start slowly on a busy machine
-
-# Whichever Python the session has, on executors it is one that lacks what LACKS says.
-PYTHON = f"""\
-#!/usr/bin/env bash
-without=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v '^{ROOT}/*$' | paste -sd:)
-case ${{ON_EXECUTOR:+$LACKS}} in
-  package) PYTHONPATH=$without exec {sys.executable} "$@" ;;
-  everything) PYTHONPATH=$without exec {sys.base_prefix}/bin/python3 "$@" ;;
-  version) PYTHONPATH={{folder}}:$PYTHONPATH exec {sys.executable} "$@" ;;
-  *) exec {sys.executable} "$@" ;;
-esac
-"""
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("python")
-    (folder / "kafka_on_spark").mkdir()
-    (folder / "kafka_on_spark" / "__init__.py").write_text('__version__ = "0.0.9"\n')
-    program = folder / "python"
-    program.write_text(PYTHON.replace("{folder}", str(folder)))
-    program.chmod(0o755)
-    return program
+    return write_python(tmp_path_factory.mktemp("python"))
 
 
 @pytest.fixture(scope="module")
@@ -390,39 +373,3 @@ def test_upkeep_whose_executor_is_killed_leaves_nothing_wrong(
     while cluster.maintain().rows:
         pass
     check_kept(disks, numbers)
-
-
-def add_topics_to_keep(cluster):
-    """Make topics that have upkeep to do; return what was appended to each."""
-    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-    assignment = {0: BROKERS, 1: [2, 3, 1]}
-    for name, configs in (("merged", {}), ("prices", compacted), ("retained", {})):
-        cluster.create_topic(name, replica_assignment=assignment, configs=configs)
-    numbers = range(36)
-    for number in numbers:
-        rows = [
-            {"key": b"%d" % (number % 3), "value": b"%d" % number, "partition": p} for p in (0, 1)
-        ]
-        for name in ("merged", "prices", "retained"):
-            cluster.append(name, rows)
-    cluster.alter_topic_configs("retained", {"retention.bytes": 5000})
-    return numbers
-
-
-def check_kept(disks, numbers):
-    """Check what is read of each topic, and the tables."""
-    cluster = disks.open()
-    for number in (0, 1):
-        assert values_in(cluster, "merged", number) == list(numbers)
-        assert values_in(cluster, "prices", number) == list(numbers)[-3:]
-        left = values_in(cluster, "retained", number)
-        assert 0 < len(left) < len(numbers)
-        assert left == list(numbers)[-len(left) :]
-        for name in ("merged", "prices", "retained"):
-            assert isr_of(cluster, name, number) == BROKERS
-    assert cluster.fsck(deep=True).findings == ()
-
-
-def values_in(cluster, topic, number):
-    rows = cluster.read(topic).to_pylist()
-    return [int(row["value"]) for row in rows if row["partition"] == number]
