@@ -9,7 +9,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
 from kafka_on_spark.service.what_if.what_if import forecast
 from tests.simulation import simulation
-from tests.simulation.plan import plan_of
+from tests.simulation.faults.swarm_plans import plan_of
 
 SEEDS = range(8)
 

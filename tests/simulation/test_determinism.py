@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.plan import plan_of
+from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.simulation import simulate
 
 SEEDS = (3, 8, 11)
 PRINT_HASHES = """
 import logging
-from tests.simulation.plan import plan_of
+from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.simulation import simulate
 
 logging.disable(logging.CRITICAL)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.faults.merged_plans import heirs
+from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.mutants.protocol_mutants import MUTANTS
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.plan import Plan, plan_of
+from tests.simulation.plan import Plan
 from tests.simulation.simulation import simulate
 
 SEEDS_MAX = 40

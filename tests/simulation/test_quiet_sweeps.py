@@ -4,9 +4,9 @@ from collections import Counter
 
 from kafka_on_spark.service.replicate import quiet_partitions
 from tests.simulation.chunks import outcomes
+from tests.simulation.faults.aimed_plans import quiet
 from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.plan import quiet
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 8

@@ -6,9 +6,9 @@ from collections import Counter
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
+from tests.simulation.faults.aimed_plans import remade
 from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.plan import remade
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.adapters import SimulatedMetadataLog

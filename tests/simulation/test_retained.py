@@ -10,10 +10,10 @@ from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.log.upkeep.retention import retained as kept_of
 from kafka_on_spark.metadata.records import ConfigRecord
 from tests.simulation.chunks import missed, outcomes
+from tests.simulation.faults.aimed_plans import retained
 from tests.simulation.mutants.retention_mutants import OTHER_LEADER, RETENTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.stage import KEY, Stage
-from tests.simulation.plan import retained
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.scheduler import Violation
 

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from kafka_on_spark.log import operations
-from tests.simulation.plan import plan_of
+from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.shrinking import as_text, from_text, replay, shrink
 from tests.simulation.simulation import simulate
 

@@ -8,7 +8,7 @@ import json
 
 from tests.simulation.chunks import missed, outcomes
 from tests.simulation.conftest import CHUNK
-from tests.simulation.plan import plan_of
+from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.shrinking import as_text, shrink
 from tests.simulation.simulation import Outcome
 

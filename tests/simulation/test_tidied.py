@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulation.chunks import missed, outcomes
+from tests.simulation.faults.aimed_plans import tidied
 from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS, REDUNDANT
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.plan import tidied
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulation.chunks import missed, outcomes
+from tests.simulation.faults.aimed_plans import sole, uncontrolled
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
-from tests.simulation.plan import sole, uncontrolled
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 20

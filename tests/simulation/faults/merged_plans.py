@@ -3,7 +3,9 @@
 import random
 from dataclasses import replace
 
-from tests.simulation.plan import Plan, plan_of, retained, tidied
+from tests.simulation.faults.aimed_plans import retained, tidied
+from tests.simulation.faults.swarm_plans import plan_of
+from tests.simulation.plan import Plan
 
 
 def merged(seed: int) -> Plan:
