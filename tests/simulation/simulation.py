@@ -40,10 +40,9 @@ from tests.simulation.programs.clients import (
 )
 from tests.simulation.programs.groups import Member
 from tests.simulation.programs.tables import CutReader, TableReader
-from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.expiring import short_minutes
-from tests.simulation.world.processes import TIMEOUT_MS, Driver, Workers
+from tests.simulation.world.processes import TIMEOUT_MS, Driver
 from tests.simulation.world.scheduler import (
     STARTED_AT_MS,
     Node,
@@ -52,6 +51,8 @@ from tests.simulation.world.scheduler import (
     Violation,
     program_of,
 )
+from tests.simulation.world.workers import Workers
+from tests.simulation.world.world import World
 
 Decision = tuple[str, ...]
 """("run", task, fault or ""), or ("event", name, …)."""

@@ -11,7 +11,7 @@ from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
-from tests.simulation.world.adapters import SimulatedMetadataLog
+from tests.simulation.world.metadata_log import SimulatedMetadataLog
 
 SEEDS = 30
 MUTANT_SEEDS_MAX = 20

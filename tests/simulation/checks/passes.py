@@ -27,8 +27,8 @@ from tests.simulation.world.scheduler import Node
 if TYPE_CHECKING:
     from tests.simulation.checks.checker import Checker
     from tests.simulation.programs.clients import Values
-    from tests.simulation.world.adapters import World
     from tests.simulation.world.processes import Driver
+    from tests.simulation.world.world import World
 
 SLACK_MS = 1500
 """What an append takes apart from waiting, in virtual time: each of its calls takes 2 ms."""

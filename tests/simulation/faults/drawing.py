@@ -8,10 +8,10 @@ from kafka_on_spark.ids import LOST, BrokerId
 from tests.simulation.checks.ledger import Ledger
 from tests.simulation.faults.forging import FORGED, WAYS
 from tests.simulation.plan import Plan
-from tests.simulation.world.adapters import World
 from tests.simulation.world.cleaning import replica_at
 from tests.simulation.world.disks import Root
 from tests.simulation.world.scheduler import Node
+from tests.simulation.world.world import World
 
 CLOCK_JUMPS = {
     "clock jump": "",

@@ -21,7 +21,7 @@ from tests.simulation.checks import producers
 from tests.simulation.faults.expiring_plans import behind, damaged, expiring, late, returning
 from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
 from tests.simulation.plan import Plan
-from tests.simulation.world import adapters
+from tests.simulation.world import replica_log
 
 
 def _only_older(known: Mapping[str, int], producer_id: str, producer_epoch: int) -> None:
@@ -121,7 +121,7 @@ def _by_its_number(files: Any, table: Any, number: int) -> Any:
     return table.late[content] if content in table.late else _READ(files, table, number)
 
 
-_READ = adapters.read_producers
+_READ = replica_log.read_producers
 
 
 def _but_the_state(self: Any) -> None:
@@ -242,21 +242,21 @@ EXPIRING_MUTANTS = [
     _caught(
         producers.KEPT,
         "a damaged or lost producers file is no empty one",
-        (adapters, "read_producers", _empty_if_damaged),
+        (replica_log, "read_producers", _empty_if_damaged),
         plan=damaged,
         seed=4,
     ),
     _caught(
         producers.KEPT,
         "a commit says what is in its producers file, and not its number alone",
-        (adapters, "read_producers", _by_its_number),
+        (replica_log, "read_producers", _by_its_number),
         plan=damaged,
         seed=27,
     ),
     _caught(
         producers.CARRIED_ON,
         "a log that is opened anew reads its producers file again",
-        (adapters.SimulatedReplicaLog, "_forget", _but_the_state),
+        (replica_log.SimulatedReplicaLog, "_forget", _but_the_state),
     ),
     _caught(
         "I26 nothing named is deleted",

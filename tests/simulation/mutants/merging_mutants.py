@@ -23,7 +23,7 @@ from tests.simulation.checks import merging as checks
 from tests.simulation.checks import producers
 from tests.simulation.faults.merged_plans import heirs, merged, parted, unanswered
 from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _nothing
-from tests.simulation.world import adapters
+from tests.simulation.world import segment_store
 
 
 def _unchecked(state: Any, inputs: Any, merged: Any, **named: Any) -> LogChange | None:
@@ -88,7 +88,7 @@ def _but_the_last(rows: Any, base_offset: int) -> str:
     return _DIGEST(rows[:-1], base_offset)
 
 
-_DIGEST = adapters.digest_of
+_DIGEST = segment_store.digest_of
 
 
 def _borders_unread(state: Any, puts: Any, read_borders: Any) -> Any:
@@ -161,7 +161,7 @@ MERGING_MUTANTS = [
     CaughtMutant(
         mutant=Mutant(
             "a merge keeps all records",
-            ((adapters, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
+            ((segment_store, "digest_of", _but_the_last), (replacing, "merge", _unchecked)),
         ),
         invariant=checks.SAME_RECORDS,
         plan=merged,

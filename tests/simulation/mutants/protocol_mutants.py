@@ -26,7 +26,7 @@ from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
 from kafka_on_spark.service.replicate.sweep_progress import SweepRound
 from tests.simulation.plan import Plan
-from tests.simulation.world import adapters, commits
+from tests.simulation.world import commits, replica_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ MUTANTS = [
     ),
     Mutant(
         "a follower whose newest commit is cleaned opens the table anew",
-        ((adapters, "opened_anew", _as_it_was),),
+        ((replica_log, "opened_anew", _as_it_was),),
         invariant="I22 verdicts",
     ),
 ]

@@ -27,10 +27,10 @@ from kafka_on_spark.service.read.reading import read_pieces
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import REFUSED
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
-from tests.simulation.world.adapters import World
 from tests.simulation.world.disks import rows_in
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import KilledError, Violation
+from tests.simulation.world.world import World
 
 TOPIC = "orders"
 PARTITIONS_MAX = 3

@@ -8,8 +8,8 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid,
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
-from tests.simulation.world.adapters import FAILED, World
 from tests.simulation.world.disks import Root
+from tests.simulation.world.world import FAILED, World
 
 
 def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:

@@ -19,18 +19,15 @@ from kafka_on_spark.service.compact.replica_looks import (
     run_compaction_look,
 )
 from tests.merged_files import borders_of, content_digest
-from tests.simulation.world.adapters import (
-    FAILED,
-    SimulatedSegmentStore,
-    World,
-    merged_file,
-)
 from tests.simulation.world.disks import Row, rows_of
 from tests.simulation.world.keyed import is_tombstone, key_of
 from tests.simulation.world.scheduler import STARTED_AT_MS, Node
+from tests.simulation.world.segment_store import SimulatedSegmentStore, merged_file
+from tests.simulation.world.world import FAILED, World
 
 if TYPE_CHECKING:
-    from tests.simulation.world.processes import Driver, Worker
+    from tests.simulation.world.processes import Driver
+    from tests.simulation.world.workers import Worker
 
 
 @dataclass(frozen=True, slots=True)

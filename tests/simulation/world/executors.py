@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.simulation.world.adapters import World
 from tests.simulation.world.scheduler import KilledError, Node
+from tests.simulation.world.world import World
 
 
 class Executors:

@@ -8,8 +8,8 @@ from kafka_on_spark.controller.commands import expiry
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.control.expiring import Expiry
-from tests.simulation.world.adapters import FAILED
 from tests.simulation.world.scheduler import STARTED_AT_MS
+from tests.simulation.world.world import FAILED
 
 if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver

@@ -1,24 +1,11 @@
-"""The production services of one simulated process, wired as spark/wiring/services.py wires them.
+"""The production services of one simulated process, wired as spark/wiring/services.py wires them."""
 
-What runs on executors here is what runs there: `fetch`, `create_replica`, the probe of a root.
-"""
-
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_on_spark.controller.commands.commands import Command
 from kafka_on_spark.controller.commands.id_source import IdSource
-from kafka_on_spark.controller.pace.quiet import Marks, TableMark
-from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.errors import (
-    NO_ERROR,
-    UNKNOWN_SERVER_ERROR,
-    KafkaOnSparkError,
-    KafkaStorageError,
-    ProtocolError,
-)
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
@@ -31,195 +18,43 @@ from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.removing_replicas import (
-    Cleaner,
-    ListOrder,
-    ListResult,
-    RemoveOrder,
-)
+from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
-from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.service.replica.creating_replicas import (
-    CreateReplicaOrder,
-    CreateReplicaResult,
-    create_replica,
-)
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
-from kafka_on_spark.service.replicate.inspecting_lost import (
-    InspectLostOrder,
-    InspectLostResult,
-    LostReplicaInspector,
-    inspect_lost,
-)
+from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.partition_inspection import (
-    PartitionFetches,
-    inspect_partition,
-)
-from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder, QuietPartitions
+from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from tests.simulation.world.adapters import (
-    FAILED,
-    RECORD_BYTES,
-    SimulatedMetadataLog,
-    SimulatedReplicaStore,
-    SimulatedSegmentStore,
-    SimulatedSweepHints,
-    World,
-    seen_table,
-)
-from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.compacting import compaction_of
-from tests.simulation.world.disks import folder
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.expiring import expiry_of
 from tests.simulation.world.keyed import has_keyless
+from tests.simulation.world.metadata_log import SimulatedMetadataLog, SimulatedSweepHints
 from tests.simulation.world.retaining import retention_of
-from tests.simulation.world.scheduler import Clock, Lock, Node, Threads
+from tests.simulation.world.scheduler import Lock, Node, Threads
+from tests.simulation.world.segment_store import RECORD_BYTES
 from tests.simulation.world.tidying import upkeep_of
+from tests.simulation.world.workers import (
+    Worker,
+    Workers,
+    command_task,
+    create_replica_task,
+    fetch_task,
+    inspect_lost_task,
+    inspect_partition_task,
+    inspect_task,
+    list_task,
+    mark_task,
+    probe_task,
+    remove_task,
+)
+from tests.simulation.world.world import World
 
 TIMEOUT_MS = 8_000
 """delivery.timeout.ms of a simulated cluster."""
-
-
-class Worker:
-    """An executor's worker: keeps its handles from task to task."""
-
-    def __init__(self, world: World, node: Node) -> None:
-        self.world = world
-        self.node = node
-        self.replicas = SimulatedReplicaStore(world, node)
-        self.segments = SimulatedSegmentStore(world, node)
-        self.clock = Clock(world.scheduler, node)
-
-
-def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
-    """Bring one follower up to its leader."""
-    began_ms = worker.world.scheduler.now_ms
-    result = fetch(order, worker.replicas, worker.segments, worker.clock)
-    note_inspection(worker.world, result, began_ms)
-    return result
-
-
-def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[FetchResult]:
-    """Look at all replicas of one partition."""
-    began_ms = worker.world.scheduler.now_ms
-    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
-    for result in results:
-        note_inspection(worker.world, result, began_ms)
-    for order in orders:
-        _note_tables(worker.world, order)
-    return results
-
-
-def _note_tables(world: World, order: FetchOrder) -> None:
-    for address in filter(None, (order.leader, order.follower)):
-        table = world.disks.roots[address.root].tables.get(folder(address))
-        if table is not None:
-            world.read_tables[address.key, address.broker_id] = seen_table(table)
-
-
-def mark_task(worker: Worker, order: MarkOrder) -> Marks:
-    """Look at the newest commits of a partition's tables."""
-    return tuple(_mark(worker.world, each) for each in order.addresses)
-
-
-def _mark(world: World, address: ReplicaAddress) -> TableMark | None:
-    root = world.disks.roots[address.root]
-    table = root.tables.get(folder(address)) if root.can_read else None
-    if table is None:
-        return None
-    place, found = (address.key, address.broker_id), seen_table(table)
-    if world.read_tables.get(place) == found:  # it is as it was read: a look inspects it
-        world.seen["idle replica looked at"] += 1
-        world.inspected_at_ms[place] = max(
-            world.scheduler.now_ms, world.inspected_at_ms.get(place, 0.0)
-        )
-    return TableMark(table.state.version, found)
-
-
-def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
-    """Note which replicas were read by an inspection that began then."""
-    for seen in (result.report.leader, *result.report.followers):
-        if seen.error_code == NO_ERROR:
-            place = (result.report.key, seen.broker_id)
-            world.inspected_at_ms[place] = max(began_ms, world.inspected_at_ms.get(place, 0.0))
-
-
-def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
-    """Fence tables at a leadership that has begun: a fetch, as in spark/wiring/services.py."""
-    result = fetch_task(worker, order)
-    is_refused = result.report.leader.error_code != NO_ERROR
-    worker.world.seen["command refused" if is_refused else "leadership commanded"] += 1
-    worker.world.seen["deposed leader cut by a command"] += result.truncated_records > 0
-    return result
-
-
-def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
-    """Make one empty replica."""
-    return create_replica(order, worker.replicas)
-
-
-def inspect_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
-    """Say what one replica's log holds."""
-    return inspect_replica(order, worker.replicas)
-
-
-def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:
-    """Say whether a replica that was lost is whole."""
-    return inspect_lost(order, worker.replicas, worker.segments)
-
-
-def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
-    """Ask one root whether it answers, is its disk, and takes writes."""
-    root = worker.world.disks.roots[order.root]
-    try:
-        if worker.world.scheduler.call("probe", root) in FAILED:
-            raise KafkaStorageError("the root does not answer")
-        root.check_reads()
-        if root.directory_id != order.directory_id:
-            raise KafkaStorageError("the root is not the disk it was")
-        root.check_writes()
-    except KafkaOnSparkError as error:
-        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return ProbeResult(order.broker_id, code, error.message)
-    return ProbeResult(order.broker_id, NO_ERROR)
-
-
-def list_task(worker: Worker, order: ListOrder) -> ListResult:
-    """Say which tables stand on one root."""
-    return list_folders(worker.world, order)
-
-
-def remove_task(worker: Worker, order: RemoveOrder) -> str | None:
-    """Remove one table."""
-    return remove_folder(worker.world, order)
-
-
-@dataclass(slots=True)
-class Workers:
-    """The executors of the cluster: few, shared by all drivers."""
-
-    world: World
-    seed: int
-    skews: random.Random
-    alive: list[Worker] = field(default_factory=list)
-    started: int = 0
-    count: int = 2
-
-    def pick(self) -> Worker:
-        """Return the next worker in turn; one that was killed is replaced by a new one."""
-        self.alive = [each for each in self.alive if each.node.is_alive]
-        while len(self.alive) < self.count:
-            self.started += 1
-            node = Node(f"executor{self.started}", self.seed, self.skews.randrange(-2000, 2000))
-            self.alive.append(Worker(self.world, node))
-        self.alive.append(self.alive.pop(0))
-        return self.alive[-1]
 
 
 class Driver:

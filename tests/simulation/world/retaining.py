@@ -7,11 +7,12 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.service.retain.retention import Retention
-from tests.simulation.world.adapters import FAILED
 from tests.simulation.world.scheduler import STARTED_AT_MS
+from tests.simulation.world.world import FAILED
 
 if TYPE_CHECKING:
-    from tests.simulation.world.processes import Driver, Worker
+    from tests.simulation.world.processes import Driver
+    from tests.simulation.world.workers import Worker
 
 
 def look_task(worker: "Worker", order: LookOrder) -> LookResult:

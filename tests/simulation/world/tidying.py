@@ -18,9 +18,10 @@ from kafka_on_spark.service.maintain.replica_upkeep import WORKS, run_upkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepPorts, UpkeepResult
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from tests.simulation.world.adapters import FAILED, SimulatedSweepHints, World
 from tests.simulation.world.compacting import SimulatedCompactor
 from tests.simulation.world.disks import Root, folder
+from tests.simulation.world.metadata_log import SimulatedSweepHints
+from tests.simulation.world.world import FAILED, World
 
 LATE_MS = 10**12
 FILE_BYTES = 100

@@ -1,0 +1,125 @@
+"""The metadata root as one simulated process has it: the log of the cluster, and the sweep's hint.
+
+Each call stands before the scheduler, then takes effect. It answers as storage/metadata/ does.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from kafka_on_spark.controller.pace.sweep import SweepPosition
+from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from tests.simulation.world.commits import Place, commit
+from tests.simulation.world.scheduler import Node
+from tests.simulation.world.world import FAILED, World
+
+
+class SimulatedMetadataLog:
+    """A MetadataLog of one process: of the cluster that stood at the path when it was opened."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+        node.made = world.disks.made
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        fault = self._world.scheduler.call("metadata read")
+        disks = self._world.disks
+        self._check_answers(fault)
+        if from_offset > disks.image.offset:
+            raise InconsistentClusterError("the metadata log went back")
+        place = bisect_left(disks.batches, from_offset, key=lambda batch: batch.base_offset)
+        batches = disks.batches[place:]
+        return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        assert records, "an empty batch would be a version without a decision"
+        fault = self._world.scheduler.call("metadata append")
+        self._check_answers(None)
+        disks = self._world.disks
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+
+        def put() -> bool:
+            if self.is_replaced():
+                return False
+            return disks.append_metadata(records, stamp, expected_offset) is not None
+
+        if fault == "refused":
+            raise KafkaStorageError("the metadata root does not answer")
+        version = self._version_at(expected_offset)
+        place = Place(
+            version,
+            lambda: len(disks.batches) - 1,
+            self._world.commits_kept,
+            lambda: not disks.is_metadata_away,
+        )
+        commit(self._world, self._node, fault, put, place)
+        return batch
+
+    def _version_at(self, offset: Offset) -> int:
+        """Return the version of the batch that begins at `offset`, or will."""
+        return bisect_left(self._world.disks.batches, offset, key=lambda batch: batch.base_offset)
+
+    def _check_answers(self, fault: str | None) -> None:
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if self.is_replaced():
+            raise ClusterNotFoundError("another cluster was made at this path: open it anew")
+
+    def is_replaced(self) -> bool:
+        """Return whether another cluster stands at the path: its table is another one."""
+        return self._node.made != self._world.disks.made
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
+
+    def offset_at(self, time_ms: int) -> Offset:
+        self._check_answers(self._world.scheduler.call("metadata read"))
+        disks = self._world.disks
+        later = (each.base_offset for each in disks.batches if each.stamp.time_ms > time_ms)
+        return next(later, disks.image.offset)
+
+    def check_writable(self) -> None:
+        """A reader may write here."""
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        self._check_answers(self._world.scheduler.call("metadata read"))
+        snapshots = [
+            each
+            for each in self._world.disks.snapshots
+            if to_offset is None or each.end_offset <= to_offset
+        ]
+        return max(snapshots, key=lambda each: each.end_offset, default=None)
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        self._check_answers(self._world.scheduler.call("metadata append"))
+        base_offset = Offset(end_offset - len(records))
+        batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
+        self._world.disks.snapshots.append(batch)
+        self._world.seen["snapshot written"] += 1
+
+
+class SimulatedSweepHints:
+    """SweepHints on the metadata root, which may be away, lose one, or keep the one before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        fault = self._world.scheduler.call("hint read")
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault == "lost":
+            self._world.seen["hint of the sweep lost"] += 1
+            self._world.disks.sweep_hint = None
+        return self._world.disks.sweep_hint
+
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        fault = self._world.scheduler.call("hint write")
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault != "lost":
+            self._world.disks.sweep_hint = position

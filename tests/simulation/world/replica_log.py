@@ -1,0 +1,253 @@
+"""The logs of replicas as one simulated process has them: each call stands before the scheduler, then
+takes effect.
+
+They answer as storage/replicas/ does, Delta's outcomes included: a commit whose reply is lost is
+resolved where it can be, and unknown where it can't; a handle never goes back to a version older than
+the one it has seen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.producers import ProducerEntries
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from tests.simulation.world.commits import Place, commit, is_kept, opened_anew
+from tests.simulation.world.disks import Root, Table, folder
+from tests.simulation.world.scheduler import Node
+from tests.simulation.world.world import FAILED, World
+
+
+class SimulatedReplicaLog:
+    """A ReplicaLog; a handle that one process keeps."""
+
+    def __init__(
+        self, world: World, node: Node, address: ReplicaAddress, *, is_checked: bool = False
+    ) -> None:
+        self._world = world
+        self._node = node
+        self._address = address
+        self._identity, self._place = address.identity, folder(address)
+        self._is_checked = is_checked
+        self._seen_version = -1
+        self._was_stale = False
+        self._is_anew = False
+        self._last: ReplicaState | None = None
+        self._producers: tuple[int, ProducerEntries] = (0, {})  # with the number of their file
+
+    def load(self) -> ReplicaState:
+        try:
+            return self._load()
+        except KafkaOnSparkError:
+            self._is_anew = True
+            raise
+
+    def _load(self) -> ReplicaState:
+        root = self._world.disks.roots[self._address.root]
+        fault = self._world.scheduler.call("load", root)
+        if fault in FAILED:
+            raise KafkaStorageError("EIO")
+        root.check_reads()
+        if fault == "mistaken":
+            self._be_mistaken()
+        if self._is_checked:
+            root.check_directory(self._address)
+        table = self._table(root)
+        if table.is_emptied:
+            raise CorruptLogError("a commit is gone or empty")
+        state = self._followed(table)
+        # A listing may miss what is new, but not for ever: the next listing shows it.
+        is_stale = fault == "stale" and self._place not in self._world.mistaken
+        if is_stale and not self._was_stale:
+            state = self._older(table)
+        self._was_stale = state is not table.state
+        if state.version < self._seen_version:
+            raise ReplicaLostError("the table is gone or went back")
+        state = self._with_producers(root, table, state)
+        self._seen_version = state.version
+        self._world.check(state)
+        return state
+
+    def _with_producers(self, root: Root, table: Table, state: ReplicaState) -> ReplicaState:
+        """Return a state with its producers, whose file is read once: files never change.
+
+        A table that is opened anew may be another one by now, at the very version that is known.
+        """
+        last = self._last
+        is_other = last is not None and last.version == state.version and last is not state
+        if self._is_anew or is_other:
+            self._is_anew = False
+            self._forget()
+        if self._last is None or self._last.version != state.version:
+            self._last = None
+            number = table.number_at(state.version)
+            if self._producers[0] != number:
+                files = root.files.get(self._place, {})
+                self._producers = (number, read_producers(files, table, number))
+            self._last = state
+            entries = self._producers[1]
+            return state if entries == state.producers else replace(state, producers=entries)
+        return state
+
+    def _forget(self) -> None:
+        """Open the table anew."""
+        self._last, self._producers = None, (0, {})
+
+    def _followed(self, table: Table) -> ReplicaState:
+        """Return the newest state: followed from the commit that this handle knows, or opened."""
+        newest, seen = table.state.version, self._seen_version
+        if seen < 0 or is_kept(self._world.commits_kept, newest, seen):
+            return table.state
+        self._world.seen["cleaned log opened anew"] += 1
+        self._is_anew = True
+        return opened_anew(table.states, seen)
+
+    def _be_mistaken(self) -> None:
+        """Say of a table that it is wrong, which it is not: once, of any replica."""
+        place = self._place
+        if place not in self._world.mistaken | self._world.stale:
+            self._world.mistaken.add(place)
+            self._world.seen["mistaken inspection"] += 1
+            raise CorruptLogError("a commit is gone, it seems")
+
+    def _older(self, table: Table) -> ReplicaState:
+        """Return a version that this handle has not passed yet: a stale listing."""
+        newest = table.state.version
+        oldest = max(self._seen_version, newest - 3, 0)
+        if oldest < newest:
+            self._world.seen["stale inspection"] += 1
+            self._world.stale.add(self._place)
+        return table.states[self._node.rng.randint(min(oldest, newest), newest)]
+
+    def _table(self, root: Root) -> Table:
+        table = root.tables.get(self._place)
+        if table is None:
+            root.check_directory(self._address)  # lost only if its disk is there
+            raise ReplicaLostError("there is no table")
+        if table.identity != self._identity:
+            raise ReplicaLostError("the table is another replica's")
+        return table
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        root = self._world.disks.roots[self._address.root]
+        fault = self._world.scheduler.call("commit", root)
+        if fault == "refused":
+            raise CommitConflictError("not seen before the commit")
+        if not (root.can_read and root.can_write) or root.is_full:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        version = state.version + 1
+        number = self._write_producers(state, change)
+
+        def put() -> bool:
+            if not root.can_write or root.directory_id != self._address.directory_id:
+                return False
+            return self._world.disks.commit(self._address, version, change, number)
+
+        if fault == "torn":  # the power went between the file's name and its bytes
+            self._world.disks.commit_nothing(self._address, version)
+        if fault == "torn" or self._world.disks.table(self._address) is None:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        place = Place(
+            version,
+            lambda: self._newest(state.version),
+            self._world.commits_kept,
+            lambda: root.can_read,
+        )
+        commit(self._world, self._node, fault, put, place)
+        after = state.apply(change)
+        self._seen_version = after.version
+        self._note_committed(after, number)
+        return after
+
+    def _write_producers(self, state: ReplicaState, change: LogChange) -> int | None:
+        """Write the producers file of a change, if it has one, before the commit that names it;
+        return the number that counts after it. None: there is a newer version, so that this commit
+        will not count."""
+        table = self._world.disks.table(self._address)
+        if table is None or self._last is None or self._last.version != state.version:
+            return None
+        number = self._producers[0]
+        if change.producers is None:
+            return number
+        if table.state.version != state.version:
+            return None
+        return self._world.disks.write_producers(
+            self._address, table, change.producers, above=number
+        )
+
+    def _note_committed(self, after: ReplicaState, number: int | None) -> None:
+        table = self._world.disks.table(self._address)
+        if table is None or number is None or len(table.states) <= after.version:
+            self._last = None
+            return
+        self._last = table.states[after.version]
+        self._producers = (number, after.producers)
+
+    def _newest(self, known: int) -> int:
+        table = self._world.disks.table(self._address)
+        return known if table is None else table.state.version
+
+    @property
+    def producers_number(self) -> int:
+        """Of the file of the state that was last loaded."""
+        return self._producers[0]
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
+
+
+def read_producers(files: Mapping[str, str], table: Table, number: int) -> ProducerEntries:
+    """Return what is in a producers file; one that is missing or damaged is never an empty one.
+
+    Source: storage/replicas/producer_files.py.
+    """
+    if not number:
+        return {}
+    if not table.has_producers(files, number):
+        raise CorruptLogError("the producer state is missing or damaged")
+    return table.written[number][1]
+
+
+class SimulatedReplicaStore:
+    """A ReplicaStore of one process, with its kept handles."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+        self._open: dict[ReplicaAddress, SimulatedReplicaLog] = {}
+
+    def open(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+        log = self._open.get(address)
+        if log is None:
+            log = self._open[address] = SimulatedReplicaLog(self._world, self._node, address)
+        return log
+
+    def open_uncached(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+        log = SimulatedReplicaLog(self._world, self._node, address, is_checked=True)
+        self._open[address] = log
+        return log
+
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("make", root)
+        root.check_reads()
+        root.check_writes()
+        root.check_directory(address)
+        made = root.tables.setdefault(folder(address), Table(address.identity, leader_epoch))
+        if folder(address) in root.lost:
+            # A task that was planned before the loss: the table stands for the lost one.
+            made.is_suspect, made.forgotten = True, [root.lost[folder(address)]]
+            self._world.seen["lost table made by a late task"] += 1
+        if fault in ("lost", "unsaid", "delayed", "refused", "hung"):
+            raise KafkaStorageError("can't make a table")
+        if made.identity != address.identity:
+            raise ReplicaLostError("the table is another replica's")

@@ -1,0 +1,143 @@
+"""The files of segments as one simulated process reads and writes them: each call stands before the
+scheduler, then takes effect.
+
+Apart from the logs, whose commits name these files: a file is written before, and counts from then on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
+from tests.merged_files import Borders, rewritten
+from tests.simulation.world.disks import digest_of, folder, rows_of
+from tests.simulation.world.scheduler import Node
+from tests.simulation.world.world import FAILED, World
+
+RECORD_BYTES = 100
+"""Of each record."""
+
+
+class SimulatedSegmentStore:
+    """A SegmentStore of one process."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+
+    def put(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Write a new segment, as a staging task does."""
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("put", root)
+        root.check_writes()
+        root.check_directory(address)
+        if fault in FAILED:
+            raise KafkaStorageError("EIO")
+        root.files.setdefault(folder(address), {})[segment.file_name] = segment.digest
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+        *,
+        is_staged: bool = False,
+    ) -> None:
+        origin, root = (self._world.disks.roots[each.root] for each in (source, target))
+        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
+            fault = self._world.scheduler.call("copy", root)
+            root.check_reads()
+            root.check_directory(target)
+            present = root.files.setdefault(folder(target), {})
+            if len(present.get(name, "")) == len(segment.digest):
+                continue
+            origin.check_reads()
+            content = origin.files.get(folder(source), {}).get(segment.file_name)
+            if content != segment.digest:
+                self._world.seen["damaged source refused"] += 1
+                raise CorruptLogError("a segment is missing or not what its name says")
+            root.check_writes()
+            if fault in FAILED:
+                raise KafkaStorageError("EIO")
+            present[name] = content
+
+    def rewrite(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        parts: Sequence[LogPart],
+        *,
+        leader_epoch: LeaderEpoch,
+        start_offset: Offset,
+        end_offset: Offset,
+    ) -> MergedSegment:
+        """Write a range of a log as one file, and read it back."""
+        for part in parts:
+            for segment in part.segments:
+                self._read_of(source, segment)
+        known = self._world.disks.borders
+        made, borders = rewritten(
+            parts,
+            lambda part: known.get(part.segment.uuid, ()),
+            name=f"merged{self._node.new_uuid()}",
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            end_offset=end_offset,
+        )
+        rows = [
+            row for part in parts for row in rows_of(part) if start_offset <= row[0] < end_offset
+        ]
+        made = replace(made, segment=merged_file(made, rows))
+        known[made.segment.uuid] = borders
+        self.put(target, made.segment)
+        try:
+            self.read(target, made.segment)
+        except CorruptLogError as error:
+            raise KafkaStorageError("a file just written is damaged") from error
+        self._world.seen["part of a merged segment fetched"] += source != target
+        return made
+
+    def _read_of(self, source: ReplicaAddress, segment: Segment) -> None:
+        try:
+            self.read(source, segment)
+        except KafkaStorageError as error:
+            raise KafkaStorageError(error.message, broker_id=source.broker_id) from error
+
+    def borders(self, address: ReplicaAddress, merged: MergedSegment) -> Borders:
+        """Return the borders in a merged segment's file."""
+        self.read(address, merged.segment)
+        self._world.seen["borders read"] += 1
+        return self._world.disks.borders.get(merged.segment.uuid, ())
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check a segment's bytes."""
+        self.read(address, segment)
+
+    def read(self, address: ReplicaAddress, segment: Segment) -> str:
+        """Return a segment's bytes, verified."""
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("read", root)
+        if fault in FAILED:
+            raise KafkaStorageError("the root does not answer")
+        root.check_reads()
+        content = root.files.get(folder(address), {}).get(segment.file_name)
+        if content != segment.digest:
+            self._world.seen["damage found by a reader"] += 1
+            raise CorruptLogError("a segment is missing or damaged", segment=segment.file_name)
+        return content
+
+
+def merged_file(merged: MergedSegment, rows: Sequence[tuple[int, int]]) -> Segment:
+    """Return the file of a merged segment that has these records."""
+    segment = merged.segment
+    digest = digest_of(rows, merged.base_offset)
+    return replace(
+        segment,
+        file_name=segment_name(segment.epoch_in_name, segment.uuid, digest),
+        size_bytes=RECORD_BYTES * len(rows),
+        record_count=len(rows),
+    )

@@ -1,0 +1,104 @@
+"""What all processes of a simulation share: the disks, the scheduler, and what has happened so far."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.state import ReplicaState, check_log
+from tests.simulation.world.disks import Disks, Table
+from tests.simulation.world.scheduler import Scheduler
+
+FAILED = ("failed", "hung")
+"""What an inspection can meet, and then has seen nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A thing that equals nothing but itself."""
+
+    thing: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+SeenTable = tuple[object, ...]
+"""What tells a table's newest commit from any other, as a commit file's stamp does."""
+
+
+def seen_table(table: Table) -> SeenTable:
+    """Return what the newest commit of a table is now."""
+    return _Same(table), _Same(table.state), table.is_emptied
+
+
+@dataclass(slots=True)
+class World:
+    """What all processes share.
+
+    Attributes:
+        pending: Puts under way that nobody waits for: they land later, or find their place
+            taken.
+        seen: How often what happened (the "sometimes" counters).
+        inspected_at_ms: When the newest inspection of a replica that was read began, or before the
+            first one, when a round found it created.
+        are_clocks_right: All wall clocks say the same.
+        deletes: Records are deleted for their age and size, which needs timestamps.
+        works: What replicas' upkeep does besides cleaning: "merge", "compact".
+        is_restamped: The administrator changes message.timestamp.type.
+        silent_ms: Producer ids and groups' offsets expire, and clients fall silent for up to so
+            long, also when they are started; None: nothing expires. Then old producers files are
+            cleaned, too.
+        mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
+            stale.
+        commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
+        sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
+        read_tables: Of a replica, which table an inspection has read last, and its newest state.
+        checked: Logs that somebody has read and checked, by their ids: they never change.
+        stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
+            since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
+    """
+
+    scheduler: Scheduler
+    disks: Disks
+    pending: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
+    are_clocks_right: bool = True
+    deletes: bool = False
+    sweeps_quietly: bool = False
+    read_tables: dict[tuple[PartitionKey, BrokerId], "SeenTable"] = field(default_factory=dict)
+    works: tuple[str, ...] = ()
+    is_restamped: bool = False
+    silent_ms: int | None = None
+    mistaken: set[str] = field(default_factory=set)
+    stale: set[str] = field(default_factory=set)
+    commits_kept: int | None = None
+    checked: dict[int, ReplicaState] = field(default_factory=dict)
+
+    def check(self, state: ReplicaState) -> None:
+        """Check a log that was read, the first time that anybody reads it.
+
+        Raises:
+            CorruptLogError: It is not dense, or its chain does not compute.
+        """
+        if self.checked.get(id(state)) is not state:
+            check_log(state)
+            self.checked[id(state)] = state
+
+    def later(self, steps: int, put: Callable[[], None]) -> None:
+        """Have `put` land after so many steps of the simulation."""
+        self.pending.append((self.scheduler.calls + steps, put))
+
+    def land(self, *, is_all: bool = False) -> None:
+        """Let the puts land that are due."""
+        if not self.pending:
+            return
+        due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]
+        if due:
+            self.pending = [each for each in self.pending if each not in due]
+            for _, put in due:
+                put()
