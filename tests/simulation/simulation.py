@@ -12,11 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
-from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.log.merging import merge_plan
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.orphans import orphans_go
@@ -25,24 +21,13 @@ from tests.simulation.compacted_plan import small_groups
 from tests.simulation.faults.faults import Faults
 from tests.simulation.faults.healing import heal_and_read_back
 from tests.simulation.plan import CALL_FAULTS, HEALING, NO_BOUND, Plan
-from tests.simulation.programs.administrator import Admin
-from tests.simulation.programs.clients import (
-    TOPIC,
-    Appending,
-    Controller,
-    Producing,
-    Program,
-    Reader,
-    Replicator,
-    Stop,
-    Tidier,
-    Values,
-)
-from tests.simulation.programs.groups import Member
-from tests.simulation.programs.tables import CutReader, TableReader
+from tests.simulation.programs.clients import Values
+from tests.simulation.programs.cluster import make_cluster
+from tests.simulation.programs.program import Stop
+from tests.simulation.programs.roster import Maker, programs_of
 from tests.simulation.world.disks import Disks
 from tests.simulation.world.expiring import short_minutes
-from tests.simulation.world.processes import TIMEOUT_MS, Driver
+from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import (
     STARTED_AT_MS,
     Node,
@@ -106,7 +91,7 @@ class Simulation:
         self._stop = Stop()
         self._values = Values()
         self._nodes: dict[str, Node] = {}
-        self._programs: dict[str, tuple[Callable[[Driver], Program], int]] = {}
+        self._programs: dict[str, tuple[Maker, int]] = {}
         self._weights: dict[str, float] = {}
         disks = Disks()
         self.world = World(Scheduler(), disks)
@@ -155,100 +140,17 @@ class Simulation:
         disks.observer = self.checker
 
     def _make(self, name: str) -> None:
-        plan, disks = self.plan, self.world.disks
-        roots = list(disks.roots.values())
-        settings = {
-            "delivery.timeout.ms": TIMEOUT_MS,
-            "broker.session.timeout.ms": plan.session_ms,
-            "broker.heartbeat.interval.ms": 1 + plan.session_ms // 4,
-            "controller.lease.ms": 2 * plan.session_ms,
-            "replica.lag.time.max.ms": plan.lag_ms,
-            "replica.fetch.max.bytes": plan.fetch_bytes,
-            "file.delete.delay.ms": plan.delete_delay_ms,
-            "replica.sweep.interval.ms": plan.sweep_ms,
-            "replica.verdict.delay.ms": plan.verdict_ms,
-            "orphan.bytes.max": plan.orphan_bytes,
-            "merge.min.lag.batches": plan.merge_lag,
-        }
-        if plan.compaction is not None:
-            settings |= plan.compaction.settings
-        if plan.expiring is not None:
-            settings["producer.id.expiration.ms"] = plan.expiring.producers_ms
-            settings["offsets.retention.minutes"] = plan.expiring.offsets_ms
-        if plan.retention_ms is not None:
-            settings["log.retention.check.interval.ms"] = 20
-            settings["retention.ms"] = plan.retention_ms
-            settings["retention.bytes"] = plan.retention_bytes
-        brokers = [
-            (each.broker_id, each.url, None, each.directory_id)
-            for each in roots
-            if each.directory_id is not None
-        ]
-        stamp = Stamp(time_ms=STARTED_AT_MS)
-        made = create_cluster(MetadataImage(), f"simulated{name}", brokers, settings)
-        disks.append_metadata(made.records, stamp, disks.image.offset)
-        uuids = iter(f"{name}{number}" for number in range(100))
-        topic = topics.create_topic(
-            disks.image,
-            TOPIC,
-            partition_count=plan.partitions,
-            replication_factor=3,
-            replica_assignment={
-                number: [1 + (number + place) % plan.brokers for place in range(3)]
-                for number in range(plan.partitions)
-            },
-            configs={
-                "min.insync.replicas": plan.min_isr,
-                "unclean.leader.election.enable": plan.is_unclean,
-                **self._policy(),
-            },
-            new_uuid=lambda: next(uuids),
-            random_below=lambda below: 0,
-            cause="the simulation begins",
-        )
-        disks.append_metadata(topic.records, stamp, disks.image.offset)
+        disks = self.world.disks
+        make_cluster(self.plan, disks, name)
         for key, partition in disks.image.partitions():
             self.checker.ledger.log(key).leaders[partition.leader_epoch] = partition.leader
 
-    def _policy(self) -> dict[str, object]:
-        compacting = self.plan.compaction
-        return (
-            {}
-            if compacting is None or compacting.is_later
-            else {"cleanup.policy": compacting.policy}
-        )
-
     def _start_programs(self) -> None:
-        for number, producer_id in enumerate(self.plan.clients, 1):
-            state = Producing(producer_id, {})
-            self._programs[f"client{number}"] = (
-                lambda driver, state=state: Appending(
-                    driver, self.checker, self._stop, self._values, state
-                ),
-                0,
-            )
-        for number in range(1, self.plan.controllers + 1):
-            self._programs[f"controller{number}"] = (self._maker(Controller), 0)
-        for number in range(1, self.plan.replicators + 1):
-            self._programs[f"replicator{number}"] = (self._maker(Replicator), 0)
-        for number in range(1, self.plan.tidiers + 1):
-            self._programs[f"tidier{number}"] = (self._maker(Tidier), 0)
-        if self.plan.compaction is not None:
-            self._programs["follower"] = (self._maker(TableReader), 0)
-            self._programs["cutter"] = (self._maker(CutReader), 0)
-        for number in range(0 if self.plan.expiring is None else self.plan.expiring.groups):
-            self._programs[f"member{number}"] = (
-                lambda driver, group=f"g{number}": Member(driver, self.checker, self._stop, group),
-                0,
-            )
-        self._programs["reader"] = (self._maker(Reader), 0)
-        self._programs["admin"] = (self._maker(Admin), 0)
+        makers = programs_of(self.plan, self.checker, self._stop, self._values)
+        self._programs = {name: (make, 0) for name, make in makers.items()}
         for name in self._programs:
             self._weights[name] = 0.1 + self._rng.random()
             self._start(name)
-
-    def _maker(self, kind: type[Program]) -> Callable[[Driver], Program]:
-        return lambda driver: kind(driver, self.checker, self._stop)
 
     def _start(self, name: str) -> None:
         """Start a program in a process of its own, under a name that nobody had."""

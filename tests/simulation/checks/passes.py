@@ -21,7 +21,8 @@ from kafka_on_spark.metadata.records import (
 )
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Ledger, require
 from tests.simulation.plan import Plan
-from tests.simulation.programs.clients import TOPIC, split
+from tests.simulation.programs.clients import split
+from tests.simulation.programs.cluster import TOPIC
 from tests.simulation.world.scheduler import Node
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from tests.simulation.checks import invariants
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.expiry import nothing_silent_is_left
 from tests.simulation.checks.ledger import records_of, require
-from tests.simulation.programs.clients import TOPIC, read_all
+from tests.simulation.programs.clients import read_all
+from tests.simulation.programs.cluster import TOPIC
 from tests.simulation.world.cleaning import left_over, nothing_is_left
 from tests.simulation.world.processes import Driver
 

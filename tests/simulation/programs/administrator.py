@@ -18,7 +18,8 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.replica.replica_operations import commit_decided
-from tests.simulation.programs.clients import PARTITIONS_MAX, TOPIC, Program
+from tests.simulation.programs.cluster import PARTITIONS_MAX, TOPIC
+from tests.simulation.programs.program import Program
 from tests.simulation.world.processes import TIMEOUT_MS
 
 PASSING_TOPIC = "passing"

@@ -4,7 +4,8 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from tests.simulation.checks.checker import Checker
-from tests.simulation.programs.clients import TOPIC, Program, Stop
+from tests.simulation.programs.cluster import TOPIC
+from tests.simulation.programs.program import Program, Stop
 from tests.simulation.world.processes import TIMEOUT_MS, Driver
 
 

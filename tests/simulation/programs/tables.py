@@ -7,7 +7,9 @@ from kafka_on_spark.query.reads.cuts import ranges_between
 from kafka_on_spark.query.reads.read_order import ReadOrder, of_changes, of_values, plan_reads
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.compaction import reader_has_last_values
-from tests.simulation.programs.clients import TOPIC, Program, Stop, read_all
+from tests.simulation.programs.clients import read_all
+from tests.simulation.programs.cluster import TOPIC
+from tests.simulation.programs.program import Program, Stop
 from tests.simulation.world.keyed import is_tombstone, key_of
 from tests.simulation.world.processes import Driver
 

@@ -1,0 +1,55 @@
+"""What a program is: a loop of one process, until it is told to end.
+
+It waits a moment after an error and goes on, as a job that is started again does.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaOnSparkError
+from tests.simulation.checks.checker import Checker
+from tests.simulation.world.processes import Driver
+from tests.simulation.world.scheduler import KilledError, Violation
+
+
+@dataclass(slots=True)
+class Stop:
+    """Whether programs are to end after what they are at."""
+
+    is_on: bool = False
+
+
+class Program:
+    """A loop of one process."""
+
+    def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
+        self.driver = driver
+        self.checker = checker
+        self.rng = driver.node.rng
+        self.seen = driver.world.seen
+        self._stop = stop
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        while not self._stop.is_on:
+            try:
+                self.once()
+            except ClusterNotFoundError as error:
+                self.seen["another cluster noticed"] += 1
+                raise KilledError from error  # the next process opens that one
+            except InconsistentClusterError as error:
+                raise Violation("a table is ahead of the metadata", str(error)) from error
+            except KafkaOnSparkError as error:
+                self.seen[f"error: {type(error).__name__}"] += 1
+                self.failed()
+            self.driver.clock.sleep_ms(self.pause_ms())
+
+    def pause_ms(self) -> float:
+        """Return how long to wait between two things."""
+        return 5 + self.rng.random() * 200
+
+    def once(self) -> None:
+        """Do one thing."""
+        raise NotImplementedError
+
+    def failed(self) -> None:
+        """Do what follows an error."""
