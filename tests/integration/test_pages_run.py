@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.controller.brokers import silence
-from tests.cluster.disks import JUDGEMENT_MS
+from tests.cluster.disks import JUDGED_MS_MAX
 from tests.pages import blocks, pages
 
 pytestmark = pytest.mark.integration
@@ -30,7 +30,7 @@ def run(spark, tmp_path, monkeypatch, capsys):
     """Runs a page, and after each of its blocks what is given; returns the page's names, and what it
     printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(silence, "UNJUDGED_MS_MIN", JUDGEMENT_MS)
+    monkeypatch.setattr(silence, "UNJUDGED_MS_MIN", JUDGED_MS_MAX)
 
     def run(name, after_block=lambda names: None):
         names = {}
