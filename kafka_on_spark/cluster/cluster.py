@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.describe.sizes import MoveProgress
     from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
     from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
-    from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+    from kafka_on_spark.service.replicate.replication_report import ReplicationReport
     from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
     from kafka_on_spark.service.what_if.what_if import Forecast
     from kafka_on_spark.spark.wiring.forcing import ForcedGeneration

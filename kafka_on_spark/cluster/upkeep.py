@@ -22,7 +22,7 @@ from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.accounts import COMPACT, RETAIN, UPKEEP, accounted
 from kafka_on_spark.spark.wiring.fsck_services import check_tables

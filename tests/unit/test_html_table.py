@@ -16,7 +16,7 @@ from kafka_on_spark.service.describe.cluster_html import cluster_html
 from kafka_on_spark.service.describe.descriptions import describe
 from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent, UpkeepHistory
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepRow
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.what_if.what_if import forecast
 from tests.builders import TOPIC, image_of, partition
 

@@ -23,7 +23,7 @@ from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.quorum.voter_changing import voters_record
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round

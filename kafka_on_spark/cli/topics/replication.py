@@ -17,7 +17,7 @@ from kafka_on_spark.cli.call.output import (
 from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_names import matching_topics
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 
 
 def replicate(

@@ -22,7 +22,7 @@ from kafka_on_spark.ports.counting import NO_RECORDER, PASS_MS, Recorder
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.serve.looks import PASS, ROUND, ROUNDS, Looks, Role
 from kafka_on_spark.service.serve.watched import EndingClock, ServingEnd, WatchedMetadata
 

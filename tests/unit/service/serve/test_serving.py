@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.serve.looks import ROUND, ROUNDS, Looks, Role
 from kafka_on_spark.service.serve.serving import Serving
 from tests.fakes import FakeClock, MemoryMetadataLog

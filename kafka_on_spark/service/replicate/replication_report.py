@@ -1,0 +1,67 @@
+"""What one round of replication did, in figures and words.
+
+Apart from the round: who serves, commands or prints needs the report, and not what plans and runs.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.html_table import html_figures, html_list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationReport:
+    """What one round did.
+
+    Attributes:
+        partition_count: Partitions visited because they had work; of a sweep, all.
+        slice_count: Partitions inspected in the slice, whether or not they had work.
+        not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
+            this round or another; whose last inspection failed, or had no fetch to run; or that
+            have no leader.
+        once_round_ms: How long rounds like this one take to inspect every partition once. None:
+            as far as is known, they never do.
+        copied_records: Records committed to followers.
+        copied_bytes: The same in bytes of segments.
+        truncated_records: Records cut from followers, all of them uncommitted.
+        isr_changes: How many ISRs changed.
+        failures: What went wrong, in words, by partition and broker.
+        is_caught_up: By the metadata after the round, no partition has a follower behind or out of
+            the ISR; and all replicas were inspected within the interval.
+        left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
+            lets bytes through. None: nothing waits for time.
+        upkeep_failures: Which upkeep fails, or is left for long, in words, and since when. It keeps
+            no replica from being caught up.
+    """
+
+    partition_count: int = 0
+    slice_count: int = 0
+    not_looked_at: int = 0
+    once_round_ms: float | None = None
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: tuple[str, ...] = ()
+    is_caught_up: bool = True
+    left_out: int = 0
+    resume_after_ms: float | None = None
+    upkeep_failures: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        figures = {
+            "all are caught up": self.is_caught_up,
+            "partitions with work": self.partition_count,
+            "partitions inspected": self.slice_count,
+            "not inspected in time": self.not_looked_at,
+            "records copied": self.copied_records,
+            "bytes copied": self.copied_bytes,
+            "records cut off": self.truncated_records,
+            "ISRs changed": self.isr_changes,
+            "fetches that wait": self.left_out,
+        }
+        return (
+            html_figures("A round of replication", figures)
+            + html_list("Failures", self.failures)
+            + html_list("Upkeep that fails", self.upkeep_failures)
+        )
