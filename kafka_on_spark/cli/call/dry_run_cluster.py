@@ -28,7 +28,8 @@ from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
-from kafka_on_spark.spark.wiring.services import ID_SOURCE, Services, new_uuid
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_mode, check_owner, check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
 

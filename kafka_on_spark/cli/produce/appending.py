@@ -23,8 +23,8 @@ from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN, is_passing, may_stand
-from kafka_on_spark.spark.wiring.services import new_uuid
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.random_ids import new_uuid
 
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 1_000

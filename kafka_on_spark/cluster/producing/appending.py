@@ -38,7 +38,8 @@ from kafka_on_spark.service.append.produce.sent_record import (
 )
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.spark.wiring.accounts import APPEND
-from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.random_ids import new_uuid
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import stage_records
 

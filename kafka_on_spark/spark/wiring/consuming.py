@@ -19,8 +19,9 @@ from kafka_on_spark.service.consume.members.share_pace import SharePace
 from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.spark.run.time_lookup import time_lookup
-from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import WakingClock
+from kafka_on_spark.storage.calls.random_ids import new_uuid
 from kafka_on_spark.storage.replicas.reader import end_of, read_rows
 from kafka_on_spark.storage.roots.roots import is_local
 

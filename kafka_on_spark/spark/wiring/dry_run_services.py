@@ -12,7 +12,8 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata, DryRunReplicas, DryRunSegments
-from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.random_ids import new_uuid
 
 
 def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRound:

@@ -19,7 +19,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.random_ids import new_uuid
 from kafka_on_spark.storage.identity.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.storage.identity.root_identity import (
     ROOT_MODE,

@@ -3,7 +3,6 @@
 The only place that knows which adapter stands behind which port.
 """
 
-import logging
 import os
 import random
 import socket
@@ -12,9 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
-from uuid import uuid4
 
-from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
@@ -44,6 +41,7 @@ from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
@@ -61,22 +59,10 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.describe.sizes import MoveProgress
     from kafka_on_spark.spark.wiring.keeping import Keeping
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
-Order = TypeVar("Order")
 
 THREADS: Final = 8
 """Threads of a pool: commits wait for disks and stores, not for the processor."""
-
-
-def new_uuid() -> str:
-    """Return a new id: 32 hexadecimal digits."""
-    return uuid4().hex
-
-
-ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
-"""Gives the ids and random numbers of this process's decisions."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,7 +192,7 @@ class Services:
             spark=spark,
             replicas=replicas,
             runner=runner,
-            controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
+            controller_id=f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}",
             second_inspections=second_inspections,
             heartbeats=HeartbeatFiles(hint_roots),
             tasks=tasks,

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.service.control.term import Term
-from kafka_on_spark.spark.wiring.services import ID_SOURCE
+from kafka_on_spark.storage.calls.random_ids import ID_SOURCE
 from tests.cluster.disks import PATIENCE_MS, isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}
