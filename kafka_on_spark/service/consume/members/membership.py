@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kafka_on_spark.controller.groups.checks import Membership, check_not_replaced
-from kafka_on_spark.controller.groups.heartbeats import Heard, may_go_on
+from kafka_on_spark.controller.groups.heartbeats import may_go_on
 from kafka_on_spark.controller.groups.membership import join, subscribe
 from kafka_on_spark.controller.groups.sharing import is_to_share
 from kafka_on_spark.errors import (
-    CommitOutcomeUnknownError,
     FencedInstanceIdError,
     FencedMemberEpochError,
     KafkaOnSparkError,
-    RequestTimedOutError,
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
@@ -33,10 +31,9 @@ from kafka_on_spark.query.consuming.settings import NONE, ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.following import follow_target, leave_group, subscribed_topics
 from kafka_on_spark.query.subscription import Subscription
-from kafka_on_spark.service.consume.failing import RETRY_MS_MAX
+from kafka_on_spark.service.consume.members.retries import Retries
 from kafka_on_spark.service.consume.members.share_pace import SharePace
 from kafka_on_spark.service.consume.members.witness import Witness
-from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
@@ -117,15 +114,15 @@ class Member:
         self._new_id = new_id
         self._pace = pace
         self._timeout_ms = timeout_ms
+        self._retries = Retries(
+            metadata, witness, clock, group=self._group, instance_id=settings.group_instance_id
+        )
         self.is_begun = False
         self._id: MemberId | None = None
         self._is_member = False
         self._stopped: dict[PartitionKey, Standing] = {}
         self._asked_ms = 0
         self._quiet: object = None
-        self._retry_at_ms = 0
-        self._failing_since_ms: int | None = None
-        self._holder: tuple[MemberId, Heard] | None = None
         self._told: Exception | None = None
         self._followed: MetadataImage | None = None
         self._follow_at_ms = 0
@@ -168,8 +165,7 @@ class Member:
         return min(self._until_due_ms(), self._settings.max_poll_interval_ms / 2)
 
     def _until_due_ms(self) -> float:
-        left_ms = self._retry_at_ms - self._clock.monotonic_ms()
-        if left_ms > 0:
+        if left_ms := self._retries.left_ms(self._clock.monotonic_ms()):
             return left_ms
         image = self._metadata.image
         group = image.consumer_groups.get(self._group)
@@ -180,7 +176,7 @@ class Member:
     def is_due(self) -> bool:
         """Whether it is time to `follow`."""
         now_ms = self._clock.monotonic_ms()
-        return now_ms < self._retry_at_ms or self._is_time_to_look(now_ms)
+        return self._retries.left_ms(now_ms) > 0 or self._is_time_to_look(now_ms)
 
     def _is_time_to_look(self, now_ms: int) -> bool:
         return now_ms >= self._follow_at_ms or self._metadata.image is not self._followed
@@ -201,7 +197,7 @@ class Member:
         """
         now_ms = self._clock.monotonic_ms()
         self._witness.note_asked_for(now_ms)
-        if now_ms < self._retry_at_ms:
+        if self._retries.left_ms(now_ms) > 0:
             self.is_sure = self.may_hand_out()
             return
         if not self._is_time_to_look(now_ms):
@@ -209,9 +205,9 @@ class Member:
         try:
             self._attempt()
         except KafkaOnSparkError as error:
-            self._note_failure(error)
+            self._retries.note_failure(error)
         else:
-            self._failing_since_ms = None
+            self._retries.note_success()
         self.is_sure = self.may_hand_out()
         self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
         told, self._told = self._told, None
@@ -230,7 +226,7 @@ class Member:
         except UnknownMemberIdError:
             self._lose()
         except UnreleasedInstanceIdError as error:
-            self._await_holder(error)
+            self._retries.await_holder(error)
 
     def _step(self, image: MetadataImage) -> bool:
         """Do the next thing that is due; return whether there was one."""
@@ -266,7 +262,8 @@ class Member:
             ),
             timeout_ms=self._timeout_ms,
         )
-        self._is_member, self._asked_ms, self._quiet, self._holder = True, asked_ms, None, None
+        self._is_member, self._asked_ms, self._quiet = True, asked_ms, None
+        self._retries.note_joined()
         self._pace.claim()
         self._witness.tidy()
 
@@ -346,51 +343,6 @@ class Member:
             tell(keys)
         except Exception as error:
             self._told = self._told or error
-
-    # What fails
-
-    def _note_failure(self, error: KafkaOnSparkError) -> None:
-        """Try again later, or raise what does not pass, or has lasted."""
-        passes = (
-            RequestTimedOutError,
-            CommitOutcomeUnknownError,
-            FencedMemberEpochError,
-            StaleMemberEpochError,
-        )
-        if not (is_failing(error) or isinstance(error, passes)):
-            raise error
-        now_ms = self._clock.monotonic_ms()
-        if self._failing_since_ms is None:
-            log.warning("group %r: tries again: %s", self._group, error)
-            self._failing_since_ms = now_ms
-        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
-        if now_ms - self._failing_since_ms >= timeout_ms:
-            self._failing_since_ms = None
-            raise error
-        self._retry_at_ms = now_ms + RETRY_MS_MAX
-
-    def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
-        """Wait for the end of the member that has this static member's place, if it is silent: it
-        may be a life of this consumer that was killed, and nobody else may be there to fence it.
-
-        Raises:
-            UnreleasedInstanceIdError: It lives.
-        """
-        group = self._metadata.image.consumer_groups[self._group]
-        holder = group.with_instance(self._settings.group_instance_id)
-        if holder is None:
-            return
-        known = {} if self._holder is None else dict([self._holder])
-        heard = self._witness.looked_at([holder.member_id], known)[holder.member_id]
-        before = known.get(holder.member_id)
-        if before is not None and before.content != heard.content:
-            self._holder = None
-            raise error
-        self._holder = holder.member_id, heard
-        if heard.is_over(self._witness.session_ms):
-            self._witness.fence(holder.member_id, heard)
-            return
-        self._retry_at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
 
     # The end
 

@@ -1,0 +1,103 @@
+"""When a member tries again what has failed, and when its user is told of it instead.
+
+A metadata root that is away is waited for. So is the end of a silent member that has this static
+member's place: it may be an earlier life of this consumer. Apart from the member, which does what
+is due: what is here outlasts one try.
+"""
+
+import logging
+
+from kafka_on_spark.controller.groups.heartbeats import Heard
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    FencedMemberEpochError,
+    KafkaOnSparkError,
+    RequestTimedOutError,
+    StaleMemberEpochError,
+    UnreleasedInstanceIdError,
+)
+from kafka_on_spark.ids import MemberId
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.consume.failing import RETRY_MS_MAX
+from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.metadata.metadata_outage import is_failing
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+
+log = logging.getLogger(__name__)
+
+
+class Retries:
+    """What one member waits for, and since when; `instance_id`: of a static one. For one thread."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        witness: Witness,
+        clock: Clock,
+        *,
+        group: str,
+        instance_id: str | None,
+    ) -> None:
+        self._metadata = metadata
+        self._witness = witness
+        self._clock = clock
+        self._group = group
+        self._instance_id = instance_id
+        self._at_ms = 0
+        self._failing_since_ms: int | None = None
+        self._holder: tuple[MemberId, Heard] | None = None
+
+    def left_ms(self, now_ms: int) -> int:
+        """Return how long it is until something is tried; 0: it is time to."""
+        return max(self._at_ms - now_ms, 0)
+
+    def note_success(self) -> None:
+        """All that was due was done, or waits for the holder of the place."""
+        self._failing_since_ms = None
+
+    def note_joined(self) -> None:
+        """The member has its place: nobody else holds it."""
+        self._holder = None
+
+    def note_failure(self, error: KafkaOnSparkError) -> None:
+        """Try again later, or raise what does not pass, or has lasted."""
+        passes = (
+            RequestTimedOutError,
+            CommitOutcomeUnknownError,
+            FencedMemberEpochError,
+            StaleMemberEpochError,
+        )
+        if not (is_failing(error) or isinstance(error, passes)):
+            raise error
+        now_ms = self._clock.monotonic_ms()
+        if self._failing_since_ms is None:
+            log.warning("group %r: tries again: %s", self._group, error)
+            self._failing_since_ms = now_ms
+        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
+        if now_ms - self._failing_since_ms >= timeout_ms:
+            self._failing_since_ms = None
+            raise error
+        self._at_ms = now_ms + RETRY_MS_MAX
+
+    def await_holder(self, error: UnreleasedInstanceIdError) -> None:
+        """Wait for the end of the member that has this static member's place, if it is silent: it
+        may be a life of this consumer that was killed, and nobody else may be there to fence it.
+
+        Raises:
+            UnreleasedInstanceIdError: It lives.
+        """
+        group = self._metadata.image.consumer_groups[self._group]
+        holder = group.with_instance(self._instance_id)
+        if holder is None:
+            return
+        known = {} if self._holder is None else dict([self._holder])
+        heard = self._witness.looked_at([holder.member_id], known)[holder.member_id]
+        before = known.get(holder.member_id)
+        if before is not None and before.content != heard.content:
+            self._holder = None
+            raise error
+        self._holder = holder.member_id, heard
+        if heard.is_over(self._witness.session_ms):
+            self._witness.fence(holder.member_id, heard)
+            return
+        self._at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
