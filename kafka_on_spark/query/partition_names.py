@@ -1,5 +1,6 @@
 """Partitions as callers name them, a topic and a number: checked here for every call. Pure."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
@@ -42,6 +43,11 @@ def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
         return [key_of(image, names)]
     allowed = "pairs of a topic and a partition, as in ('orders', 0)"
     return [key_of(image, name) for name in listed(names, "partitions", allowed)]
+
+
+def names_of(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+    """Return the names of those of some partitions that the image has, in order."""
+    return sorted(image.name_of(key) for key in keys if image.partition(key) is not None)
 
 
 def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:

@@ -5,15 +5,16 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from operator import index
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import pyarrow as pa
 
-from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord, records_of
+from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
+from kafka_on_spark.cluster.consuming.handouts import Handouts
 from kafka_on_spark.cluster.consuming.member_threads import MemberThreads
-from kafka_on_spark.cluster.consuming.one_caller import OneCaller, OnPartitions
+from kafka_on_spark.cluster.consuming.one_caller import NamesOf, OneCaller, OnPartitions
+from kafka_on_spark.cluster.consuming.partition_offsets import offsets_at, offsets_at_times
 from kafka_on_spark.errors import ConsumerClosedError
 from kafka_on_spark.ids import (
     Offset,
@@ -25,25 +26,17 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.query.consuming.assigned import assignment_of
 from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST, ConsumerSettings
-from kafka_on_spark.query.consuming.standing import at, partition_of
-from kafka_on_spark.query.moments import given_micros
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
-from kafka_on_spark.query.partition_names import key_of, keys_of
+from kafka_on_spark.query.consuming.standing import partition_of
+from kafka_on_spark.query.partition_names import key_of, keys_of, names_of
 from kafka_on_spark.query.subscription import Assign, Subscription
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.members.membership import Listeners
 from kafka_on_spark.spark.wiring.accounts import CONSUME
-from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times, witness_of
+from kafka_on_spark.spark.wiring.consuming import consuming_of, witness_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.forks import is_forked
-from kafka_on_spark.storage.replicas.reader import row_schema
 
 Partition = tuple[str, int]
-CHUNK_ROWS: Final = 500
-"""Rows that become records at once. Source: max.poll.records."""
-
-GATHER_MS: Final = 50
-"""A poll that has rows takes more of what is committed for so long."""
 
 
 class Consumer:
@@ -72,24 +65,17 @@ class Consumer:
         self._metadata = services.metadata
         self._callers = OneCaller()
         metadata = services.metadata  # a consumer that nobody has any more is not kept by itself
-
-        def names_of(keys: Iterable[PartitionKey]) -> list[TopicPartition]:
-            image = metadata.image
-            return sorted(image.name_of(each) for each in keys if image.partition(each) is not None)
-
+        self._names: NamesOf = lambda keys: names_of(metadata.image, keys)
         listeners = Listeners(
-            assigned=self._callers.telling(on_assigned, names_of),
-            revoked=self._callers.telling(on_revoked, names_of),
-            lost=self._callers.telling(on_revoked if on_lost is None else on_lost, names_of),
+            assigned=self._callers.telling(on_assigned, self._names),
+            revoked=self._callers.telling(on_revoked, self._names),
+            lost=self._callers.telling(on_revoked if on_lost is None else on_lost, self._names),
         )
         witness = witness_of(services, settings)
         self._consuming = consuming_of(services, settings, witness, listeners)
+        self._handouts = Handouts(self._consuming, services.clock, services.ledger)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
-        self._chunk: Iterator[ConsumerRecord] = iter(())
-        self._rows: pa.RecordBatch | None = None
-        self._next_row = 0
-        self._turn: object = None
         self._threads: MemberThreads | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
@@ -122,30 +108,14 @@ class Consumer:
             check_number(timeout_ms, "timeout_ms")
         is_in_hand = False
         try:
-            with self._alone(in_callbacks=False) as consuming:
-                self._turn = None
-                rows_max = consuming.settings.max_poll_records
-                rows = consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
+            with self._alone(in_callbacks=False):
+                rows = self._handouts.next_rows(math.inf if timeout_ms is None else timeout_ms)
                 is_in_hand = True
-                return self._gathered(consuming, rows, rows_max)
+                return self._handouts.table(rows)
         except BaseException:  # ^C, too, up to the last moment of the call
             if is_in_hand:
                 self._consuming.take_back()
             raise
-
-    def _gathered(
-        self, consuming: Consuming[pa.RecordBatch], rows: pa.RecordBatch | None, rows_max: int
-    ) -> pa.Table:
-        batches, count = [], 0
-        until_ms = self._services.clock.monotonic_ms() + GATHER_MS
-        while rows is not None:
-            consuming.hand_out(rows)
-            batches.append(rows)
-            count += rows.num_rows
-            if count >= rows_max or self._services.clock.monotonic_ms() >= until_ms:
-                break
-            rows = consuming.more_rows(rows_max - count)
-        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     def __iter__(self) -> Self:
         return self
@@ -157,13 +127,11 @@ class Consumer:
         """
         is_in_hand = False
         try:
-            with self._exclusive(in_callbacks=False) as consuming:
-                record = self._next(consuming)
+            with self._exclusive(in_callbacks=False):
+                record = self._handouts.next_record(self._timeout_ms)
                 if record is not None:
                     is_in_hand = True
-                    assert self._rows is not None, "a record is one of its rows"
-                    consuming.hand_out(self._rows.slice(self._next_row, 1))
-                    self._next_row += 1
+                    self._handouts.hand_out_record()
         except BaseException:  # ^C, too, up to the last moment of the call
             if is_in_hand:
                 self._consuming.take_back()
@@ -171,32 +139,6 @@ class Consumer:
         if record is None:
             raise StopIteration
         return record
-
-    def _next(self, consuming: Consuming[pa.RecordBatch]) -> ConsumerRecord | None:
-        record = None
-        if self._turn is not None:
-            self._go_on(consuming)
-            if consuming.turn is self._turn:
-                record = next(self._chunk, None)
-        if record is None:
-            self._turn = None
-            with self._services.ledger.operating(CONSUME):
-                rows = consuming.next_rows(self._timeout_ms, CHUNK_ROWS)
-            if rows is None:
-                return None
-            self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
-            self._turn = consuming.turn
-            record = next(self._chunk)
-        return record
-
-    def _go_on(self, consuming: Consuming[pa.RecordBatch]) -> None:
-        """Have an operation of the ledger begin only where something is due: to begin one at each
-        record costs about as much as the record."""
-        if not consuming.is_due():
-            consuming.take_as_processed()
-            return
-        with self._services.ledger.operating(CONSUME):
-            consuming.go_on()
 
     def wakeup(self) -> None:
         """Have the call that waits in another thread, or the next one, raise a WakeupError."""
@@ -301,8 +243,8 @@ class Consumer:
         with self._alone() as consuming:
             image = self._metadata.catch_up()
             keys = consuming.assignment() if partitions is None else keys_of(image, partitions)
-            for key in keys:
-                consuming.seek(key, at(partition_of(image, key), place).offset)
+            for key, offset in offsets_at(image, place, keys).items():
+                consuming.seek(key, offset)
 
     def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
         """Return the first offset that is kept of each partition.
@@ -323,8 +265,8 @@ class Consumer:
     def _offsets(self, place: str, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
         with self._alone():
             image = self._metadata.catch_up()
-            keys = keys_of(image, partitions)
-            return {image.name_of(key): at(partition_of(image, key), place).offset for key in keys}
+            found = offsets_at(image, place, keys_of(image, partitions))
+            return {image.name_of(key): offset for key, offset in found.items()}
 
     def offsets_for_times(
         self, times: Mapping[Partition, datetime | int]
@@ -338,15 +280,7 @@ class Consumer:
             KafkaStorageError: No replica can answer.
         """
         with self._alone() as consuming:
-            check_mapping(times, "times", "partitions and times")
-            image = self._metadata.catch_up()
-            questions = [
-                TimeQuestion(key_of(image, name), _milliseconds(time))
-                for name, time in times.items()
-            ]
-            found = look_up_times(self._services, image, questions, consuming.settings.client_rack)
-            names = [image.name_of(each.key) for each in questions]
-            return dict(zip(names, found, strict=True))
+            return offsets_at_times(self._services, times, consuming.settings.client_rack)
 
     # Commits
 
@@ -461,14 +395,3 @@ class Consumer:
 
     def _keys(self, names: object) -> list[PartitionKey]:
         return keys_of(self._consuming.newest(), names)
-
-    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
-        image = self._metadata.image
-        return sorted(image.name_of(key) for key in keys if image.partition(key) is not None)
-
-
-def _milliseconds(time: object) -> int:
-    if isinstance(time, datetime):
-        return given_micros("a time", time) // 1000
-    check_whole_number(time, "a time that is no datetime")
-    return index(time)  # type: ignore[arg-type]
