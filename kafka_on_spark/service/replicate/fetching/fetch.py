@@ -158,7 +158,7 @@ class _Fetcher:
         """Fetch, and return what became of both sides."""
         # The follower is read before its leader: what it has, the leader must have.
         follower = None if self._follower_log is None else self._read_follower()
-        seen = self._check_leadership(self._read_leader() if leader is None else leader)
+        seen = answer_of(lambda: self._check_leadership(leader), LeaderRefused)
         if isinstance(seen, LeaderRefused):
             return FetchOutcome(seen, follower if isinstance(follower, FollowerRefused) else None)
         if not isinstance(follower, ReplicaState):
@@ -185,11 +185,8 @@ class _Fetcher:
             check_leader_epoch(state.leader_epoch, self._epoch)
         return state
 
-    def _read_leader(self) -> ReplicaState | LeaderRefused:
-        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
-        return answer_of(self._load_leader, LeaderRefused)
-
     def _load_leader(self) -> ReplicaState:
+        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
             self._check_suspect(self._order.leader, state)
@@ -201,15 +198,11 @@ class _Fetcher:
         if suspect is not None and any(suspect in batch.segments for batch in state.batches):
             self._segments.check(address, suspect)
 
-    def _check_leadership(
-        self, leader: ReplicaState | LeaderRefused
-    ) -> ReplicaState | LeaderRefused:
+    def _check_leadership(self, seen: ReplicaState | None) -> ReplicaState:
         """Return the leader's state if it is of the leadership that the fetch was planned on."""
-        if isinstance(leader, LeaderRefused):
-            return leader
-        known = leader.leader_epoch
-        refused = answer_of(lambda: check_leader_epoch(known, self._epoch), LeaderRefused)
-        return leader if refused is None else refused
+        leader = self._load_leader() if seen is None else seen
+        check_leader_epoch(leader.leader_epoch, self._epoch)
+        return leader
 
     def _leader_beside(
         self, leader: ReplicaState, follower: ReplicaState
@@ -221,7 +214,7 @@ class _Fetcher:
         """
         if not follower.is_fenced_at(self._epoch) or not is_above(follower, leader):
             return leader
-        newest = self._read_leader()
+        newest = answer_of(self._load_leader, LeaderRefused)
         if isinstance(newest, ReplicaState) and is_above(follower, newest):
             return self._diverged(follower)
         return newest
