@@ -18,17 +18,12 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.ledger.as_on_s3 import count_listing
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import iso
 from kafka_on_spark.storage.roots.local_changes import make_folder
-from kafka_on_spark.storage.roots.roots import (
-    RootFiles,
-    StorageOptions,
-    filesystem,
-    is_local,
-    reason,
-)
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem, is_local
 
 _HEADERS: Final[Mapping[str, Any]] = {
     "type": "array",

@@ -17,13 +17,8 @@ from kafka_on_spark.ports.ledger import RequestKind
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
-from kafka_on_spark.storage.calls.deadlines import (
-    long_call_seconds,
-    short_call_seconds,
-    within,
-)
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
-from kafka_on_spark.storage.calls.error_translation import reason as reason
 from kafka_on_spark.storage.ledger.as_on_s3 import (
     count_deleted_file,
     count_deleted_folder,
@@ -195,7 +190,6 @@ class RootFiles:
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
-
         within(self.url, partial(self._write_one, path, content, is_flushed=is_flushed))
 
     def _write_one(self, path: str, content: Any, *, is_flushed: bool) -> None:
