@@ -1,9 +1,9 @@
 """Metadata records as rows of one wide table, and back.
 
 One row a record, one meaning and one type a column whatever the record, because people query
-the table. This file alone knows the columns and the numbers that stand for "none" (-1) and for
-"unchanged" (null). A column is a plain list, so that no engine is needed; storage turns lists
-into Arrow.
+the table. The codecs alone know the columns: this one names them all, and `partition_codec` has
+those of a partition's state. A column is a plain list, so that no engine is needed; storage turns
+lists into Arrow.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +13,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import KEEP, Keep, PartitionKey, TopicId
+from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.group_records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
@@ -23,7 +22,14 @@ from kafka_on_spark.metadata.group_records import (
     GroupTargetRecord,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition_codec import (
+    REGISTRATION_COLUMNS,
+    Field,
+    Row,
+    change_columns,
+    change_of,
+    registration_of,
+)
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -113,27 +119,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 """Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
 
-Row = Mapping[str, Any]
-NONE: Final = -1
 RESIGNED: Final = "resigned"
-COMPACTION_FIELDS: Final = Compaction.__slots__
-PARTITION_FIELDS: Final = tuple(
-    name for name in PartitionRegistration.__slots__ if name != "compaction"
-)
-CHANGE_FIELDS: Final = tuple(name for name in PartitionChange.__slots__ if name != "compaction")
-# In a change null is "unchanged", so "none" has a number.
-NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
-SETS: Final = frozenset({"isr", "elr"})
-SEQUENCES: Final = frozenset(
-    {
-        "replicas",
-        "replica_uuids",
-        "former_uuids",
-        "directories",
-        "adding_replicas",
-        "removing_replicas",
-    }
-)
 
 # Records whose fields are columns of the same names and plain values.
 _PLAIN: Final[tuple[Any, ...]] = (
@@ -193,75 +179,13 @@ def _columns_of(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]
         values = list(map(get, run))
         yield name, values if to_wire is None else list(map(to_wire, values))
     if kind is PartitionChangeRecord:
-        yield from _changes([record.change for record in run])
-
-
-def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns of changes; a change that many partitions share is converted once."""
-    places = {id(change): change for change in changes}
-    for name in CHANGE_FIELDS:
-        to_wire = _none if name in NONES else _to_wire(name)
-        wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
-        if any(wire is not None for wire in wires.values()):
-            yield name, [wires[id(change)] for change in changes]
-    if any(change.compaction is not KEEP for change in places.values()):
-        for name in COMPACTION_FIELDS:
-            yield name, [_offset_in(change.compaction, name) for change in changes]
-
-
-def _offset_in(compaction: Compaction | Keep, name: str) -> int | None:
-    return None if compaction is KEEP else getattr(compaction, name)
-
-
-def _registered_offset(name: str) -> Callable[[Any], Any]:
-    """Return the getter of a field of a registration's compaction; null where there is none."""
-    get = attrgetter(name)
-
-    def of(record: PartitionRecord) -> Any:
-        compaction = record.registration.compaction
-        return None if compaction == NOT_COMPACTED else get(compaction)
-
-    return of
+        yield from change_columns([record.change for record in run])
 
 
 def _set_column(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
     """Put the stamp's value where no ControllerRecord has its own."""
     own = columns[name] or [None] * count
     columns[name] = [value if each is None else each for each in own]
-
-
-def _sorted(value: Any) -> Any:
-    return None if value is KEEP else sorted(value)
-
-
-def _listed(value: Any) -> Any:
-    return None if value is KEEP else list(value)
-
-
-def _none(value: Any) -> Any:
-    return NONE if value is None else _none_if_keep(value)
-
-
-def _none_if_keep(value: Any) -> Any:
-    return None if value is KEEP else value
-
-
-def _to_wire(name: str) -> Callable[[Any], Any]:
-    """Return the function that converts a field of a change into its column."""
-    if name in SETS:
-        return _sorted
-    return _listed if name in SEQUENCES else _none_if_keep
-
-
-def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
-    """Return the function that converts a field of a registration; None: it stays as it is."""
-    if name in SETS:
-        return sorted
-    return _none if name == "leader" else None
-
-
-Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
-"""A column's name, the getter of its value, and the converter to the column's type."""
 
 
 def _plain_fields(*names: str) -> list[Field]:
@@ -298,14 +222,10 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     **{cls: _sharing_fields(cls) for cls in _SHARING},
     PartitionRecord: [
         *_plain_fields("topic", "topic_id", "partition", "cause"),
-        *(
-            (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
-            for name in PARTITION_FIELDS
-        ),
-        *((name, _registered_offset(name), None) for name in COMPACTION_FIELDS),
+        *REGISTRATION_COLUMNS,
     ],
     PartitionChangeRecord: [
-        # And those of its change, see `_changes`.
+        # And those of its change, see `change_columns`.
         *_plain_fields(
             "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"
         ),
@@ -370,43 +290,25 @@ def _keys_from_wire(wires: Sequence[str]) -> frozenset[PartitionKey]:
 
 
 def _decode_partition(row: Row) -> PartitionRecord:
-    fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
     return PartitionRecord(
         topic=row["topic"],
         topic_id=row["topic_id"],
         partition=row["partition"],
-        registration=PartitionRegistration(**fields, compaction=compaction_of(row)),
+        registration=registration_of(row),
         cause=row["cause"],
     )
 
 
 def _decode_change(row: Row) -> PartitionChangeRecord:
-    named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
-    is_kept = row["compacted_below"] is None
     return PartitionChangeRecord(
         topic=row["topic"],
         topic_id=row["topic_id"],
         partition=row["partition"],
-        change=PartitionChange(**named, compaction=KEEP if is_kept else compaction_of(row)),
+        change=change_of(row),
         leader_epoch=row["leader_epoch"],
         partition_epoch=row["partition_epoch"],
         cause=row["cause"],
     )
-
-
-def compaction_of(row: Row) -> Compaction:
-    """Return the compaction that a row names; one without such offsets has none."""
-    if row["compacted_below"] is None:
-        return NOT_COMPACTED
-    return Compaction(**{name: row[name] for name in COMPACTION_FIELDS})
-
-
-def from_wire(name: str, wire: Any) -> Any:
-    if name in SETS:
-        return frozenset(wire)
-    if name in SEQUENCES:
-        return tuple(wire)
-    return None if name in NONES and wire == NONE else wire
 
 
 _PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}

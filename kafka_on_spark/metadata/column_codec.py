@@ -12,7 +12,11 @@ from itertools import groupby, repeat
 from typing import Any, Final
 
 from kafka_on_spark.ids import KEEP
-from kafka_on_spark.metadata.codec import (
+from kafka_on_spark.metadata.codec import decode
+from kafka_on_spark.metadata.columns import Memo, construct_many
+from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition_codec import (
     CHANGE_FIELDS,
     COMPACTION_FIELDS,
     NONES,
@@ -21,12 +25,8 @@ from kafka_on_spark.metadata.codec import (
     SETS,
     Row,
     compaction_of,
-    decode,
     from_wire,
 )
-from kafka_on_spark.metadata.columns import Memo, construct_many
-from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
+from kafka_on_spark.metadata.codec import COLUMNS, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
+from kafka_on_spark.metadata.partition_codec import Row
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
