@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from kafka_on_spark import Cluster
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.merged_segment import Border
-from kafka_on_spark.storage.replicas.merged_files import BORDERS, _decode, encode_merged
+from kafka_on_spark.storage.replicas.borders import BORDERS, unpack_borders
+from kafka_on_spark.storage.replicas.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import digest_of
 from tests.cluster.disks import Disks, records
 from tests.fsck.lives import TOPIC
@@ -82,7 +83,7 @@ class Rewritten:
 
     def borders(self) -> tuple[Border, ...]:
         text = (pq.read_metadata(self.path).metadata or {}).get(BORDERS)
-        return () if text is None else _decode(text, Offset(self.base_offset))
+        return () if text is None else unpack_borders(text, Offset(self.base_offset))
 
     def edit_header(self, **values: str | None) -> None:
         """Change what the commit says of the segment."""

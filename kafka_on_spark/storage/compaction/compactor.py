@@ -15,6 +15,7 @@ from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.ports.replicas import LastOffsets
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.key_map import KeyMap
+from kafka_on_spark.storage.replicas.borders import read_borders
 from kafka_on_spark.storage.replicas.merged_files import (
     BATCH_ROWS,
     COLUMNS,
@@ -22,7 +23,6 @@ from kafka_on_spark.storage.replicas.merged_files import (
     encode_merged,
     moved,
     put_merged,
-    read_borders,
     typed,
 )
 from kafka_on_spark.storage.replicas.segments import segment_batches

@@ -1,12 +1,10 @@
-"""Writes merged segments and reads their borders: many segments' records in one Parquet file.
+"""Writes merged segments: many segments' records in one Parquet file.
 
 Such a file has the columns and encodings of any segment. Its `offset_delta` counts from the
 segment's base, each record's timestamp is in it, and its key-value metadata keeps where the plain
-segments ended that went in. It counts when a commit names it, as any segment does.
+segments ended that went in (`borders`). It counts when a commit names it, as any segment does.
 """
 
-import struct
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,12 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.hashing import add_digests, content_digests, sum_digests
+from kafka_on_spark.storage.replicas.borders import (
+    BORDERS,
+    border_count,
+    borders_in,
+    encode_borders,
+)
 from kafka_on_spark.storage.replicas.replica_folders import (
     create_folder,
     flush_folder,
@@ -44,18 +48,9 @@ from kafka_on_spark.storage.roots.parquet_files import (
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
-BORDERS: Final = b"kos.borders"
-"""Key of the borders in a file's metadata: base64 of 20 bytes each, the offset from the segment's
-base as 32 bits, little-endian, and the digest."""
-
-_BORDER: Final = struct.Struct("<I16s")
-
 BORDERS_MAX: Final = 2**20
 """Borders of a merged segment at most, if more than one part is in it: a text of more than 100 MB
 in a footer is refused by all that reads Parquet."""
-
-BORDER_BYTES: Final = 26
-"""What a border takes of a footer, and two thirds of a byte more."""
 
 COLUMNS: Final = tuple(SEGMENT_SCHEMA.names)
 
@@ -143,7 +138,7 @@ def encode_merged(
         writer.write_table(group, row_group_size=max(1, group.num_rows))
     writer = writer or pq.ParquetWriter(sink, SEGMENT_SCHEMA, **parquet_format(0))
     if borders:
-        writer.add_key_value_metadata({BORDERS: _encode(borders, base_offset)})
+        writer.add_key_value_metadata({BORDERS: encode_borders(borders, base_offset)})
     writer.close()
     return MergedFile(
         data=sink.getvalue(), content=content, timestamp_min_us=low, timestamp_max_us=high
@@ -162,77 +157,6 @@ def _groups(records: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting).combine_chunks()
-
-
-def _encode(borders: Sequence[Border], base_offset: Offset) -> bytes:
-    packed = (
-        _BORDER.pack(each.offset - base_offset, bytes.fromhex(each.chain_digest))
-        for each in borders
-    )
-    return b64encode(b"".join(packed))
-
-
-def _decode(text: bytes, base_offset: Offset) -> tuple[Border, ...]:
-    return tuple(
-        Border(Offset(base_offset + delta), ChainDigest(digest.hex()))
-        for delta, digest in _BORDER.iter_unpack(b64decode(text, validate=True))
-    )
-
-
-def _border_count(footer: pq.FileMetaData) -> int:
-    """Return how many borders a file brings into a merge: those that it keeps, or its end."""
-    text = (footer.metadata or {}).get(BORDERS, b"")
-    return max(1, len(text) * 3 // 4 // _BORDER.size)
-
-
-def read_borders(
-    address: ReplicaAddress, merged: MergedSegment, options: StorageOptions
-) -> tuple[Border, ...]:
-    """Return the borders that a replica's merged segment keeps, after a check of the whole file;
-    empty: it keeps none.
-
-    Raises:
-        CorruptLogError: The file is missing or damaged, or they are not those of the segment.
-        KafkaStorageError: The root is another disk or none, or does not answer.
-    """
-    _, content = checked_content(address, merged.segment, options)
-    try:
-        return _borders_in(content, merged)
-    except CorruptLogError as claim:
-        raise segment_error(address, merged.segment, options) from claim
-
-
-def _borders_in(content: bytes, merged: MergedSegment) -> tuple[Border, ...]:
-    """Return the borders in the bytes of a merged segment.
-
-    Raises:
-        CorruptLogError: They are not those of the segment.
-    """
-    own = Border(merged.end_offset, merged.chain_digest)
-    return decode_borders(content, merged.segment.file_name, merged.base_offset, own)
-
-
-def decode_borders(
-    content: bytes, name: str, base_offset: Offset, own: Border
-) -> tuple[Border, ...]:
-    """Return the borders in the bytes of the file `name` of a merged segment; empty: it keeps none.
-
-    `base_offset`: where the segment begins. `own`: where it ends.
-
-    Raises:
-        CorruptLogError: The file is damaged, or they are not those of the segment.
-    """
-    text = (read_footer(content, name).metadata or {}).get(BORDERS)
-    if text is None:
-        return ()
-    try:
-        borders = _decode(text, base_offset)
-    except (ValueError, struct.error) as error:
-        raise CorruptLogError("borders that can't be read", path=name) from error
-    ends = [base_offset, *(each.offset for each in borders)]
-    if own not in borders[-1:] or sorted(set(ends)) != ends:
-        raise CorruptLogError("borders that are not those of the segment", path=name)
-    return borders
 
 
 def rewrite(
@@ -347,7 +271,7 @@ class _Read:
             ]
             footers = [read_footer(file[3], file[2]) for file in files]
             self._size += sum(map(uncompressed_bytes, footers))
-            self._border_count += sum(map(_border_count, footers))
+            self._border_count += sum(map(border_count, footers))
             is_full = self._size > UNCOMPRESSED_MAX or self._border_count > BORDERS_MAX
             if self.borders and is_full:
                 return
@@ -387,7 +311,7 @@ class _Read:
                 base_offset=part.base_offset,
             )
         else:
-            found = _borders_in(data, part) or (Border(part.end_offset, part.chain_digest),)
+            found = borders_in(data, part) or (Border(part.end_offset, part.chain_digest),)
         self.borders += [each for each in found if self._start < each.offset <= self._end]
         if self.end_offset != min(part.end_offset, self._end):
             raise CorruptLogError("a cut at an offset where no batch ended", offset=self._end)

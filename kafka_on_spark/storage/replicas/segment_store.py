@@ -101,7 +101,7 @@ class FileSegmentStore:
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
         """Return the borders that a merged segment's file keeps."""
-        from kafka_on_spark.storage.replicas.merged_files import read_borders
+        from kafka_on_spark.storage.replicas.borders import read_borders
 
         return within(address.root, partial(read_borders, address, merged, self._options))
 

@@ -18,6 +18,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas.borders import BORDER_BYTES
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import bytes_max_of
 from kafka_on_spark.storage.roots.parquet_files import read_footer, uncompressed_bytes
@@ -124,7 +125,7 @@ def _size_in(address: ReplicaAddress, segment: Segment, options: StorageOptions)
     path = f"{replica_folder(address)}/{segment.file_name}"
     end = files.read_end(path, size_bytes, min(END_BYTES, size_bytes)) or b""
     footer_bytes = int.from_bytes(end[-_LENGTH_BYTES:-4], "little") + _LENGTH_BYTES
-    half_bytes = merged_files.BORDERS_MAX // 2 * merged_files.BORDER_BYTES
+    half_bytes = merged_files.BORDERS_MAX // 2 * BORDER_BYTES
     if half_bytes < footer_bytes <= size_bytes:
         return merged_files.UNCOMPRESSED_MAX
     if len(end) < footer_bytes <= size_bytes:

@@ -15,7 +15,8 @@ from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage.hashing import content_digests, sum_digests
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas import merged_files, uncompressed_sizes
-from kafka_on_spark.storage.replicas.merged_files import encode_merged, read_borders, rewrite
+from kafka_on_spark.storage.replicas.borders import BORDER_BYTES, read_borders
+from kafka_on_spark.storage.replicas.merged_files import encode_merged, rewrite
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
@@ -363,7 +364,7 @@ def test_what_has_more_than_half_of_a_files_borders_is_too_large_to_be_merged(ro
     path = Path(replica_folder(here)) / many.segment.file_name
     footer_bytes = pq.read_metadata(path).serialized_size + 8
     monkeypatch.setattr(merged_files, "UNCOMPRESSED_MAX", 2**20)
-    half = footer_bytes // merged_files.BORDER_BYTES
+    half = footer_bytes // BORDER_BYTES
 
     for most, found in [
         (2 * half + 2, frozenset()),
