@@ -33,6 +33,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports.metadata import NO_LOCK, CleanedFiles, CommitLock, MetadataLog
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.metadata.awaited_results import AwaitedResults
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
 from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
@@ -93,7 +94,7 @@ class MetadataService:
         self._image = MetadataImage()
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
-        self._awaited_results: dict[str, AdminResultRecord | None] = {}
+        self._awaited_results = AwaitedResults()
         self._own_changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
@@ -162,7 +163,7 @@ class MetadataService:
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 before, self._image = self._image, self._image.replay(*batches)
-                self._record_results(*batches)
+                self._awaited_results.record_all(batches)
                 if not is_first:
                     self._watch.replayed(before, batches, self._image)
             self._last_read = self._reads_begun
@@ -187,32 +188,15 @@ class MetadataService:
         timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
         return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
-    @contextmanager
     def watching(
         self, record: AdminRequestRecord
-    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
-        """Yield a function that returns the result of a request, once this process has replayed it.
+    ) -> AbstractContextManager[Callable[[], AdminResultRecord | None]]:
+        """Return a context with a function that returns the result of a request, once this process
+        has replayed it.
 
         Begin before the request is in the log: an image keeps open requests, and no results.
         """
-        with self._lock:
-            self._awaited_results[record.request] = None
-        try:
-            yield lambda: self._awaited_results[record.request]
-        finally:
-            with self._lock:
-                del self._awaited_results[record.request]
-
-    def _record_results(self, *batches: MetadataBatch) -> None:
-        if not self._awaited_results:
-            return
-        for batch in batches:
-            for record in batch.records:
-                if (
-                    isinstance(record, AdminResultRecord)
-                    and record.request in self._awaited_results
-                ):
-                    self._awaited_results[record.request] = record
+        return self._awaited_results.watching(record)
 
     def _record_own_change(self, batch: MetadataBatch) -> None:
         if any(isinstance(record, PartitionChangeRecord) for record in batch.records):
@@ -322,7 +306,7 @@ class MetadataService:
                     self.catch_up()
                 else:
                     self._image = image.replay(batch)
-                    self._record_results(batch)
+                    self._awaited_results.record_all([batch])
                     self._record_own_change(batch)
                     lock.mark_committed()
                     self._watch.replayed(image, [batch], self._image)
