@@ -5,15 +5,12 @@ the same commit. The rows are typed metadata records, so that people can query t
 are Parquet files of the same columns beside it.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 import pyarrow as pa
 
-from kafka_on_spark.audit.history import TableCommit
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -44,7 +41,6 @@ from kafka_on_spark.storage.identity.metadata_root import (
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_cleaning import MetadataCleaner
 from kafka_on_spark.storage.metadata.metadata_files import (
-    FILE_SCHEMA,
     batch_times,
     decode_file,
     decode_table,
@@ -52,31 +48,17 @@ from kafka_on_spark.storage.metadata.metadata_files import (
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
     add_file,
-    files_added_by,
     log_files,
     raft_log_of,
     remove_file,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
+from kafka_on_spark.storage.metadata.newest_files import NewestFiles
 from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
 from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, write_batches
-from kafka_on_spark.storage.metadata.voter_upkeep import MERGE, VoterUpkeep
+from kafka_on_spark.storage.metadata.voter_format import check_format
+from kafka_on_spark.storage.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
-
-FORMAT_VERSION: Final = "3"
-TAIL_COMMITS_MAX: Final = 32
-"""New commits whose files are read one by one; of more, the table's merged files are read."""
-
-HEADER: Final = ("base_offset", "epoch", "write_id", "headers")
-TABLE_SCHEMA: Final = pa.schema(
-    [
-        ("base_offset", pa.int64()),
-        ("epoch", pa.int32()),
-        ("write_id", pa.string()),
-        ("headers", pa.string()),
-        *FILE_SCHEMA,
-    ]
-)
 
 
 class DeltaVoterLog:
@@ -101,7 +83,7 @@ class DeltaVoterLog:
         self._table: VoterTable | None = None
         self._seen: VoterTable | None = None
         self._log_files: list[LogFile] = []
-        self._newest_files: deque[LogFile] = deque(maxlen=TAIL_COMMITS_MAX)
+        self._newest_files = NewestFiles()
         self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
         self._cleaner = MetadataCleaner(self._files, self.root, self.uri, options)
         self._upkeep = VoterUpkeep(self._files, self.root, self.uri, self._delta, self._options)
@@ -125,11 +107,11 @@ class DeltaVoterLog:
             commits = self._delta.follow()
             if commits is None:
                 self._newest_files.clear()
-                self._check_configuration()
+                check_format(self._delta.configuration, self.root, self._identity)
             elif self._table is not None and self._table.version == self._delta.version:
                 return self._table
             else:
-                self._note_newest(commits)
+                self._newest_files.note(commits)
             self._log_files = log_files(self._delta.active_files())
             log = raft_log_of(self._log_files)
             found = table_of(self.key, self._delta.counters(), log, self._delta.version)
@@ -137,33 +119,6 @@ class DeltaVoterLog:
                 raise ReplicaLostError("what was seen of the table is not in it any more")
         self._table = self._seen = found
         return found
-
-    def _note_newest(self, commits: Sequence[TableCommit]) -> None:
-        """Note the files of new records: a reader of the tail asks for them, and a merge may have
-        put them into a large one."""
-        is_cut = any(each.removes and each.operation != MERGE for each in commits)
-        if is_cut or len(commits) > TAIL_COMMITS_MAX:
-            self._newest_files.clear()
-        else:
-            self._newest_files.extend(files_added_by(commits))
-
-    def _check_configuration(self) -> None:
-        found = self._delta.configuration
-        version = found.get("kos.format.version", "none")
-        if version != FORMAT_VERSION:
-            advice = (
-                "use a newer kafka_on_spark"
-                if version.isdecimal() and int(version) > int(FORMAT_VERSION)
-                else "create it again, and append its records anew"
-            )
-            raise CorruptLogError(
-                f"the cluster at {self.root} has format {version}, this version reads"
-                f" {FORMAT_VERSION}: {advice}"
-            )
-        for name, value in self._identity.configuration.items():
-            if found.get(name) != value:
-                words = f"the table at {self.uri} is another metadata root's: restore its own"
-                raise CorruptLogError(words, setting=name, expected=value, found=found.get(name))
 
     @contextmanager
     def _present(self) -> Iterator[None]:
@@ -308,7 +263,7 @@ class DeltaVoterLog:
         `headers`."""
         with self._delta.lock:
             table = self._table or self._load()
-            files = self._newest_between(from_offset, to_offset) or self._log_files
+            files = self._newest_files.between(from_offset, to_offset) or self._log_files
         if to_offset > table.log.end_offset:
             raise CorruptLogError(
                 "the metadata log ends before what is asked", asked=to_offset, root=self.root
@@ -322,18 +277,6 @@ class DeltaVoterLog:
                 root=self.root,
             )
         return read_batches(self._files, self.uri, files, from_offset, to_offset)
-
-    def _newest_between(self, from_offset: Offset, to_offset: Offset) -> list[LogFile] | None:
-        """Return the files of the newest commits that hold all between two offsets, as they were
-        appended; None: the table's are to be read."""
-        found = [
-            each
-            for each in self._newest_files
-            if from_offset <= each.base_offset and each.end_offset <= to_offset
-        ]
-        if not found or (found[0].base_offset, found[-1].end_offset) != (from_offset, to_offset):
-            return None
-        return found
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time.

@@ -21,7 +21,7 @@ from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.metadata import metadata_merge
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.voter_log import TAIL_COMMITS_MAX
+from kafka_on_spark.storage.metadata.newest_files import TAIL_COMMITS_MAX
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
