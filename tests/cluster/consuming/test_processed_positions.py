@@ -4,10 +4,8 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.errors import WakeupError
+from tests.cluster.consuming.polled import SOON
 from tests.cluster.disks import records
-
-SOON = 120_000
-"""Milliseconds within which anything must come, on a busy machine too."""
 
 
 def consumer_of(cluster, topic, *, is_member, **options):

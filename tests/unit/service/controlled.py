@@ -130,3 +130,7 @@ def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):
     record = request_record(request, world.id_source.new_uuid())
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
     return record
+
+
+def commit(world, *records):
+    world.metadata().submit(lambda image: ControllerResult(records, None), timeout_ms=1000)

@@ -1,4 +1,4 @@
-"""What an append does while it waits, on a clock that only moves when somebody sleeps."""
+"""When a waiting append decides: after a session in which a broker failed, and nobody else does."""
 
 import logging
 from dataclasses import replace
@@ -7,100 +7,14 @@ import pytest
 
 from kafka_on_spark.controller.commands.lease import claim, renew, resign
 from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import (
-    NO_ERROR,
-    FencedLeaderEpochError,
-    KafkaStorageError,
-    ReplicaLostError,
-    RootAccessDeniedError,
-)
+from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append.waiting.append_watch import (
-    AppendWatch,
-    Wait,
-    WatchPorts,
-    wait_of,
-)
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.probes import ProbeResult
-from tests.builders import KEY, brokers, image_of, partition, report, seen
-from tests.fakes import FakeClock, MemoryMetadataLog
-
-SESSION_MS = 9000
-ENOUGH_MS = SESSION_MS + 3000
-AWAY = KafkaStorageError.code
-DENIED = RootAccessDeniedError.code
-
-
-class World:
-    """A cluster of three brokers, and an append that waits for partition 0 on all of them."""
-
-    def __init__(self, registration=None, *, is_allowed=True, configs=None):
-        self.log = MemoryMetadataLog()
-        self.clock = FakeClock()
-        self.metadata = self.process()
-        image = image_of(registration or partition("1 2 3"))
-        image = replace(image, configs={"min.insync.replicas": "2", **(configs or {})})
-        self.commit(*snapshot_records(image))
-        self.codes = {1: NO_ERROR, 2: NO_ERROR, 3: NO_ERROR}
-        self.probed_at_ms = []
-        ports = WatchPorts(
-            metadata=self.metadata,
-            clock=self.clock,
-            run_probes=self.probe,
-            find_whole=lambda image, keys: [],
-            controller_id="me",
-            caller="process 7 on host",
-        )
-        self.watch = AppendWatch(ports, is_allowed=is_allowed)
-
-    def process(self):
-        return MetadataService(self.log, self.clock, random=lambda: 0.5)
-
-    def commit(self, *records):
-        """Commit as another process does."""
-        other = self.process()
-        other.catch_up()
-        other.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
-
-    def decide(self, decision):
-        other = self.process()
-        other.catch_up()
-        return other.submit(decision, timeout_ms=1000)
-
-    def probe(self, orders):
-        self.probed_at_ms.append(self.clock.monotonic_ms())
-        return [ProbeResult(each.broker_id, self.codes[each.broker_id], "away") for each in orders]
-
-    @property
-    def image(self):
-        return MetadataImage().replay(*self.log.batches)
-
-    @property
-    def partition(self):
-        return self.image.partition(KEY)
-
-    def wait(self, duration_ms, each_ms=lambda: None):
-        """Wait as an append does, whose every try fails; return when the partition changed."""
-        started_ms = self.clock.monotonic_ms()
-        while self.clock.monotonic_ms() - started_ms < duration_ms:
-            each_ms()
-            tried = self.metadata.catch_up().partition(KEY)
-            if self.has_decided:
-                return self.clock.monotonic_ms() - started_ms
-            self.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
-            self.clock.sleep_ms(self.watch.pause_ms(1000))
-        return None
-
-    @property
-    def has_decided(self):
-        claims = [each for batch in self.log.batches for each in batch.records]
-        return any(getattr(each, "controller_id", None) == "me" for each in claims)
+from tests.builders import KEY, brokers, partition
+from tests.unit.service.append.waiting_appends import AWAY, DENIED, ENOUGH_MS, SESSION_MS, World
 
 
 def test_with_nobody_about_an_append_is_answered_by_the_session_and_a_little_more():
@@ -268,68 +182,6 @@ def test_cluster_and_call_may_forbid_it(options):
     assert "auto.controller=false" in world.watch.why(KEY)
 
 
-def test_an_append_logs_what_it_waits_for_after_two_seconds(caplog):
-    world = World()
-    world.codes[1] = AWAY
-
-    with caplog.at_level(logging.WARNING):
-        world.wait(1900)
-        assert caplog.records == []
-        world.wait(1700)
-
-    [said] = caplog.messages
-    assert "orders-0, which broker 1 leads: broker 1: probe failed" in said
-    assert (
-        "nobody controls the cluster, so this append decides after"
-        " broker.session.timeout.ms=9000" in said
-    )
-
-
-@pytest.mark.parametrize("is_allowed", [True, False])
-def test_the_loss_of_the_last_replica_is_the_reason_that_is_given(is_allowed):
-    world = World(partition("1 2", isr="1", leader=None, lost="1"), is_allowed=is_allowed)
-
-    assert world.wait(3000) is None
-
-    assert "on broker 1, is lost: give its disk back as it was" in world.watch.why(KEY)
-
-
-def test_while_a_broker_fails_its_partition_is_not_tried_in_vain():
-    """A try on a root that hangs takes as long as its deadline, and no probe would be in time."""
-    world = World()
-    world.codes[1] = AWAY
-    assert not world.watch.is_blocked(KEY)
-    world.wait(1000)
-
-    assert world.watch.is_blocked(KEY)
-
-    world.codes[1] = NO_ERROR
-    world.wait(2000)
-    assert not world.watch.is_blocked(KEY)
-
-
-@pytest.mark.parametrize("why", ["refused", "forbidden", "controlled", "too long", "changed"])
-def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
-    """Its rounds take laggards out of the ISR."""
-    world = World(is_allowed=why != "forbidden")
-    world.codes[1] = AWAY
-    if why == "refused":
-        world.codes = {1: AWAY, 2: AWAY, 3: NO_ERROR}
-    world.wait(1000)
-    if why == "refused":
-        world.wait(ENOUGH_MS)
-    elif why == "controlled":
-        world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
-        world.metadata.catch_up()
-    elif why == "too long":
-        world.clock.advance(60_000)
-    elif why == "changed":
-        world.commit(*snapshot_records(image_of(partition("1 2 3", version=10)))[-1:])
-        world.metadata.catch_up()
-
-    assert not world.watch.is_blocked(KEY)
-
-
 def test_a_history_that_is_read_slowly_keeps_no_small_pass_from_coming(monkeypatch):
     world = World()
     world.codes[1] = AWAY
@@ -343,23 +195,6 @@ def test_a_history_that_is_read_slowly_keeps_no_small_pass_from_coming(monkeypat
 
     assert world.wait(10 * SESSION_MS) <= 3 * SESSION_MS
     assert world.partition.isr == {2, 3}
-
-
-@pytest.mark.parametrize("kind", [KafkaStorageError, ReplicaLostError])
-def test_an_append_waits_out_a_metadata_root_that_fails_its_watch(monkeypatch, kind):
-    """What it has appended may be committed: the error must not end the append."""
-    world = World()
-    world.codes[1] = AWAY
-    tried = world.metadata.catch_up().partition(KEY)
-
-    def fail():
-        raise kind("there is no metadata table")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.metadata, "catch_up", fail)
-        world.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
-
-    assert world.wait(60_000) is not None
 
 
 def test_an_isr_keeps_a_member_that_another_process_has_readmitted():
@@ -381,27 +216,3 @@ def test_an_isr_keeps_a_member_that_another_process_has_readmitted():
         waited_ms += 100
 
     assert 10 * SESSION_MS <= waited_ms <= 11 * SESSION_MS + 3000
-
-
-FAILED = {"error_code": AWAY, "error": "EIO", "fence": None}
-
-# fmt: off
-MET = [  # what a try met                                            is waited for
-    pytest.param(None,                                               None,             id="nothing was tried"),
-    pytest.param(FencedLeaderEpochError("another leads"),            None,             id="another leads"),
-    pytest.param(KafkaStorageError("EIO"),                           "EIO",            id="the leader fails"),
-    pytest.param(report(seen(1, 1), seen(2, 1), seen(3, 1)),         None,             id="all could be read"),
-    pytest.param(report(seen(1, 1), seen(2, 1, **FAILED), seen(3, 1)), "broker 2: EIO", id="a member fails"),
-    pytest.param(report(seen(1, 1), seen(3, 1)),                     "broker 2: it has no replica yet", id="a member has no replica"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("met, error", MET)
-def test_an_append_waits_for_the_replicas_that_fail_only(met, error):
-    tried = partition("1 2 3 4", isr="1 2 3")
-
-    wait = wait_of(KEY, tried, met)
-
-    assert wait == (None if error is None else Wait(key=KEY, partition=tried, error=error))
-    assert wait_of(KEY, None, met) is None

@@ -13,7 +13,7 @@ from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 from tests.builders import address, staged, stamp
-from tests.unit.service.maintain.test_merging_replicas import NEWEST, Merging
+from tests.unit.service.merging import NEWEST, Merging
 from tests.unit.service.rounds import EPOCH
 
 ALL, BUT_ONE = 31, 32

@@ -6,8 +6,7 @@ from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAcc
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
-from tests.unit.service.control.test_controller_loop import commit
-from tests.unit.service.controlled import World, create, pending
+from tests.unit.service.controlled import World, commit, create, pending
 
 SESSION_MS = 9000
 DENIED = RootAccessDeniedError.code

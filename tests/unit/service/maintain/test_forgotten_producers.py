@@ -19,8 +19,8 @@ from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
 from kafka_on_spark.service.retain.leader_looks import LookOrder, plan_look, run_look
 from tests.builders import address
-from tests.unit.service.maintain.test_compacting_replicas import Compacting
-from tests.unit.service.maintain.test_merging_replicas import NEWEST, Merging
+from tests.unit.service.maintain.compacting import Compacting
+from tests.unit.service.merging import NEWEST, Merging
 from tests.unit.service.rounds import EPOCH
 
 KNOWN = {"expired": 5, "back": 6}

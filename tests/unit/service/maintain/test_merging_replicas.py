@@ -1,4 +1,4 @@
-"""Merging of one replica: what is committed, after which outcome again, and who takes it from there."""
+"""Merging of one replica: what is committed, after which outcome again, and what is left alone."""
 
 from dataclasses import replace
 
@@ -8,74 +8,13 @@ from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import is_segment_name, segment_name
-from kafka_on_spark.service.maintain.merging import ATTEMPTS_MAX, merge_replica
+from kafka_on_spark.service.maintain.merging import ATTEMPTS_MAX
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
-from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
-from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
 from kafka_on_spark.service.replica.replica_operations import append
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
 from tests.builders import NOW_MS, address, staged
-from tests.fakes import Fault, MemoryReplicaFolders, folder
-from tests.unit.service.rounds import EPOCH, Rounds
-
-NEWEST = 10  # merge.min.lag.batches
-
-
-class Merging(Rounds):
-    """One partition of three replicas with `count` batches of one record, all committed."""
-
-    def __init__(self, count=32 + NEWEST, **options):
-        super().__init__(**options)
-        self.append(0, "a", count)
-        self.run()
-        self.folders = MemoryReplicaFolders(self.roots)
-
-    def table(self, broker_id):
-        return self.replicas.open(address(broker_id, key=self.keys[0]))
-
-    def order(self, broker_id, **fields):
-        [order] = [
-            each
-            for each in plan_upkeep(self.metadata.image, self.keys)
-            if each.address.broker_id == broker_id
-        ]
-        return replace(order, **fields)
-
-    def ports(self):
-        return UpkeepPorts(
-            compactor=None,
-            replicas=self.replicas,
-            segments=self.segments,
-            folders=self.folders,
-            clock=self.clock,
-        )
-
-    def merge(self, broker_id=1, *, order=None, **fields):
-        order = order or self.order(broker_id, **fields)
-        return merge_replica(order, self.ports(), Allowance(order, self.clock))
-
-    def write(self, broker_id, name, content):
-        """Have a file in a replica's folder."""
-        place = address(broker_id, key=self.keys[0])
-        self.roots[place.root].files[folder(place)][name] = content
-
-    def damage(self, broker_id, number):
-        """Damage the file of a batch; return its name."""
-        name = self.table(broker_id).load().batches[number].segments[0].file_name
-        self.write(broker_id, name, b"x")
-        return name
-
-    def spans(self, broker_id):
-        batches = self.table(broker_id).load().batches
-        return [(each.base_offset, each.end_offset) for each in batches if each.producer is None]
-
-    def files(self, broker_id):
-        place = address(broker_id, key=self.keys[0])
-        return set(self.roots[place.root].files[folder(place)])
-
-    def named(self, broker_id):
-        batches = self.table(broker_id).load().batches
-        return {segment.file_name for each in batches for segment in each.segments}
+from tests.fakes import Fault
+from tests.unit.service.merging import NEWEST, Merging, made_anew
+from tests.unit.service.rounds import EPOCH
 
 
 def test_neighbours_become_one_and_the_newest_stay():
@@ -328,68 +267,6 @@ def test_what_is_merged_is_merged_again_a_tier_higher():
     assert cluster.spans(1)[0] == (0, 1024)
 
 
-def made_anew(cluster, broker_id, end=0):
-    """Make a replica again that has the log up to `end`, taken before its leader merged."""
-    place = address(broker_id, key=cluster.keys[0])
-    leader = cluster.table(1).load()
-    root = cluster.roots[place.root]
-    root.tables.pop(folder(place))
-    cluster.replicas.create(place)
-    log = cluster.table(broker_id)
-    state = log.load()
-    state = log.commit(
-        state,
-        operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0)),
-    )
-    parts = [each for each in leader.batches if each.end_offset <= end]
-    if parts:
-        log.commit(state, operations.append_fetched(state, parts, leader_epoch=EPOCH))
-
-
-def fetch_out_of_sync(cluster, broker_id):
-    """Have a follower outside the ISR fetch; return its report."""
-    order = cluster.order(broker_id)
-    [result] = cluster._run_fetches(
-        [
-            FetchOrder(
-                key=order.key,
-                partition=replace(order.partition, isr=frozenset({1}), elr=frozenset()),
-                leader=order.leader,
-                follower=order.address,
-                fetch_bytes_max=10**6,
-            )
-        ]
-    )
-    [report] = result.report.followers
-    return report
-
-
-def test_a_follower_that_ends_inside_its_leaders_segment_takes_the_rest():
-    cluster = Merging()
-    made_anew(cluster, 3, 20)
-    cluster.merge(1)
-
-    report = fetch_out_of_sync(cluster, 3)
-
-    assert (report.is_matched, report.log_end_offset) == (True, 42)
-    assert cluster.spans(3)[19:21] == [(19, 20), (20, 32)]
-    assert cluster.table(3).load().chain_digest == cluster.table(1).load().chain_digest
-    # Its own, from which it can merge on.
-    assert cluster.table(3).load().batches[20].segment.epoch_in_name == EPOCH
-
-
-def test_a_replica_made_anew_takes_its_leaders_segments_whole():
-    cluster = Merging()
-    made_anew(cluster, 3)
-    cluster.merge(1)
-
-    assert fetch_out_of_sync(cluster, 3).is_matched
-    assert cluster.spans(3) == cluster.spans(1)
-    assert cluster.table(3).load().batches[0].content_digest == (
-        cluster.table(1).load().batches[0].content_digest
-    )
-
-
 def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
     """Its files' names are gone with the header: put again it would stand twice."""
     cluster = Merging(31)
@@ -419,56 +296,3 @@ def test_an_append_of_unknown_outcome_is_found_after_its_batch_was_merged():
 
     assert (found.batch.base_offset, found.batch.end_offset) == (31, 32)
     assert log.load().log_end_offset == 42
-
-
-def test_a_follower_of_another_log_is_found_by_the_borders_of_its_leaders_segment():
-    """Ends and epochs are alike: only the digests inside the segment tell."""
-    cluster = Merging()
-    made_anew(cluster, 3, 20)
-    log = cluster.table(3)
-    state = log.load()
-    other = replace(staged("other", epoch=EPOCH))
-    cluster.segments.put(address(3, key=cluster.keys[0]), other.segments[0])
-    log.commit(state, operations.append(state, other, leader_epoch=EPOCH, now_ms=NOW_MS))
-    cluster.merge(1)
-
-    report = fetch_out_of_sync(cluster, 3)
-
-    assert (report.is_matched, report.is_bad) == (False, True)
-
-
-def test_after_an_unclean_election_a_cut_inside_a_merged_segment_keeps_its_lower_part():
-    cluster = Merging()
-    made_anew(cluster, 2, 20)
-    cluster.merge(3)
-    leader = cluster.table(2)
-    state = leader.load()
-    change = operations.adopt(state, leader_epoch=EPOCH + 1, truncate_to=None, floor=Offset(0))
-    leader.commit(state, change)
-    order = cluster.order(3)
-    elected = replace(
-        order.partition,
-        leader=2,
-        leader_epoch=LeaderEpoch(EPOCH + 1),
-        isr=frozenset({2}),
-        high_watermark=Offset(20),
-        high_watermark_chain=state.chain_digest,
-    )
-
-    [result] = cluster._run_fetches(
-        [
-            FetchOrder(
-                key=order.key,
-                partition=elected,
-                leader=address(2, key=order.key),
-                follower=order.address,
-                fetch_bytes_max=10**6,
-            )
-        ]
-    )
-
-    after = cluster.table(3).load()
-    assert result.truncated_records == 22
-    assert cluster.spans(3) == [(0, 20)]
-    assert after.chain_digest == state.chain_digest
-    assert after.batches[0].segment.epoch_in_name == EPOCH + 1

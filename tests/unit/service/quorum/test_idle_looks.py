@@ -3,20 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import QuorumUnavailableError
-from tests.voter_fakes import MemoryQuorum, OneByOne
-
-
-@pytest.fixture
-def quorum():
-    return MemoryQuorum()
-
-
-@pytest.fixture
-def process(quorum):
-    """A process that has read what is committed: each voter has the first no-op."""
-    process = quorum.process()
-    process.decide("first")
-    return process
+from tests.voter_fakes import OneByOne
 
 
 def test_an_idle_read_asks_a_voter_that_answered_rather_than_one_that_failed(quorum, process):

@@ -15,11 +15,6 @@ from kafka_on_spark.service.what_if.metadata_as_of import PROVED, metadata_as_of
 from tests.voter_fakes import STAMP, MemoryQuorum, settings_of
 
 
-@pytest.fixture
-def quorum():
-    return MemoryQuorum()
-
-
 def proved(quorum):
     return ProvedLog(quorum.process().tables)
 

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.voter_fakes import MemoryQuorum, VoterFault, settings_of
+from tests.voter_fakes import VoterFault, settings_of
 
 
 class Lock(CommitLock):
@@ -19,11 +19,6 @@ class Lock(CommitLock):
 
     def mark_committed(self):
         self.marked.append([root.table.log.end_offset for root in self.quorum.roots])
-
-
-@pytest.fixture
-def quorum():
-    return MemoryQuorum()
 
 
 def service_over(quorum, lock=None):

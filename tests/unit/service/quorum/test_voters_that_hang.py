@@ -15,13 +15,7 @@ from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from kafka_on_spark.service.quorum.leader_looks import likely_voters
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
-from tests.voter_fakes import (
-    SETTINGS,
-    MemoryQuorum,
-    MemoryVoterLog,
-    MemoryVoterRoot,
-    OneByOne,
-)
+from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog, MemoryVoterRoot, OneByOne
 
 LONG_S = 30
 SHORT_MS = 200
@@ -133,11 +127,6 @@ def process_of(quorum, hanging, **times):
     process.decide("first")
     process.tables._side_by_side = LeavesTheHanging(2 * LEFT_CALLS_MAX, hanging)
     return process
-
-
-@pytest.fixture
-def quorum():
-    return MemoryQuorum()
 
 
 @pytest.fixture

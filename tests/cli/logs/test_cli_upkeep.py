@@ -1,0 +1,78 @@
+"""Upkeep is described, done, and told: what is due, what was not looked at, and its history."""
+
+from tests.cli.conftest import CommandLine
+from tests.cluster.disks import new_disks, records
+
+
+def test_logs_of_a_topic_are_described_with_what_is_due(call, new_topic):
+    topic = new_topic(
+        *(b"a", b"b"),
+        replica_assignment={0: [1, 2]},
+        configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0},
+    )
+
+    [logs] = call.json("topics", "--describe", "--logs", "--topic", topic)
+    shown = call("topics", "--describe", "--logs", "--topic", topic)
+
+    first, second = logs["replicas"]
+    assert (first["broker"], first["plain_segments"], first["log_end_offset"]) == (1, 2, 2)
+    assert [each["kind"] for each in first["due"]] == ["compaction"]
+    assert second["due"] == []
+    assert logs["compacted"] is None
+    assert f"{topic}-0 on broker 1: due since " in shown
+    assert shown.splitlines()[1].split()[:4] == ["-", "0", "1", "0"]
+
+    decided = call.json("maintain", "--topic", topic, "--dry-run")
+    assert [row["kind"] for row in decided["rows"]] == ["compaction"]
+    call("maintain", "--topic", topic)
+
+    described = call("topics", "--describe", "--logs", "--topic", topic)
+    assert described.endswith("Nothing is due.\n")
+    assert f"{topic}-0 since " in described
+    assert "compacted below 2" in described
+    [partition] = call.json("topics", "--describe", "--topic", topic)[0]["partitions"]
+    assert partition["compacted_below"] == 2
+
+
+def test_upkeep_names_what_it_could_not_look_at():
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("orders", replication_factor=1)
+        disks.cluster.append("orders", records(b"a"))
+        disks.take_away(1)
+        disks.cluster.run_controller()
+        call = CommandLine(str(disks.metadata_root))
+
+        result = call._run("maintain")
+        answer = call.json("maintain", code=1)
+
+    assert (result.code, "nothing was due there" in result.out) == (1, True)
+    assert "not looked at: orders-0 on broker 1: the broker is fenced" in result.complaint
+    assert answer["rows"] == []
+    assert "the root of broker 1: the broker is fenced" in answer["not_looked_at"]
+
+
+def test_history_of_upkeep_is_shown_also_as_of_a_moment(call, new_topic, cluster):
+    topic = new_topic(b"a", b"b", replica_assignment={0: [1]})
+    before = cluster.image.offset
+    assert "No upkeep" in call("maintain", "--history", "--topic", topic)
+    cluster.delete_records({(topic, 0): 1})
+
+    shown = call("maintain", "--history", "--topic", topic)
+    answer = call.json("maintain", "--history", "--topic", topic)
+
+    assert "delete-records: " in shown
+    assert "log start: 1 file" in shown
+    assert [each["kind"] for each in answer["events"]] == ["delete-records", "log start"]
+    assert (answer["unread"], answer["incomplete"]) == ([], [])
+    past = call.json("maintain", "--history", "--topic", topic, "--as-of", before)
+    assert past["events"] == []
+
+
+def test_options_that_do_not_go_together_are_refused(call, new_topic, cluster):
+    topic = new_topic(b"a")
+
+    assert "--history" in call.refused("maintain", "--as-of", "1")
+    assert "--dry-run" in call.refused("maintain", "--history", "--dry-run")
+    offset = cluster.image.offset
+    given = ("topics", "--describe", "--logs", "--topic", topic, "--as-of", offset)
+    assert "maintain --history" in call.refused(*given)

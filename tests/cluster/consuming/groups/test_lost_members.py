@@ -1,0 +1,181 @@
+"""Members that are killed, frozen, or can't say that they leave: others go on and skip nothing."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import ClusterClosedError, GroupIdNotFoundError, NonEmptyGroupError
+from tests.cluster.consuming.groups.members import (
+    SHORT_SESSION,
+    append,
+    member,
+    polled,
+    shares,
+    wait_until,
+)
+from tests.cluster.mortal import KilledError, make_mortal
+
+PROGRAM = """
+import json, sys
+from kafka_on_spark import Cluster
+
+def tell(what, *rest):
+    print(json.dumps([what, *rest]), flush=True)
+
+with Cluster.open(sys.argv[1]) as cluster:
+    options = json.loads(sys.argv[2])
+    consumer = cluster.consumer(
+        "orders", group="g", auto_offset_reset="earliest", auto_commit_interval_ms=100,
+        on_assigned=lambda names: tell("assigned", [each.partition for each in names]),
+        on_lost=lambda names: tell("lost", [each.partition for each in names]),
+        **options,
+    )
+    for record in consumer:
+        tell("record", int(record.value))
+        if record.value == b"-1":
+            break
+    consumer.close()
+"""
+
+
+class Member:
+    """A process that is a member, and what it has told."""
+
+    def __init__(self, disks, path, **options):
+        self.path = path
+        with path.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(disks.metadata_root), json.dumps(options)],
+                stdout=out,
+            )
+
+    def told(self, kind):
+        lines = self.path.read_text().splitlines()
+        return [each[1] for line in lines if (each := json.loads(line))[0] == kind]
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def start(disks, tmp_path):
+    members = []
+
+    def start(**options):
+        members.append(Member(disks, tmp_path / f"told-{len(members)}", **options))
+        return members[-1]
+
+    yield start
+    for each in members:
+        each.end()
+
+
+def owners(cluster):
+    """Return how many partitions each member has."""
+    try:
+        members = cluster.describe_group_members("g").members
+    except GroupIdNotFoundError:
+        return []
+    return sorted(len(each.partitions) for each in members)
+
+
+@pytest.mark.usefixtures("short_session")
+def test_members_are_killed_frozen_and_added_and_nothing_is_skipped(disks, start):
+    cluster = disks.cluster
+    first, second = start(), start()
+    wait_until(lambda: owners(cluster) == [2, 2])
+    append(cluster, 0, 200)
+    # A member that is starved for a session is fenced, and what it had in hand comes twice.
+    wait_until(lambda: set(first.told("record") + second.told("record")) >= set(range(200)))
+
+    second.process.kill()
+    append(cluster, 200, 200)
+    wait_until(lambda: owners(cluster) == [4])
+    third = start()
+    wait_until(lambda: owners(cluster) == [2, 2])
+
+    first.process.send_signal(signal.SIGSTOP)
+    append(cluster, 400, 200)
+    wait_until(lambda: owners(cluster) == [4])
+    told, losses = len(first.told("record")), len(first.told("lost"))
+    wait_until(lambda: set(range(400, 600)) <= set(third.told("record") + first.told("record")))
+    first.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: len(first.told("lost")) > losses)
+    wait_until(lambda: owners(cluster) == [2, 2])
+    # The one that it may have been at when it was frozen; then it asked.
+    kinds = [json.loads(line)[0] for line in first.path.read_text().splitlines()]
+    lost_at = [place for place, kind in enumerate(kinds) if kind == "lost"][losses]
+    assert kinds[:lost_at].count("record") <= told + 1
+    append(cluster, 600, 200)
+
+    everybody = [first, second, third]
+    wait_until(
+        lambda: {each for one in everybody for each in one.told("record")} >= set(range(800))
+    )
+    wait_until(lambda: sum(each.lag for each in cluster.describe_group("g")) == 0)
+    twice = [each for one in everybody for each in one.told("record")]
+    assert len(twice) - len(set(twice)) < 200, "what was committed is handed out once"
+    assert cluster.fsck().findings == ()
+
+
+@pytest.mark.usefixtures("short_session")
+def test_a_static_member_that_was_killed_alone_comes_back_once_it_is_silent(disks, start):
+    cluster = disks.cluster
+    first = start(group_instance_id="one")
+    wait_until(lambda: owners(cluster) == [4])
+    first.process.kill()
+    first.process.wait()
+
+    again = start(group_instance_id="one")
+
+    wait_until(lambda: again.told("assigned"))
+    assert owners(cluster) == [4]
+    assert len(cluster.describe_group_members("g").members) == 1
+
+
+def test_a_killed_group_is_emptied_by_request(disks, start):
+    cluster = disks.cluster
+    lonely = start()
+    wait_until(lambda: owners(cluster) == [4])
+    lonely.process.kill()
+    lonely.process.wait()
+    with pytest.raises(NonEmptyGroupError, match="--remove-members"):
+        cluster.delete_group("g")
+
+    assert len(cluster.remove_group_members("g")) == 1
+
+    assert cluster.delete_group("g") != []
+
+
+def test_others_go_on_for_a_consumer_whose_cluster_was_closed(disks):
+    append(disks.cluster, 0, 4)
+    other = Cluster.open(disks.metadata_root)
+    with member(disks.cluster) as first:
+        second = member(other)
+        polled(lambda: shares(first, second) == [2, 2], first, second)
+        other.close()  # it can't say that it leaves, and beats no more
+        with pytest.raises(ClusterClosedError):
+            second.poll(0)
+        disks.cluster.alter_cluster_configs(SHORT_SESSION)
+        polled(lambda: shares(first) == [4], first)
+
+
+def test_a_member_that_can_not_leave_says_so_and_is_fenced(disks):
+    append(disks.cluster, 0, 4)
+    cluster = disks.open()
+    with member(disks.cluster) as first:
+        second = member(cluster)
+        polled(lambda: shares(first, second) == [2, 2], first, second)
+        log = make_mortal(cluster, 1, is_after=False)
+        with pytest.raises(KilledError):
+            second.close()
+        assert log.is_dead
+        disks.cluster.alter_cluster_configs(SHORT_SESSION)
+        polled(lambda: shares(first) == [4], first)

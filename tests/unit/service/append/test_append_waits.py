@@ -1,0 +1,120 @@
+"""What a waiting append says and tries meanwhile, and which replicas it waits for."""
+
+import logging
+
+import pytest
+
+from kafka_on_spark.controller.commands.lease import claim
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.append.waiting.append_watch import Wait, wait_of
+from tests.builders import KEY, image_of, partition, report, seen
+from tests.unit.service.append.waiting_appends import AWAY, ENOUGH_MS, World
+
+
+def test_an_append_logs_what_it_waits_for_after_two_seconds(caplog):
+    world = World()
+    world.codes[1] = AWAY
+
+    with caplog.at_level(logging.WARNING):
+        world.wait(1900)
+        assert caplog.records == []
+        world.wait(1700)
+
+    [said] = caplog.messages
+    assert "orders-0, which broker 1 leads: broker 1: probe failed" in said
+    assert (
+        "nobody controls the cluster, so this append decides after"
+        " broker.session.timeout.ms=9000" in said
+    )
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_the_loss_of_the_last_replica_is_the_reason_that_is_given(is_allowed):
+    world = World(partition("1 2", isr="1", leader=None, lost="1"), is_allowed=is_allowed)
+
+    assert world.wait(3000) is None
+
+    assert "on broker 1, is lost: give its disk back as it was" in world.watch.why(KEY)
+
+
+def test_while_a_broker_fails_its_partition_is_not_tried_in_vain():
+    """A try on a root that hangs takes as long as its deadline, and no probe would be in time."""
+    world = World()
+    world.codes[1] = AWAY
+    assert not world.watch.is_blocked(KEY)
+    world.wait(1000)
+
+    assert world.watch.is_blocked(KEY)
+
+    world.codes[1] = NO_ERROR
+    world.wait(2000)
+    assert not world.watch.is_blocked(KEY)
+
+
+@pytest.mark.parametrize("why", ["refused", "forbidden", "controlled", "too long", "changed"])
+def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
+    """Its rounds take laggards out of the ISR."""
+    world = World(is_allowed=why != "forbidden")
+    world.codes[1] = AWAY
+    if why == "refused":
+        world.codes = {1: AWAY, 2: AWAY, 3: NO_ERROR}
+    world.wait(1000)
+    if why == "refused":
+        world.wait(ENOUGH_MS)
+    elif why == "controlled":
+        world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+        world.metadata.catch_up()
+    elif why == "too long":
+        world.clock.advance(60_000)
+    elif why == "changed":
+        world.commit(*snapshot_records(image_of(partition("1 2 3", version=10)))[-1:])
+        world.metadata.catch_up()
+
+    assert not world.watch.is_blocked(KEY)
+
+
+@pytest.mark.parametrize("kind", [KafkaStorageError, ReplicaLostError])
+def test_an_append_waits_out_a_metadata_root_that_fails_its_watch(monkeypatch, kind):
+    """What it has appended may be committed: the error must not end the append."""
+    world = World()
+    world.codes[1] = AWAY
+    tried = world.metadata.catch_up().partition(KEY)
+
+    def fail():
+        raise kind("there is no metadata table")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.metadata, "catch_up", fail)
+        world.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
+
+    assert world.wait(60_000) is not None
+
+
+FAILED = {"error_code": AWAY, "error": "EIO", "fence": None}
+
+# fmt: off
+MET = [  # what a try met                                            is waited for
+    pytest.param(None,                                               None,             id="nothing was tried"),
+    pytest.param(FencedLeaderEpochError("another leads"),            None,             id="another leads"),
+    pytest.param(KafkaStorageError("EIO"),                           "EIO",            id="the leader fails"),
+    pytest.param(report(seen(1, 1), seen(2, 1), seen(3, 1)),         None,             id="all could be read"),
+    pytest.param(report(seen(1, 1), seen(2, 1, **FAILED), seen(3, 1)), "broker 2: EIO", id="a member fails"),
+    pytest.param(report(seen(1, 1), seen(3, 1)),                     "broker 2: it has no replica yet", id="a member has no replica"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("met, error", MET)
+def test_an_append_waits_for_the_replicas_that_fail_only(met, error):
+    tried = partition("1 2 3 4", isr="1 2 3")
+
+    wait = wait_of(KEY, tried, met)
+
+    assert wait == (None if error is None else Wait(key=KEY, partition=tried, error=error))
+    assert wait_of(KEY, None, met) is None

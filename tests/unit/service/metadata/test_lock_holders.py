@@ -1,0 +1,166 @@
+"""Who holds the commit lock: what it knows as it decides, and whose queued reports it concludes."""
+
+from contextlib import contextmanager, nullcontext
+
+import pytest
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.records import PartitionRecord, TopicRecord
+from kafka_on_spark.ports.metadata import CommitLock
+from kafka_on_spark.service.metadata.queued_reports import encode_reports
+from tests.builders import partition, report, seen
+from tests.unit.service.metadata.decisions import create_topic, submit
+
+
+class HeldLock(CommitLock):
+    """The commit lock, held by this process, with the reports that others have queued."""
+
+    needs_refresh = True
+
+    def __init__(self, *queued):
+        self._queued = queued
+        self.is_done = False
+
+    def queued_reports(self):
+        return self._queued
+
+    def mark_committed(self):
+        self.is_done = True
+
+
+def test_the_lock_holder_decides_on_what_was_committed_before_it(open_service, log):
+    locks = []
+
+    @contextmanager
+    def after_another(_):
+        locks.append("taken")
+        if len(locks) == 1:
+            submit(open_service(), create_topic("payments"))
+        yield HeldLock()
+        locks.append("given back")
+
+    service = open_service(acquire_lock=after_another)
+    seen = []
+
+    submit(service, create_topic("orders", before_commit=lambda: seen.append(len(log.batches))))
+
+    assert seen == [1]  # decided once, with the other's decision known
+    assert set(service.image.topic_ids) == {"orders", "payments"}
+    assert locks == ["taken", "given back"]
+
+
+@pytest.fixture
+def partitions(open_service):
+    """Have a topic of three partitions in the log; return them."""
+    keys = [PartitionKey("t", number) for number in range(3)]
+    records = [TopicRecord(topic="t", topic_id="t")] + [
+        PartitionRecord(topic="t", topic_id="t", partition=key.partition, registration=IN_SYNC)
+        for key in keys
+    ]
+    submit(open_service(), lambda _: ControllerResult(records, None))
+    return keys
+
+
+IN_SYNC = partition("1 2 3")
+
+
+def all_at(key, end):
+    return report(*(seen(each, end) for each in (1, 2, 3)), key=key)
+
+
+def conclude(service, *reports):
+    service.catch_up()
+    return service.conclude(reports, timeout_ms=1000)
+
+
+def high_watermarks(service, keys):
+    return [service.catch_up().partition(key).high_watermark for key in keys]
+
+
+def test_one_commit_concludes_the_queued_reports_too_and_says_so(open_service, partitions, log):
+    first, second, third = partitions
+    lock = HeldLock(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
+    service = open_service(acquire_lock=lambda _: nullcontext(lock))
+    before = len(log.batches)
+
+    conclude(service, all_at(first, 3))
+
+    assert len(log.batches) == before + 1
+    assert high_watermarks(open_service(), partitions) == [3, 5, 7]
+    assert lock.is_done
+
+
+def test_what_the_lock_holder_concluded_is_not_committed_again(open_service, partitions, log):
+    key = partitions[0]
+    conclude(open_service(), all_at(key, 3))
+    lock = HeldLock(encode_reports([all_at(partitions[1], 5)]))
+    service = open_service(acquire_lock=lambda _: nullcontext(lock))
+    before = len(log.batches)
+
+    conclude(service, all_at(key, 3))
+
+    assert len(log.batches) == before
+    assert service.image.partition(key).high_watermark == 3
+    assert not lock.is_done  # nothing was committed, so nobody is told that
+
+
+def test_a_process_whose_queued_reports_were_not_concluded_commits_them_itself(
+    open_service, partitions
+):
+    """The holder took the reports and its commit was lost: their process believes the log only."""
+    served = HeldLock()
+    service = open_service(acquire_lock=lambda _: nullcontext(served))
+
+    conclude(service, all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions)[0] == 3
+
+
+@pytest.mark.parametrize(
+    "queued",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(encode_reports([all_at(PartitionKey("t", 1), 5)])[:-1], id="cut off"),
+        pytest.param(encode_reports([all_at(PartitionKey("t", 0), 9)]), id="of the same partition"),
+        pytest.param(encode_reports([all_at(PartitionKey("gone", 0), 9)]), id="of a deleted topic"),
+        pytest.param(
+            encode_reports([all_at(PartitionKey("t", 1), "5")]), id="that can't be decided on"
+        ),
+        pytest.param(
+            encode_reports([report(seen(1, 5, fence=4), key=PartitionKey("t", 1))]),
+            id="of an older leadership",
+        ),
+        pytest.param(
+            encode_reports([report(*(seen(n, 5) for n in (1, 2, 3)), version=8)]),
+            id="of an older registration",
+        ),
+    ],
+)
+def test_queued_reports_that_do_not_hold_now_change_nothing(open_service, partitions, queued):
+    service = open_service(acquire_lock=lambda _: nullcontext(HeldLock(queued)))
+
+    conclude(service, all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions) == [3, 0, 0]
+
+
+def test_after_a_conflict_the_reports_queued_by_then_are_concluded(open_service, partitions, log):
+    rival = [lambda: conclude(open_service(), all_at(partitions[1], 4))]
+    locks = []
+
+    class Overtaken(HeldLock):
+        def queued_reports(self):
+            while rival:
+                rival.pop()()
+            return super().queued_reports()
+
+    @contextmanager
+    def acquire(_):
+        locks.append(Overtaken(encode_reports([all_at(partitions[2], 6)])))
+        yield locks[-1]
+
+    conclude(open_service(acquire_lock=acquire), all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions) == [3, 4, 6]
+    assert [each.is_done for each in locks] == [False, True]

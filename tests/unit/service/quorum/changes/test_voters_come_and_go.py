@@ -1,0 +1,156 @@
+"""Who may become a voter and who may be removed: new, behind, lost, emptied and former ones."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InconsistentClusterError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+)
+from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION
+from kafka_on_spark.raft.tables.voter_table import TableChange
+from tests.unit.service.quorum.changes.grown_quorums import grown, leader_of, new_root, nodes_of
+from tests.voter_fakes import STAMP, key_of, voter_of
+
+
+def test_a_new_voter_has_all_of_the_log_before_it_counts(quorum, process):
+    for place in range(5):
+        process.decide(f"a{place}")
+    voter = new_root(quorum)
+
+    process.changes.add(voter, STAMP)
+
+    assert quorum.roots[1].writes == quorum.roots[0].writes
+    assert quorum.process("q").names() == [f"a{place}" for place in range(5)]
+
+
+def test_a_root_that_takes_no_commits_becomes_no_voter(quorum, process):
+    voter = new_root(quorum)
+    process.changes.bring_up(voter)
+    quorum.roots[1].is_read_only = True
+
+    with pytest.raises(KafkaStorageError, match="fails"):
+        process.changes.add(voter, STAMP)
+
+    assert nodes_of(quorum.roots[0].table.log.voters) == [0]
+    assert process.decide("a")
+
+
+def test_a_voter_that_others_keep_behind_is_not_added(quorum, process):
+    """Each time that it is written to, more than a batch is appended."""
+    voter, other = new_root(quorum), quorum.process("other")
+
+    def append_two(change):
+        other.decide("more")
+        other.decide("and more")
+
+    quorum.roots[1].before_commit = append_two
+
+    with pytest.raises(QuorumUnavailableError, match="not changed"):
+        process.changes.add(voter, STAMP)
+    assert nodes_of(quorum.roots[0].table.log.voters) == [0]
+
+
+def test_the_leader_is_removed_after_another_leads(quorum, process):
+    grown(quorum, process)
+
+    process.changes.remove(key_of(0), STAMP)
+
+    assert leader_of(process) in (1, 2)
+    record = next(each for each in quorum.roots[1].table.log.batches if each.epoch == 2)
+    assert record.voters is None  # the no-op came first
+
+
+def test_a_voter_that_is_lost_is_removed_and_another_root_comes_in_its_place(quorum, process):
+    grown(quorum, process)
+    quorum.roots[2].is_offline = True
+
+    process.changes.remove(key_of(2), STAMP)
+    process.changes.add(new_root(quorum), STAMP)
+
+    process.decide("a")
+    assert nodes_of(quorum.process("q").tables.voters) == [0]  # its list is old
+    late = quorum.process("late")
+    assert late.names() == ["a"]
+    assert nodes_of(late.tables.voters) == [0, 1, 3]
+
+
+def test_no_voter_is_removed_without_whom_nothing_could_be_decided(quorum, process):
+    grown(quorum, process)
+    quorum.roots[2].is_offline = True
+
+    with pytest.raises(QuorumUnavailableError, match="too few of the 2 voters that are left"):
+        process.changes.remove(key_of(1), STAMP)
+
+    assert nodes_of(quorum.roots[0].table.log.voters) == [0, 1, 2]
+    assert process.decide("a")
+
+
+def test_a_voter_that_was_emptied_is_removed_and_comes_back_as_another(quorum, process):
+    grown(quorum, process)
+    process.decide("a")
+    quorum.roots[2].empty()
+
+    process.changes.remove(key_of(2), STAMP)
+    again = voter_of(2)
+    again = type(again)(quorum.roots[2].key, again.root)
+    process.changes.add(again, STAMP)
+
+    quorum.roots[1].is_offline = True
+    process.decide("b")
+    assert quorum.process("q").names() == ["a", "b"]
+
+
+def stood_in_vain(quorum, process, node, epoch):
+    """Have a voter be a candidate whose process died, and remove it."""
+    table = process.tables.load(key_of(node))
+    process.tables.commit(table, TableChange(quorum_epoch=epoch, vote=table.key))
+    process.changes.remove(key_of(node), STAMP)
+
+
+@pytest.mark.parametrize("is_brought_up_before", [True, False])
+def test_a_former_voter_above_the_leaders_epoch_is_added_again(
+    quorum, process, is_brought_up_before
+):
+    grown(quorum, process)
+    stood_in_vain(quorum, process, 2, epoch=5)
+    other = quorum.process("other")
+
+    if is_brought_up_before:
+        other.changes.bring_up(voter_of(2))
+    voters = other.changes.add(voter_of(2), STAMP)
+
+    assert nodes_of(voters) == [0, 1, 2]
+    assert [root.table.quorum_epoch for root in quorum.roots] == [6, 6, 6]
+    process.decide("a")
+    quorum.roots[1].is_offline = True
+    process.decide("b")
+
+
+def test_no_leader_is_elected_above_a_root_of_a_later_generation(quorum, process):
+    grown(quorum, process)
+    stood_in_vain(quorum, process, 2, epoch=EPOCHS_OF_A_GENERATION + 2)
+
+    for change in (process.changes.bring_up, lambda voter: process.changes.add(voter, STAMP)):
+        with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
+            change(voter_of(2))
+
+    assert [root.table.quorum_epoch for root in quorum.roots[:2]] == [1, 1]
+
+
+def test_a_process_from_before_finds_the_voters_that_came_since(quorum, process):
+    old = quorum.process("old")
+    assert old.names() == []
+    grown(quorum, process)
+    process.changes.remove(key_of(0), STAMP)
+    quorum.roots[0].is_offline = True
+
+    with pytest.raises(KafkaStorageError):  # nobody told it of the others
+        quorum.process("stale").names()
+    process.decide("a")
+    quorum.roots[0].is_offline = False
+
+    assert old.names() == ["a"]
+    quorum.roots[0].is_offline = True
+    old.decide("b")
+    assert process.names() == ["a", "b"]
