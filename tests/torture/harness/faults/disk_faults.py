@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import BrokerId, ChainDigest
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.verdicts import false_verdicts, verdicts
@@ -284,28 +284,34 @@ class DiskFaults:
     # Forgeries
 
     def _forge(self, hit: Hit) -> bool:
-        """Forge a replica: a newly opened cluster must find it bad, and it must be created again."""
-        forged: list[Place] = []
+        """Forge a replica: a newly opened cluster must find it bad, and it must be created again; or
+        cut, where the controller has not heard yet that what was forged is committed."""
+        forged: list[tuple[Place, frozenset[ChainDigest]]] = []
 
         def try_all() -> bool:
             # The broker that was drawn may lead nothing: then another one's replica is forged.
             others = (replace(hit, broker_id=each) for each in BROKERS if each != hit.broker_id)
             for place in chain(self._places(hit), *map(self._places, others)):
                 with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
+                    before = place.digests()
                     if FORGERIES[hit.kind](place):
-                        forged.append(place)
+                        forged.append((place, place.digests() - before))
                         return True
             return self._over.is_set()
 
         wait_until(try_all, FORGE_S_MAX)
-        for place in forged:
-            self._wait_until_recreated(hit.kind, place)
+        for place, digests in forged:
+            self._wait_until_recreated(hit.kind, place, digests)
         return bool(forged)
 
-    def _wait_until_recreated(self, kind: str, place: Place) -> None:
+    def _wait_until_recreated(
+        self, kind: str, place: Place, digests: frozenset[ChainDigest]
+    ) -> None:
+        """Wait until a replica is another one, or has none of the forged `digests` any more, if there
+        are some."""
         deadline = time.monotonic() + WHOLE_S_MAX
         inspections: list[str] = []
-        while place.is_in(image_of(self._cluster)):
+        while place.is_in(image_of(self._cluster)) and not place.lacks(digests):
             if time.monotonic() > deadline:
                 self._may_lose = False
                 name = f"{place.topic}/{place.key.partition}"

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, segment_name
@@ -68,6 +69,18 @@ class Place:
     def load(self) -> ReplicaState:
         """Return what it holds."""
         return DeltaReplicaLog(self.address, StorageOptions(None)).load()
+
+    def digests(self) -> frozenset[ChainDigest]:
+        """Return the chain digests of what it holds; none, where it can't be read."""
+        try:
+            return frozenset(each.chain_digest for each in self.load().batches)
+        except KafkaOnSparkError:
+            return frozenset()
+
+    def lacks(self, digests: frozenset[ChainDigest]) -> bool:
+        """Return whether it can be read and holds none of these, of which there are some."""
+        found = self.digests()
+        return bool(digests and found) and digests.isdisjoint(found)
 
 
 def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
