@@ -42,7 +42,8 @@ def written(place, base, *counts, before=NO_CHAIN, epoch=EPOCH, at_ms=5, **field
     segments, first = [], base
     for count in counts:
         segment, content = new_segment(rows(first, count), epoch)
-        assert put_segment([place], segment, content, OPTIONS)[place.broker_id] is None
+        failures = put_segment([place], segment, content, OPTIONS)
+        assert failures[place.broker_id] is None
         segments.append(segment)
         first += count
     made = Batch(
