@@ -91,7 +91,9 @@ def put_stray(uri, version, options=OPTIONS):
     """Put a commit where one was cleaned, as a writer does that was frozen; return its path."""
     info = {"commitInfo": {"writeId": "stray", "op": "test"}}
     content = f'{json.dumps(info)}\n{{"txn":{{"appId":"count","version":-9}}}}\n'
-    assert RootFiles(uri, options).write_if_absent(commit_path(uri, version), content.encode())
+    files = RootFiles(uri, options)
+    is_written = files.write_if_absent(commit_path(uri, version), content.encode())
+    assert is_written
     return commit_file(uri, version)
 
 
