@@ -90,7 +90,7 @@ def _delays_ms(cluster: Cluster, topic: str) -> list[float]:
             answered = time.perf_counter()
             process.stdout.readline()
             delays.append((time.perf_counter() - answered) * 1000)
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S)  # the next append finds the reader waiting again
         process.terminate()
     return delays[1:]  # the first one waited for the start
 

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producers import producers_file_name
-from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas.merging import merged_files
 from tests.builders import disk, stamp
 from tests.contract.logs import EPOCH, append, created, drop_below, merge, names_of
 from tests.fakes import MemoryReplicaFolders

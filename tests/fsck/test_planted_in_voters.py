@@ -21,7 +21,7 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     new_file,
     remove_file,
 )
-from kafka_on_spark.storage.metadata.voter_counters import LOG_END_OFFSET, QUORUM_EPOCH, VOTE
+from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET, QUORUM_EPOCH, VOTE
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.disks import FAST, records

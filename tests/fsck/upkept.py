@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from kafka_on_spark import Cluster
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.merged_segment import Border
-from kafka_on_spark.storage.replicas.borders import BORDERS, unpack_borders
-from kafka_on_spark.storage.replicas.merged_files import encode_merged
+from kafka_on_spark.storage.replicas.merging.borders import BORDERS, unpack_borders
+from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import digest_of
 from tests.cluster.disks import Disks, records
 from tests.fsck.lives import TOPIC

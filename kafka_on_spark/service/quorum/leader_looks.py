@@ -1,12 +1,14 @@
-"""What looks at voters' tables show of their leader, remembered for as long as they show the same.
+"""What looks at voters' tables show of their leader, remembered for as long as they show the same;
+and since when they fail.
 
-Apart from `leadership`, since nothing is asked here: that an idle look costs little is all that it
-is for.
+Apart from `leadership`, which asks and elects: nothing is asked here. That an idle look costs
+little, and how failures add up, is all that it is for.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from kafka_on_spark.raft.quorum.elections import Waiting
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among, newest_leader
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
@@ -79,3 +81,30 @@ def likely_voters(
         key=lambda each: (each in failed, -view.held.get(each, -1)),
     )
     return [key, *others[: voters.majority - 1]]
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What a process remembers since it can't read from a leader, or can't commit on its table.
+
+    Attributes:
+        waiting: Since when; None: it can.
+        last_ms: When it last failed: what was long ago does not add up.
+        failed_elections: How many it has held since.
+        unwritable: Voters that took no commits.
+    """
+
+    waiting: Waiting | None = None
+    last_ms: int = 0
+    failed_elections: int = 0
+    unwritable: set[VoterKey] = field(default_factory=set)
+
+    def lasting(self, began_ms: int, timeout_ms: int) -> Waiting | None:
+        """Return what a try that began at `began_ms`, and failed, goes on with; None: there is
+        nothing, or it was long ago. Another thread may end it meanwhile."""
+        return None if began_ms - self.last_ms > timeout_ms else self.waiting
+
+    def end(self) -> None:
+        """Note that it can."""
+        self.waiting, self.failed_elections = None, 0
+        self.unwritable = set()

@@ -28,9 +28,8 @@ from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
-from kafka_on_spark.service.quorum.leader_looks import LeaderLooks, Led
+from kafka_on_spark.service.quorum.leader_looks import LeaderLooks, Led, Trouble
 from kafka_on_spark.service.quorum.settings import AskSettings
-from kafka_on_spark.service.quorum.trouble import Trouble
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 log = logging.getLogger(__name__)

@@ -34,9 +34,9 @@ from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
+from kafka_on_spark.spark.run.probing import probe_where_it_appends
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.wiring.accounts import CHECKPOINT, OPEN, charged
-from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock

@@ -15,8 +15,8 @@ from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.ports.replicas import LastOffsets
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.key_map import KeyMap
-from kafka_on_spark.storage.replicas.borders import read_borders
-from kafka_on_spark.storage.replicas.merged_files import (
+from kafka_on_spark.storage.replicas.merging.borders import read_borders
+from kafka_on_spark.storage.replicas.merging.merged_files import (
     BATCH_ROWS,
     COLUMNS,
     MergedFile,
@@ -25,8 +25,8 @@ from kafka_on_spark.storage.replicas.merged_files import (
     put_merged,
     typed,
 )
+from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import fitting_into_one
 from kafka_on_spark.storage.replicas.segments import segment_batches
-from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 _KEYS: Final = ("offset_delta", "key")

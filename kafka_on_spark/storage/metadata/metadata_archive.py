@@ -39,7 +39,7 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     log_files,
     raft_log_of,
 )
-from kafka_on_spark.storage.metadata.voter_counters import (
+from kafka_on_spark.storage.metadata.voter_format import (
     LEADER,
     QUORUM_EPOCH,
     VOTE,

@@ -1,6 +1,8 @@
-"""Holds the format of a voter's table: its version and columns, and what an open table must say.
+"""Holds the format of a voter's table: version, columns, counters, and what an open one must say.
 
-Apart from `voter_log`, which reads and writes such a table: creating one asks for no more.
+The counters are its epoch, its votes and the leaders that it has marked: Delta's `txn` actions, as
+a replica's, only raised, and part of the commit that changes the log. Apart from `voter_log`, which
+reads and writes such a table: creating one asks for no more.
 """
 
 from collections.abc import Mapping
@@ -8,11 +10,20 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.errors import CorruptLogError, ImpossibleValueError
+from kafka_on_spark.ids import DirectoryId, NodeId, QuorumEpoch
+from kafka_on_spark.raft.log.raft_log import RaftLog
+from kafka_on_spark.raft.tables.voter_table import Mark, TableChange, VoterTable
+from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.storage.identity.metadata_root import MetadataIdentity
 from kafka_on_spark.storage.metadata.metadata_files import FILE_SCHEMA
 
 FORMAT_VERSION: Final = "3"
+
+LOG_END_OFFSET: Final = "log-end-offset"
+QUORUM_EPOCH: Final = "quorum-epoch"
+VOTE: Final = "vote/"
+LEADER: Final = "leader/"
 
 HEADER: Final = ("base_offset", "epoch", "write_id", "headers")
 TABLE_SCHEMA: Final = pa.schema(
@@ -48,3 +59,53 @@ def check_format(found: Mapping[str, str], root: str, identity: MetadataIdentity
             table = identity.table_at(root)
             words = f"the table at {table} is another metadata root's: restore its own"
             raise CorruptLogError(words, setting=name, expected=value, found=found.get(name))
+
+
+def table_of(key: VoterKey, counters: Mapping[str, int], log: RaftLog, version: int) -> VoterTable:
+    """Return a voter's table.
+
+    Raises:
+        CorruptLogError: Its counters contradict each other, or its log.
+    """
+    try:
+        return VoterTable(
+            key,
+            QuorumEpoch(counters.get(QUORUM_EPOCH, 0)),
+            marks_in(counters, VOTE),
+            marks_in(counters, LEADER),
+            log,
+            version,
+        )
+    except (ImpossibleValueError, ValueError) as error:
+        raise CorruptLogError(f"the counters of voter {key} can't be: {error}") from error
+
+
+def marks_in(counters: Mapping[str, int], prefix: str) -> tuple[Mark, ...]:
+    """Return the votes or the marks in counters, by their prefix: the oldest first.
+
+    Raises:
+        ValueError: One names no voter.
+    """
+    marks = (
+        (_key_of(name.removeprefix(prefix)), QuorumEpoch(epoch))
+        for name, epoch in counters.items()
+        if name.startswith(prefix)
+    )
+    return tuple(sorted(marks, key=lambda mark: (mark[1], mark[0].node_id)))
+
+
+def _key_of(text: str) -> VoterKey:
+    node_id, _, directory_id = text.partition(":")
+    return VoterKey(NodeId(int(node_id)), DirectoryId(directory_id))
+
+
+def counters_of(change: TableChange, after: VoterTable) -> dict[str, int]:
+    """Return the counters that a commit sets which leads to the table `after`."""
+    counters: dict[str, int] = {LOG_END_OFFSET: after.log.end_offset}
+    if change.quorum_epoch is not None:
+        counters[QUORUM_EPOCH] = change.quorum_epoch
+    if change.vote is not None:
+        counters[f"{VOTE}{change.vote}"] = after.quorum_epoch
+    if change.leader is not None:
+        counters[f"{LEADER}{change.leader}"] = after.quorum_epoch
+    return counters

@@ -54,9 +54,8 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
 from kafka_on_spark.storage.metadata.newest_files import NewestFiles
-from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
 from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, write_batches
-from kafka_on_spark.storage.metadata.voter_format import check_format
+from kafka_on_spark.storage.metadata.voter_format import check_format, counters_of, table_of
 from kafka_on_spark.storage.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 

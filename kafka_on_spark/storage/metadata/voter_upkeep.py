@@ -16,7 +16,7 @@ from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge, write_merged
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file, remove_file
 from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot_end
-from kafka_on_spark.storage.metadata.voter_counters import LOG_END_OFFSET
+from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import clean_metadata_root
 

@@ -21,8 +21,8 @@ from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import root_now_ms, time_and_size
 from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
+from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
-from kafka_on_spark.storage.replicas.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 

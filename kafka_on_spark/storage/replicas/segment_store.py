@@ -85,7 +85,7 @@ class FileSegmentStore:
     ) -> MergedSegment:
         """Write a range of `source`'s log as one file of `target`, checked and durable."""
         # In the function: most processes merge nothing.
-        from kafka_on_spark.storage.replicas.merged_files import rewrite
+        from kafka_on_spark.storage.replicas.merging.merged_files import rewrite
 
         write = partial(
             rewrite,
@@ -101,7 +101,7 @@ class FileSegmentStore:
 
     def borders(self, address: ReplicaAddress, merged: MergedSegment) -> tuple[Border, ...]:
         """Return the borders that a merged segment's file keeps."""
-        from kafka_on_spark.storage.replicas.borders import read_borders
+        from kafka_on_spark.storage.replicas.merging.borders import read_borders
 
         return within(address.root, partial(read_borders, address, merged, self._options))
 

@@ -35,7 +35,7 @@ WAIT_S_MAX = 600  # on a machine that has much else to do, four processes take m
 CONFIGS = {
     "controller.lease.ms": int(LEASE_S * 1000),
     "broker.heartbeat.interval.ms": 100,
-    # Whoever asks a controller waits for another process, which a busy machine may starve.
+    # A process that asks a controller waits for another process, which a busy machine may starve.
     "delivery.timeout.ms": 120_000,
 }
 

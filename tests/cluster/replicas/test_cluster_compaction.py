@@ -11,7 +11,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.storage.access.storage_options import StorageOptions
-from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas.merging import merged_files
 from kafka_on_spark.storage.replicas.reader import read_rows
 from kafka_on_spark.storage.replicas.segments import read_segment
 from kafka_on_spark.storage.roots import parquet_files

@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.storage.replicas import merged_files
+from kafka_on_spark.storage.replicas.merging import merged_files
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import new_disks, records, values_of

@@ -24,7 +24,7 @@ from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commi
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_cleaning import SNAPSHOTS_KEPT
-from kafka_on_spark.storage.replicas.merged_files import encode_merged, typed
+from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, typed
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA

@@ -21,7 +21,7 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     new_file,
     raft_log_of,
 )
-from kafka_on_spark.storage.metadata.voter_counters import counters_of, table_of
+from kafka_on_spark.storage.metadata.voter_format import counters_of, table_of
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.chain import chained
-from kafka_on_spark.storage.replicas.merged_files import rewrite
+from kafka_on_spark.storage.replicas.merging.merged_files import rewrite
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,

@@ -11,7 +11,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction import kept
 from kafka_on_spark.log.compaction.kept import KeyedRecord
 from kafka_on_spark.storage.replicas.archives import audited_files
-from kafka_on_spark.storage.replicas.merged_files import encode_merged
+from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 
 RECORDS_A_FILE = 25

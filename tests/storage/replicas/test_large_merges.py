@@ -7,10 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.replicas import merged_files, uncompressed_sizes
-from kafka_on_spark.storage.replicas.borders import BORDER_BYTES
+from kafka_on_spark.storage.replicas.merging import merged_files, uncompressed_sizes
+from kafka_on_spark.storage.replicas.merging.borders import BORDER_BYTES
+from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import (
+    fitting_into_one,
+    too_large_to_merge,
+)
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.replicas.uncompressed_sizes import fitting_into_one, too_large_to_merge
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.builders import segment

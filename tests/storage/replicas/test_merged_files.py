@@ -11,9 +11,9 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage.hashing import content_digests, sum_digests
-from kafka_on_spark.storage.replicas import merged_files
-from kafka_on_spark.storage.replicas.borders import read_borders
-from kafka_on_spark.storage.replicas.merged_files import encode_merged
+from kafka_on_spark.storage.replicas.merging import merged_files
+from kafka_on_spark.storage.replicas.merging.borders import read_borders
+from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, read_segment, segment_batches
 from tests.storage.replicas.rewriting import EPOCH, OPTIONS, content, expected, merge, two, written

@@ -11,7 +11,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas import reader
-from kafka_on_spark.storage.replicas.merged_files import encode_merged, put_merged
+from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, put_merged
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import address, partition

@@ -19,8 +19,13 @@ from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.hashing import key_hashes
-from kafka_on_spark.storage.replicas.borders import decode_borders
-from kafka_on_spark.storage.replicas.merged_files import BATCH_ROWS, Content, content_of, typed
+from kafka_on_spark.storage.replicas.merging.borders import decode_borders
+from kafka_on_spark.storage.replicas.merging.merged_files import (
+    BATCH_ROWS,
+    Content,
+    content_of,
+    typed,
+)
 from kafka_on_spark.storage.replicas.replica_headers import APPEND_TIME
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, between_deltas
 from kafka_on_spark.storage.roots.parquet_files import read_parquet

@@ -135,7 +135,7 @@ def test_a_group_stands_at_the_beginning_of_partitions_that_are_added():
     image = reconciled(shared(joined(with_partitions(2), "a", "b")), "a")
     assert saved(image) == {}
 
-    # Who owned the last one is fenced in the same moment.
+    # The owner of the last one is fenced in the same moment.
     image = replay(grown(image, some), fence(image, "g", "b", 45_000))
     image = shared(image)
     assert saved(image) == {2: 3}

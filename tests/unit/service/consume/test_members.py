@@ -78,7 +78,7 @@ def test_who_falls_silent_is_fenced_once_and_its_heartbeat_goes():
 
     members.pass_turns(9, *"ad")
     assert members.names == set("abcd")
-    # Who listens to b comes to hear c once b is silent.
+    # A member that listens to b comes to hear c once b is silent.
     members.pass_turns(6, *"ad")
 
     assert members.names == set("ad")

@@ -1,4 +1,5 @@
-"""Who waits for its command claims for a dead controller, withdraws, and tells the answer."""
+"""A process that waits for its command claims the lease of a dead controller, withdraws its request,
+and tells the answer."""
 
 from itertools import count
 

@@ -1,4 +1,5 @@
-"""Who holds the commit lock: what it knows as it decides, and whose queued reports it concludes."""
+"""The holder of the commit lock decides on the newest image, and concludes the queued reports of the
+processes that wait."""
 
 from contextlib import contextmanager, nullcontext
 

@@ -20,7 +20,7 @@ from kafka_on_spark.log.batch import Batch, Segment, segment_name
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.hashing import add_digests, content_digests, sum_digests
-from kafka_on_spark.storage.replicas.borders import (
+from kafka_on_spark.storage.replicas.merging.borders import (
     BORDERS,
     border_count,
     borders_in,

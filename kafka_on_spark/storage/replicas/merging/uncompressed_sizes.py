@@ -17,8 +17,8 @@ from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.storage.replicas import merged_files
-from kafka_on_spark.storage.replicas.borders import BORDER_BYTES
+from kafka_on_spark.storage.replicas.merging import merged_files
+from kafka_on_spark.storage.replicas.merging.borders import BORDER_BYTES
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import bytes_max_of
 from kafka_on_spark.storage.roots.parquet_files import read_footer, uncompressed_bytes
