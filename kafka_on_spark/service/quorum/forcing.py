@@ -23,7 +23,7 @@ from kafka_on_spark.raft.epochs import Generation, generation_of
 from kafka_on_spark.raft.log.lookups import find_write
 from kafka_on_spark.raft.quorum.generations import Force, check_may_force, force
 from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
@@ -73,22 +73,13 @@ def all_that_answer(tables: VoterTables) -> list[VoterTable]:
     Raises:
         InvalidRequestError: One of them neither answers nor fails: it may be one of a majority.
     """
-    seen: dict[VoterKey, VoterTable] = {}
-    asked: set[VoterKey] = set()
-    while keys := [key for key in tables.known if key not in asked]:
-        asked.update(keys)
-        for key in keys:
-            tables.failures.pop(key, None)  # what it was before says nothing of now
-        for table in tables.each(keys, tables.look, timeout_ms=FAILING_MS_MAX):
-            seen[table.key] = table
-        tables.learn_voters(seen.values())
-    silent = sorted(key for key in asked if key not in seen and key not in tables.failures)
+    answering, silent = tables.look_at_all(FAILING_MS_MAX)
     if silent:
         raise InvalidRequestError(
             f"voter {', '.join(map(str, silent))} neither answers nor fails, so it may not be lost:"
             " wait until its root answers, or take it away, then force again"
         )
-    return list(seen.values())
+    return answering
 
 
 def standing(tables: VoterTables, voter: Voter) -> Standing:

@@ -13,8 +13,6 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
-from kafka_on_spark.raft.tables.voter_table import VoterTable
-from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
@@ -39,7 +37,7 @@ class ProvedLog:
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only one.
             InconsistentClusterError: The cluster was forced at two places.
         """
-        answering = _answering(tables)
+        answering, _ = tables.look_at_all(ANSWER_MS_MAX)
         check_forced_once(answering)
         old = given_up(answering)
         found = sorted(
@@ -128,21 +126,9 @@ class ProvedLog:
         """Do nothing, as `maintain`."""
 
 
-def _answering(tables: VoterTables) -> list[VoterTable]:
-    """Return the tables of all voters, and former ones, that answer in time."""
-    seen: dict[VoterKey, VoterTable] = {}
-    asked: set[VoterKey] = set()
-    while keys := [key for key in tables.known if key not in asked]:
-        asked.update(keys)
-        for table in tables.each(keys, tables.look, timeout_ms=ANSWER_MS_MAX):
-            seen[table.key] = table
-        tables.learn_voters(seen.values())
-    return list(seen.values())
-
-
 def _unavailable(tables: VoterTables) -> KafkaOnSparkError:
     failures = dict(tables.failures)
-    if len(failures) == 1:
+    if len(tables.known) == 1 and failures:
         return next(iter(failures.values()))
     why = "; ".join(f"{key}: {error.message}" for key, error in sorted(failures.items()))
     return QuorumUnavailableError(

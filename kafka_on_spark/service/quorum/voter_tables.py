@@ -221,6 +221,24 @@ class VoterTables:
             if table is not None:
                 yield table
 
+    def look_at_all(self, timeout_ms: int) -> tuple[list[VoterTable], list[VoterKey]]:
+        """Look at all voters, and former ones, those that others name too; return the tables of
+        those that answer in time, and who neither answers nor fails.
+
+        Raises: as `each`.
+        """
+        seen: dict[VoterKey, VoterTable] = {}
+        asked: set[VoterKey] = set()
+        while keys := [key for key in self.known if key not in asked]:
+            asked.update(keys)
+            for key in keys:
+                self.failures.pop(key, None)  # what it was before says nothing of now
+            for table in self.each(keys, self.look, timeout_ms=timeout_ms):
+                seen[table.key] = table
+            self.learn_voters(seen.values())
+        silent = (key for key in asked if key not in seen and key not in self.failures)
+        return list(seen.values()), sorted(silent)
+
     def of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
         """Return what the first voter says that answers; they are asked one after the other, those
         that hang last.

@@ -60,3 +60,23 @@ def test_without_any_metadata_root_there_is_no_cluster(cluster, folder):
 def test_a_word_that_is_no_moment_is_refused(cluster, folder):
     with pytest.raises(InvalidRequestError, match="'proved'"):
         Cluster.open(roots_in(folder), as_of="now")
+
+
+def test_what_was_given_up_is_not_read_though_it_proves_more(cluster, folder):
+    """The cluster was forced to go on from a root that lacked what the others decided last."""
+    (folder / "m3").rename(folder / "m3-away")
+    for number in range(20):
+        cluster.alter_cluster_configs({"retention.ms": 1_000_000 + number})
+    newest = cluster.image.offset
+    cluster.close()
+    for each in ("m1", "m2"):
+        (folder / each).rename(folder / f"{each}-away")
+    (folder / "m3-away").rename(folder / "m3")
+    Cluster.force_controller(folder / "m3", 3)
+    for each in ("m1", "m2"):
+        (folder / f"{each}-away").rename(folder / each)
+
+    with Cluster.open(roots_in(folder), as_of="proved") as proved:
+        assert proved.metadata_table.startswith(str(folder / "m3"))
+        assert proved.image.generation == 1
+        assert proved.image.offset < newest
