@@ -5,7 +5,6 @@ topic's ConfigRecords, then the call; the last one wins. Values are texts, as in
 parsed where they are used, so that a topic's description shows what was given.
 """
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
-from kafka_on_spark.ids import check_mapping, whole_number
+from kafka_on_spark.ids import check_mapping
 from kafka_on_spark.refused_settings import why_refused
+from kafka_on_spark.setting_values import (
+    INT_MAX,
+    LONG_MAX,
+    boolean,
+    integer,
+    list_of,
+    one_of,
+    ratio,
+    replica_list,
+)
 
 Value = int | float | bool | str
 
@@ -40,204 +49,138 @@ class Setting:
     reason: str = ""
 
 
-_LONG_MAX: Final = 2**63 - 1
-_INT_MAX: Final = 2**31 - 1
-
-
-def _integer(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
-    """Return the parser of a number. Source: ConfigDef.parseType, LONG and (to 2^31-1) INT."""
-
-    def parse(text: str) -> int:
-        try:
-            value = whole_number(text.strip())
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise ValueError("a number from 0 to 1")
-    return value
-
-
-def _boolean(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError("true or false")
-    return word == "true"
-
-
-def _list_of(*allowed: str) -> Callable[[str], str]:
-    """Return the parser of some of `allowed`, in any order. Source: ConfigDef.ValidList."""
-
-    def parse(text: str) -> str:
-        words = [word.strip() for word in text.split(",")]
-        if not set(words) <= set(allowed) or len(set(words)) != len(words):
-            raise ValueError(f"{' or '.join(allowed)}, or both with a comma between")
-        return ",".join(words)
-
-    return parse
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(" or ".join(allowed))
-        return text
-
-    return parse
-
-
-_THROTTLED: Final = re.compile(r"\*|((0|[1-9]\d*):(0|[1-9]\d*)(,(?!$)|$))*")
-
-
-def _replica_list(text: str) -> str:
-    if _THROTTLED.fullmatch(text) is None:
-        raise ValueError("'*' for all replicas, or partition:broker pairs as in '0:1,0:2'")
-    return text
-
-
 _NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _HOUR_MS: Final = 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
-    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True),
+    "cleanup.policy": Setting("delete", list_of("delete", "compact"), True),
     # Kafka's default is a minute, which is all that a query over a view has here: Spark does not
     # plan it again. An hour at most: a table remembers what it has removed for twice the delay that
     # it was made with, and for ten minutes more than it at least.
-    "file.delete.delay.ms": Setting("3600000", _integer(0, _HOUR_MS), True),
+    "file.delete.delay.ms": Setting("3600000", integer(0, _HOUR_MS), True),
     # Ours: files of a partition's current leader epoch that no log names are never deleted, for an
     # append under way may name them. Above so many bytes a new epoch begins, with the same leader.
-    "orphan.bytes.max": Setting("67108864", _integer(0), True),
-    "max.message.bytes": Setting("1048588", _integer(0, _INT_MAX), True),
-    "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
-    "min.insync.replicas": Setting("1", _integer(1, _INT_MAX), True),
-    "retention.bytes": Setting("-1", _integer(-1), True),
-    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True),
-    "segment.bytes": Setting("1073741824", _integer(1024 * 1024, _INT_MAX), True),
-    "unclean.leader.election.enable": Setting("false", _boolean, True),
+    "orphan.bytes.max": Setting("67108864", integer(0), True),
+    "max.message.bytes": Setting("1048588", integer(0, INT_MAX), True),
+    "message.timestamp.type": Setting("CreateTime", one_of("CreateTime", "LogAppendTime"), True),
+    "min.insync.replicas": Setting("1", integer(1, INT_MAX), True),
+    "retention.bytes": Setting("-1", integer(-1), True),
+    "retention.ms": Setting(str(7 * _DAY_MS), integer(-1), True),
+    "segment.bytes": Setting("1073741824", integer(1024 * 1024, INT_MAX), True),
+    "unclean.leader.election.enable": Setting("false", boolean, True),
     # Replicas whose copying counts against the two rates below. Kafka's default names none, so
     # that a rate alone has no effect there; here a rate holds for all replicas by default.
-    "follower.replication.throttled.replicas": Setting("*", _replica_list, True),
-    "leader.replication.throttled.replicas": Setting("*", _replica_list, True),
+    "follower.replication.throttled.replicas": Setting("*", replica_list, True),
+    "leader.replication.throttled.replicas": Setting("*", replica_list, True),
     # Kafka leaves flushing to the system; here every batch is flushed by default.
     "flush.messages": Setting(
         "1",
-        _integer(1),
+        integer(1),
         True,
-        only=("1", str(_LONG_MAX)),
+        only=("1", str(LONG_MAX)),
         reason="a batch is flushed before it counts, or flushing is left to the system",
     ),
     # Settings of Kafka's topics, so that they can be moved over as they are.
     "compression.type": Setting(
         "producer",
-        _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         True,
         only=("producer", "zstd"),
         reason="segments are Parquet files, and their columns are compressed by zstd",
     ),
-    "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True),
+    "delete.retention.ms": Setting(str(_DAY_MS), integer(0), True),
     "flush.ms": Setting(
-        str(_LONG_MAX),
-        _integer(0),
+        str(LONG_MAX),
+        integer(0),
         True,
-        only=(str(_LONG_MAX),),
+        only=(str(LONG_MAX),),
         reason="nothing is flushed by time, but every batch before it counts (flush.messages=1)",
     ),
     "index.interval.bytes": Setting(
-        "4096", _integer(0, _INT_MAX), True, only=("4096",), reason=_NO_INDEX
+        "4096", integer(0, INT_MAX), True, only=("4096",), reason=_NO_INDEX
     ),
-    "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True),
-    "message.timestamp.after.max.ms": Setting("3600000", _integer(0), True),
-    "message.timestamp.before.max.ms": Setting(str(_LONG_MAX), _integer(0), True),
-    "min.cleanable.dirty.ratio": Setting("0.5", _ratio, True),
-    "min.compaction.lag.ms": Setting("0", _integer(0), True),
+    "max.compaction.lag.ms": Setting(str(LONG_MAX), integer(1), True),
+    "message.timestamp.after.max.ms": Setting("3600000", integer(0), True),
+    "message.timestamp.before.max.ms": Setting(str(LONG_MAX), integer(0), True),
+    "min.cleanable.dirty.ratio": Setting("0.5", ratio, True),
+    "min.compaction.lag.ms": Setting("0", integer(0), True),
     "preallocate": Setting(
-        "false", _boolean, True, only=("false",), reason="segments are written whole, never grown"
+        "false", boolean, True, only=("false",), reason="segments are written whole, never grown"
     ),
     "segment.index.bytes": Setting(
-        "10485760", _integer(4, _INT_MAX), True, only=("10485760",), reason=_NO_INDEX
+        "10485760", integer(4, INT_MAX), True, only=("10485760",), reason=_NO_INDEX
     ),
     "segment.jitter.ms": Setting(
         "0",
-        _integer(0),
+        integer(0),
         True,
         only=("0",),
         reason="upkeep takes partitions one after the other, so their segments don't end together",
     ),
-    "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True),
+    "segment.ms": Setting(str(7 * _DAY_MS), integer(1), True),
     # The cluster (Kafka's broker and controller settings).
     # Ours: whether a waiting append may decide itself if no controller is active.
-    "auto.controller": Setting("true", _boolean),
-    "broker.session.timeout.ms": Setting("9000", _integer(1, _INT_MAX)),
-    "broker.heartbeat.interval.ms": Setting("2000", _integer(1, _INT_MAX)),
-    "default.replication.factor": Setting("1", _integer(1, _INT_MAX)),
-    "num.partitions": Setting("1", _integer(1, _INT_MAX)),
-    "leader.imbalance.per.broker.percentage": Setting("10", _integer(0, _INT_MAX)),
-    "replica.fetch.backoff.ms": Setting("1000", _integer(0, _INT_MAX)),
-    "replica.fetch.max.bytes": Setting("1048576", _integer(0, _INT_MAX)),
-    "replica.lag.time.max.ms": Setting("30000", _integer(1)),
-    "replica.lag.max.bytes": Setting("-1", _integer(-1)),
+    "auto.controller": Setting("true", boolean),
+    "broker.session.timeout.ms": Setting("9000", integer(1, INT_MAX)),
+    "broker.heartbeat.interval.ms": Setting("2000", integer(1, INT_MAX)),
+    "default.replication.factor": Setting("1", integer(1, INT_MAX)),
+    "num.partitions": Setting("1", integer(1, INT_MAX)),
+    "leader.imbalance.per.broker.percentage": Setting("10", integer(0, INT_MAX)),
+    "replica.fetch.backoff.ms": Setting("1000", integer(0, INT_MAX)),
+    "replica.fetch.max.bytes": Setting("1048576", integer(0, INT_MAX)),
+    "replica.lag.time.max.ms": Setting("30000", integer(1)),
+    "replica.lag.max.bytes": Setting("-1", integer(-1)),
     # How often a process looks at a compacted partition for what is due, and the memory that a task
     # takes for the keys of one; a log with more keys is compacted in several rounds.
-    "log.cleaner.backoff.ms": Setting("15000", _integer(0)),
-    "log.cleaner.dedupe.buffer.size": Setting("134217728", _integer(1024 * 1024)),
+    "log.cleaner.backoff.ms": Setting("15000", integer(0)),
+    "log.cleaner.dedupe.buffer.size": Setting("134217728", integer(1024 * 1024)),
     # How often a process looks at a partition for what retention deletes.
-    "log.retention.check.interval.ms": Setting("300000", _integer(1)),
+    "log.retention.check.interval.ms": Setting("300000", integer(1)),
     # Bytes a second, of all tasks of a job together; the default is no limit.
-    "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
-    "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
+    "follower.replication.throttled.rate": Setting(str(LONG_MAX), integer(1)),
+    "leader.replication.throttled.rate": Setting(str(LONG_MAX), integer(1)),
     # Groups with members, which decide for each other: there is no coordinator.
-    "group.consumer.assignors": Setting("uniform,range", _list_of("uniform", "range")),
-    "group.consumer.heartbeat.interval.ms": Setting("5000", _integer(1, _INT_MAX)),
-    "group.consumer.max.size": Setting("200", _integer(1, _INT_MAX)),
-    "group.consumer.session.timeout.ms": Setting("45000", _integer(1, _INT_MAX)),
+    "group.consumer.assignors": Setting("uniform,range", list_of("uniform", "range")),
+    "group.consumer.heartbeat.interval.ms": Setting("5000", integer(1, INT_MAX)),
+    "group.consumer.max.size": Setting("200", integer(1, INT_MAX)),
+    "group.consumer.session.timeout.ms": Setting("45000", integer(1, INT_MAX)),
     # Kafka counts from when a group's last member left; here offsets of a group without members
     # have a time each, which saving them again renews.
-    "offsets.retention.minutes": Setting("10080", _integer(1, _INT_MAX)),
+    "offsets.retention.minutes": Setting("10080", integer(1, INT_MAX)),
     # Kafka's 7 days of transactional.id.expiration.ms: ids that users choose come back, too, and a
     # query that runs once a day must find its own.
-    "producer.id.expiration.ms": Setting(str(7 * _DAY_MS), _integer(1, _INT_MAX)),
+    "producer.id.expiration.ms": Setting(str(7 * _DAY_MS), integer(1, INT_MAX)),
     # The call (Kafka's producer).
-    "delivery.timeout.ms": Setting("120000", _integer(0, _INT_MAX)),
+    "delivery.timeout.ms": Setting("120000", integer(0, INT_MAX)),
     # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so
     # that no replica leaves the ISR because of it.
-    "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
+    "replica.fetch.backoff.max.ms": Setting("10000", integer(0)),
     # Ours: how long after a replica was found bad the same process inspects it again.
-    "replica.verdict.delay.ms": Setting("2000", _integer(0, _INT_MAX)),
+    "replica.verdict.delay.ms": Setting("2000", integer(0, INT_MAX)),
     # Ours: in what time rounds inspect every replica, and the part of a core that this may take.
-    "replica.sweep.interval.ms": Setting("600000", _integer(1)),
-    "replica.sweep.share": Setting("0.1", _ratio),
+    "replica.sweep.interval.ms": Setting("600000", integer(1)),
+    "replica.sweep.share": Setting("0.1", ratio),
     # Ours: for so long an idle replica that was read whole is inspected by its newest commit file.
-    "replica.verify.interval.ms": Setting(str(_DAY_MS), _integer(0)),
+    "replica.verify.interval.ms": Setting(str(_DAY_MS), integer(0)),
     # Ours: in what time rounds and passes come to every replica for its upkeep, and the part of a
     # core that this may take; 0: none, all is left to `maintain`.
-    "log.cleaner.interval.ms": Setting("60000", _integer(1)),
-    "log.cleaner.share": Setting("0.25", _ratio),
+    "log.cleaner.interval.ms": Setting("60000", integer(1)),
+    "log.cleaner.share": Setting("0.25", ratio),
     # Ours: how many of the newest batches of a partition are not merged. Whoever appended them may
     # still ask whether they stand, which costs the reading of a file once they are merged.
-    "merge.min.lag.batches": Setting("10", _integer(0, _INT_MAX)),
+    "merge.min.lag.batches": Setting("10", integer(0, INT_MAX)),
     # Bytes a second that upkeep reads and rewrites, of all tasks of a job together.
-    "log.cleaner.io.max.bytes.per.second": Setting(str(_LONG_MAX), _integer(1)),
+    "log.cleaner.io.max.bytes.per.second": Setting(str(LONG_MAX), integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.
-    "metadata.away.timeout.ms": Setting("300000", _integer(0)),
+    "metadata.away.timeout.ms": Setting("300000", integer(0)),
     # The metadata quorum, with Kafka's defaults. A process that has not read them yet takes these.
-    "controller.quorum.fetch.timeout.ms": Setting("2000", _integer(1, _INT_MAX)),
-    "controller.quorum.election.timeout.ms": Setting("1000", _integer(1, _INT_MAX)),
-    "controller.quorum.election.backoff.max.ms": Setting("1000", _integer(0, _INT_MAX)),
+    "controller.quorum.fetch.timeout.ms": Setting("2000", integer(1, INT_MAX)),
+    "controller.quorum.election.timeout.ms": Setting("1000", integer(1, INT_MAX)),
+    "controller.quorum.election.backoff.max.ms": Setting("1000", integer(0, INT_MAX)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
-    "controller.lease.ms": Setting("10000", _integer(1)),
+    "controller.lease.ms": Setting("10000", integer(1)),
 }
 
 
