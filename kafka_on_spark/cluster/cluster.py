@@ -400,11 +400,12 @@ class Cluster:
     ) -> Producer:
         """Return a producer, which sends records one at a time and appends what gathers.
 
-        It is idempotent and keeps the order of each partition. One append is under way at a time;
-        what is sent meanwhile, to any topic, goes with the next one. An append begins `linger_ms`
-        after its first record, or earlier: at `batch_size` bytes a partition, counted over the
-        topic, by `flush`, and if there is no room. Records without an answer take at most
-        `buffer_memory` bytes, and `send` waits `max_block_ms` for room. From send to answer a
+        It is idempotent and keeps the order of each partition, which has one append under way at a
+        time; what is sent meanwhile goes with the next one. An append begins `linger_ms` after its
+        first record, or earlier: at `batch_size` bytes a partition, counted over the topic, by
+        `flush`, and if there is no room. What its first try leaves without an answer is tried again
+        beside later ones, which go on with the other partitions. Records without an answer take at
+        most `buffer_memory` bytes, and `send` waits `max_block_ms` for room. From send to answer a
         record has `delivery_timeout_ms` (None: the cluster's delivery.timeout.ms).
 
         Raises:

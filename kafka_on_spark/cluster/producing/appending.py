@@ -1,9 +1,10 @@
-"""One try of a producer's append: its records are staged in this process, and appended, all topics
-at once. What a try's errors mean is decided in service/append/produce/delivery.py.
+"""One try of a producer's appends: their records are staged in this process, and appended, all
+topics at once. What a try's errors mean is decided in service/append/produce/delivery.py.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import heard_at_ms
@@ -25,6 +26,7 @@ from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun, StagedSegment
 from kafka_on_spark.service.append.produce.delivery import (
+    AppendNumber,
     Delivery,
     Outcome,
     PendingPart,
@@ -37,6 +39,7 @@ from kafka_on_spark.service.append.produce.sent_record import (
     refused,
 )
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
+from kafka_on_spark.service.append.stages import AnsweredPart
 from kafka_on_spark.spark.wiring.accounts import APPEND
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.random_ids import new_uuid
@@ -46,6 +49,9 @@ from kafka_on_spark.storage.staging.staging import stage_records
 log = logging.getLogger(__name__)
 
 _Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
+
+Told = Callable[[list[Outcome]], None]
+"""Is called with what a try has settled, as soon as it has."""
 
 _BEFORE_COMMITS: Final = (
     InvalidRecordError,
@@ -58,8 +64,20 @@ _BEFORE_COMMITS: Final = (
 """What refuses a whole append refuses it before its first commit."""
 
 
+class _Run:
+    """The appends of a producer under one id, which no other has."""
+
+    def __init__(self) -> None:
+        self.producer_id = id_of_one_run(new_uuid())
+        self._sequences = count()
+
+    def next(self) -> AppendNumber:
+        """Return the number of the next append."""
+        return AppendNumber(self.producer_id, next(self._sequences))
+
+
 class ProducerAppends:
-    """The appends of one producer.
+    """The appends of one producer. One thread begins them; several may try them.
 
     Attributes:
         limits: What topics allow, by name, as of the last append or the first send.
@@ -69,12 +87,22 @@ class ProducerAppends:
         self._services = services
         self._settings = settings
         self.limits: dict[str, TopicLimits] = {}
-        self.begin_run()
+        self._run = _Run()
 
-    def begin_run(self) -> None:
-        """Append under a new producer id from now on."""
-        self.producer_id = id_of_one_run(new_uuid())
-        self._sequence = 0
+    @property
+    def producer_id(self) -> str:
+        """The id of the next append."""
+        return self._run.producer_id
+
+    def leave(self, producer_id: str) -> None:
+        """Append under a new producer id from now on, if this one is in use."""
+        if producer_id != self.producer_id:
+            return
+        # As a whole: an id with the sequences of another would have appends called duplicates.
+        self._run = _Run()
+        log.warning(
+            "a producer can't go on under its id; it takes another: %s", self._run.producer_id
+        )
 
     def now_ms(self) -> int:
         """Return the time of a record that is sent now: by the clock of this process or, if that is
@@ -95,10 +123,13 @@ class ProducerAppends:
         self.limits[topic] = limits
         return limits
 
-    def begin(self, topics: Mapping[str, list[SentRecord]]) -> tuple[Delivery, list[Outcome]]:
-        """Return the next append of records, by topic; and the outcomes of those refused."""
-        image = self._services.metadata.image
-        parts: dict[str, dict[PartitionKey, list[SentRecord]]] = {}
+    def begin(
+        self, topics: Mapping[str, list[SentRecord]], muted: Container[PartitionKey]
+    ) -> tuple[AppendNumber, list[PendingPart], list[Outcome]]:
+        """Return the number and the partitions of the next append of records, by topic; and the
+        outcomes of the records that are refused. No keyless one goes to a `muted` partition."""
+        image, number = self._services.metadata.image, self._run.next()
+        parts: list[PendingPart] = []
         outcomes: list[Outcome] = []
         for name, records in topics.items():
             try:
@@ -110,62 +141,59 @@ class ProducerAppends:
             allowed, not_allowed = _check(name, limits, records, self.now_ms())
             outcomes += not_allowed
             if allowed:
-                parts[name] = self._split(image.topics[limits.topic_id], allowed)
-        self._sequence += 1
-        return Delivery(self._sequence - 1, parts), outcomes
+                split = _split(image.topics[limits.topic_id], allowed, number, muted)
+                parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
+        return number, parts, outcomes
 
-    def _split(
-        self, topic: TopicImage, records: Sequence[SentRecord]
-    ) -> dict[PartitionKey, list[SentRecord]]:
-        numbers = sorted(topic.partitions)
-        led = [each for each in numbers if topic.partitions[each].leader is not None] or numbers
-        sticky = led[self._sequence % len(led)]
-        split = split_by_partition(records, len(numbers), sticky)
-        return {PartitionKey(topic.topic_id, each): split[each] for each in sorted(split)}
-
-    def try_once(self, delivery: Delivery, try_ms: int) -> list[Outcome]:
-        """Try to append what has no answer yet; return what is settled by this try."""
+    def try_once(self, delivery: Delivery, try_ms: int, told: Told) -> None:
+        """Try to append what has no answer yet; `told` of what this settles, partition by
+        partition."""
         with self._services.ledger.operating(APPEND):
-            return self._try_once(delivery, try_ms)
+            self._try_once(delivery, try_ms, told)
 
-    def _try_once(self, delivery: Delivery, try_ms: int) -> list[Outcome]:
+    def _try_once(self, delivery: Delivery, try_ms: int, told: Told) -> None:
         try:
             image = self._services.metadata.catch_up()
-            run = self._begin(delivery)
         except KafkaOnSparkError as error:
-            return delivery.fail(delivery.parts, error, may_be_appended=False)
-        assert run is not None, "a producer and a sequence are given"
+            told(delivery.fail(delivery.parts, error, may_be_appended=False))
+            return
         staged: list[_Staged] = []
         outcomes: list[Outcome] = []
-        by_topic: dict[TopicId, list[PendingPart]] = {}
-        for part in delivery.parts:
-            by_topic.setdefault(part.key.topic_id, []).append(part)
-        for topic_id, parts in by_topic.items():
-            ready = self._ready(image, delivery, parts, outcomes)
-            if not ready:
-                continue
+        for number, parts in _by_append(delivery.parts).items():
             try:
-                plan = self._services.appends.plan_chosen(
-                    image,
-                    topic_id,
-                    acks=self._settings.acks,
-                    producer=run,
-                    timeout_ms=try_ms,
-                )
-                staged += self._stage(plan, delivery, ready, outcomes)
+                run = self._begin(number, parts)
             except KafkaOnSparkError as error:
-                outcomes += delivery.fail(ready, error, may_be_appended=False)
-        return outcomes + self._append(delivery, staged)
+                outcomes += delivery.fail(parts, error, may_be_appended=False)
+                continue
+            for topic_id, of_topic in _by_topic(parts).items():
+                ready = self._ready(image, delivery, of_topic, outcomes)
+                if not ready:
+                    continue
+                try:
+                    plan = self._services.appends.plan_chosen(
+                        image,
+                        topic_id,
+                        acks=self._settings.acks,
+                        producer=run,
+                        timeout_ms=try_ms,
+                    )
+                    staged += self._stage(plan, delivery, ready, outcomes)
+                except KafkaOnSparkError as error:
+                    outcomes += delivery.fail(ready, error, may_be_appended=False)
+        told(outcomes)
+        self._append(delivery, staged, told)
 
-    def _begin(self, delivery: Delivery) -> ProducerRun | None:
+    def _begin(self, number: AppendNumber, parts: Iterable[PendingPart]) -> ProducerRun:
         """Return the run to append under. If the id has expired, another run may go on with an
         append that none has tried yet."""
-        return self._services.producers.begin(
-            self.producer_id,
+        run = self._services.producers.begin(
+            number.producer_id,
             None,
-            delivery.sequence,
-            is_untried=not any(part.may_be_appended for part in delivery.parts),
+            number.sequence,
+            is_untried=not any(part.may_be_appended for part in parts),
         )
+        assert run is not None, "a producer and a sequence are given"
+        return run
 
     def _ready(
         self,
@@ -228,20 +256,55 @@ class ProducerAppends:
             else []
         )
 
-    def _append(self, delivery: Delivery, staged: Sequence[_Staged]) -> list[Outcome]:
+    def _append(self, delivery: Delivery, staged: Sequence[_Staged], told: Told) -> None:
         """Append what was staged; topic by topic, if the whole is refused for one of them."""
         if not staged:
-            return []
+            return
         appends = [(plan, rows) for plan, rows, _ in staged]
+
+        def take(answer: AnsweredPart) -> None:
+            told(delivery.answer([answer]))
+
         try:
-            return delivery.answer(self._services.appends.answer_staged_topics(appends))
+            self._services.appends.answer_staged_topics(appends, take)
         except KafkaOnSparkError as error:
             is_certain = isinstance(error, _BEFORE_COMMITS)
             if is_certain and not is_passing(error) and len(staged) > 1:
                 log.info("a producer's append is split by topic: %s", error)
-                return [outcome for each in staged for outcome in self._append(delivery, [each])]
+                for each in staged:
+                    self._append(delivery, [each], told)
+                return
             parts = [part for _, _, parts in staged for part in parts]
-            return delivery.fail(parts, error, may_be_appended=not is_certain)
+            told(delivery.fail(parts, error, may_be_appended=not is_certain))
+
+
+def _by_append(parts: Iterable[PendingPart]) -> dict[AppendNumber, list[PendingPart]]:
+    found: dict[AppendNumber, list[PendingPart]] = {}
+    for part in parts:
+        found.setdefault(part.number, []).append(part)
+    return found
+
+
+def _by_topic(parts: Iterable[PendingPart]) -> dict[TopicId, list[PendingPart]]:
+    found: dict[TopicId, list[PendingPart]] = {}
+    for part in parts:
+        found.setdefault(part.key.topic_id, []).append(part)
+    return found
+
+
+def _split(
+    topic: TopicImage,
+    records: Sequence[SentRecord],
+    number: AppendNumber,
+    muted: Container[PartitionKey],
+) -> dict[PartitionKey, list[SentRecord]]:
+    numbers = sorted(topic.partitions)
+    keys = [PartitionKey(topic.topic_id, each) for each in numbers]
+    led = [each for each in keys if topic.partitions[each.partition].leader is not None] or keys
+    open_keys = [each for each in led if each not in muted] or led
+    sticky = open_keys[number.sequence % len(open_keys)].partition
+    split = split_by_partition(records, len(numbers), sticky)
+    return {PartitionKey(topic.topic_id, each): split[each] for each in split}
 
 
 def _check(

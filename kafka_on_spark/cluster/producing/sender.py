@@ -1,32 +1,42 @@
-"""The thread that sends a producer's records: one append at a time, with all that has gathered.
+"""The threads that send a producer's records: one begins appends, the other tries again.
 
-Futures get their results and callbacks run in this thread, as in Kafka. The set of the senders at
-work is a module global: a process that ends gives each of them a moment. It can go once daemon
-threads can be asked to end before the interpreter does.
+The first makes one append at a time, with all that has gathered, and tries it once. What has no
+answer then is tried again by the second, for as long as it takes: only the partitions that it tries
+wait for it. Futures get their results and callbacks run in these threads, one at a time, as in
+Kafka's.
+
+The set of the senders at work is a module global: a process that ends gives each of them a moment.
+It can go once daemon threads can be asked to end before the interpreter does.
 """
 
 import atexit
 import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; at exit it's too late
-import copy
 import logging
 import threading
-from collections.abc import Iterable
-from concurrent.futures import InvalidStateError
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
-from kafka_on_spark.cluster.producing.appending import ProducerAppends
+from kafka_on_spark.cluster.producing.appending import ProducerAppends, Told
+from kafka_on_spark.cluster.producing.settling import failed, settle
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
     BufferExhaustedError,
     InvalidRequestError,
-    KafkaOnSparkError,
     MessageTooLargeError,
     ProducerClosedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.service.append.produce.accumulator import Accumulator, Gathered
-from kafka_on_spark.service.append.produce.delivery import Delivery, Outcome, expired_error
-from kafka_on_spark.service.append.produce.sent_record import RecordMetadata, SentRecord
+from kafka_on_spark.service.append.produce.accumulator import Accumulator
+from kafka_on_spark.service.append.produce.delivery import (
+    TRY_MS_MIN,
+    Delivery,
+    Outcome,
+    PendingPart,
+    expired_error,
+)
+from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
+from kafka_on_spark.service.append.produce.sent_record import SentRecord
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
@@ -43,26 +53,38 @@ _senders: Final[set["Sender"]] = set()
 
 
 class Sender:
-    """Gathers records of any thread, and sends them in its own."""
+    """Gathers records of any thread, and sends them in its own ones."""
 
     def __init__(self, appends: ProducerAppends, settings: ProducerSettings) -> None:
         self._appends = appends
         self._settings = settings
         self._gathering = Accumulator(settings)
+        self._muted = MutedPartitions()
+        self._to_retry: list[PendingPart] = []
+        # What the first thread has taken and not handed on, by topic.
+        self._under_way: list[tuple[str, list[SentRecord]]] = []
+        self._settling: list[list[Outcome]] = []
+        self._flushes: list[set[SentRecord]] = []
         # Taken twice by one thread if a collection of garbage ends the producer there.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
+        self._retry_work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
+        self._calling = threading.Lock()
         self._answered = threading.Condition()
-        self._done_through = -1
         self._is_closing = False
         self._is_cut_off = False
-        self._under_way: Gathered | None = None
-        self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
+        self._is_over = False
+        self._threads = [
+            threading.Thread(target=self._run, name="producer", daemon=True),
+            threading.Thread(target=self._run_retries, name="producer-retries", daemon=True),
+        ]
         try:
-            self._thread.start()
+            for each in self._threads:
+                each.start()
         except RuntimeError as error:
+            self.begin_close()
             raise no_thread_error() from error
         _senders.add(self)
 
@@ -95,6 +117,9 @@ class Sender:
             if gathering.add(topic, record, now_ms, full_bytes):
                 self._work.notify()
 
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() in self._threads
+
     def _wait_for_room(self, size_bytes: int) -> None:
         gathering, settings = self._gathering, self._settings
         if not gathering.fits(size_bytes):
@@ -103,7 +128,7 @@ class Sender:
                 " make it smaller, or give the producer more"
             )
         has_room = False
-        if threading.current_thread() is not self._thread:  # which alone makes room
+        if not self._is_own_thread():  # which alone make room
             gathering.waiting_count += 1
             self._work.notify()
             try:
@@ -126,30 +151,48 @@ class Sender:
         """Send what has gathered at once; wait until all that was sent before has an answer.
 
         Raises:
-            InvalidRequestError: A callback calls it: callbacks run in the thread that sends.
+            InvalidRequestError: A callback calls it: callbacks run in the threads that send.
             RequestTimedOutError: Some of it had none within `timeout_ms`.
         """
-        if threading.current_thread() is self._thread:
+        if self._is_own_thread():
             raise InvalidRequestError(
                 "a callback can't flush its producer, because it runs in the thread that sends:"
                 " call flush elsewhere"
             )
         with self._lock:
-            last = self._gathering.flush()
+            unanswered = set(self._unanswered())
+            self._gathering.flush()
             self._work.notify()
-            is_done = self._done.wait_for(
-                lambda: self._done_through >= last or self._is_cut_off, _seconds(timeout_ms)
-            )
+            self._flushes.append(unanswered)
+            try:
+                is_done = self._done.wait_for(
+                    lambda: not unanswered or self._is_cut_off, _seconds(timeout_ms)
+                )
+            finally:
+                self._flushes = [each for each in self._flushes if each is not unanswered]
         if not is_done:
             raise RequestTimedOutError(
                 f"not all records had an answer within {timeout_ms} ms: they are still being sent;"
                 " ask their futures"
             )
 
+    def _unanswered(self) -> Iterator[SentRecord]:
+        """Return the records whose answers are not known, or are being told."""
+        yield from self._gathering.records
+        for part in self._muted.tried:
+            yield from part.unanswered
+        for _, records in self._muted.waiting:
+            yield from records
+        for _, records in self._under_way:
+            yield from (each for each in records if not each.done())
+        for outcomes in self._settling:
+            for outcome in outcomes:
+                yield from outcome.records
+
     def begin_close(self) -> None:
         """Take no more records, and send what has gathered at once."""
         if is_forked():
-            return  # the thread is the parent's
+            return  # the threads are the parent's
         with self._lock:
             self._is_closing = True
             self._work.notify_all()
@@ -162,87 +205,129 @@ class Sender:
         RequestTimedOutError if an append with them is under way.
         """
         self.begin_close()
-        if threading.current_thread() is self._thread or self._is_cut_off:
+        if self._is_own_thread() or self._is_cut_off:
             return 0
-        self._thread.join(_seconds(timeout_ms))
-        if not self._thread.is_alive():
+        last_ms = None if timeout_ms is None else _clock.monotonic_ms() + timeout_ms
+        for each in self._threads:
+            each.join(_seconds(None if last_ms is None else last_ms - _clock.monotonic_ms()))
+        if not any(each.is_alive() for each in self._threads):
             return 0
+        unknown = RequestTimedOutError(
+            "the producer was closed in the middle of an append with this record: whether it"
+            " will be committed is unknown"
+        )
+        not_sent = ProducerClosedError("the producer was closed before it had sent this record")
         with self._lock:
             self._is_cut_off = True
-            under_way, waiting = self._under_way, self._gathering.take()
-            self._gathering.release(waiting.held_bytes)
-            for each in (self._work, self._room, self._done):
-                each.notify_all()
-        cut_off = 0
-        if under_way is not None:
-            unknown = RequestTimedOutError(
-                "the producer was closed in the middle of an append with this record: whether it"
-                " will be committed is unknown"
-            )
-            cut_off += _settle_all(under_way, unknown)
-        not_sent = ProducerClosedError("the producer was closed before it had sent this record")
-        return cut_off + _settle_all(waiting, not_sent)
+            tried = [(part.topic, part.unanswered) for part in self._muted.tried]
+            waiting = [*self._muted.waiting, *self._gathering.take().items()]
+            cut_off = [failed(*each, unknown) for each in (*self._under_way, *tried)]
+            cut_off += [failed(*each, not_sent) for each in waiting]
+            for condition in (self._work, self._retry_work, self._room, self._done):
+                condition.notify_all()
+        # Beside the callbacks of the other threads, one of which may never end.
+        held = settle(cut_off)
+        with self._lock:
+            self._gathering.release(held)
+        return sum(len(each.records) for each in cut_off)
 
     def _run(self) -> None:
         try:
-            while (gathered := self._next()) is not None:
-                self._send(gathered)
+            while (topics := self._next()) is not None:
+                self._send(topics)
         finally:
+            with self._lock:
+                self._is_over = True
+                self._retry_work.notify_all()
             _senders.discard(self)
 
-    def _next(self) -> Gathered | None:
-        """Wait until an append is due; return its records, None at the end."""
+    def _next(self) -> dict[str, list[SentRecord]] | None:
+        """Wait until an append is due; return its records by topic, None at the end."""
         with self._lock:
             while not self._is_cut_off:
                 due_ms, now_ms = self._gathering.due_at_ms(), _clock.monotonic_ms()
-                if due_ms is None and self._is_closing:
+                if due_ms is None and self._is_closing and self._muted.is_empty:
                     return None
-                if due_ms is not None and (due_ms <= now_ms or self._is_closing):
-                    self._under_way = self._gathering.take()
+                is_due = due_ms is not None and (due_ms <= now_ms or self._is_closing)
+                if is_due or self._muted.has_released:
+                    topics = self._gathering.take()
+                    self._under_way = list(topics.items())
                     self._answered = threading.Condition()  # of the futures of the next append
-                    return self._under_way
+                    return topics
                 self._work.wait(None if due_ms is None else (due_ms - now_ms) / 1000)
             return None
 
-    def _send(self, gathered: Gathered) -> None:
+    def _send(self, topics: dict[str, list[SentRecord]]) -> None:
+        left: list[PendingPart] = []
         try:
-            self._deliver(gathered)
+            left = self._try_first(topics)
         except Exception as error:  # a bug: the thread must live, and no future wait for ever
             log.exception("a producer's append failed")
-            _settle_all(gathered, error)
+            self._take([failed(*each, error) for each in self._under_way])
         with self._lock:
-            self._under_way = None
-            self._gathering.release(gathered.held_bytes)
-            self._done_through = gathered.number
-            self._room.notify_all()
-            self._done.notify_all()
+            self._under_way = []
+            self._muted.mute(left)
+            self._to_retry += left
+            self._retry_work.notify()
 
-    def _deliver(self, gathered: Gathered) -> None:
-        """Try to append until each record has an answer."""
-        delivery, outcomes = self._appends.begin(gathered.topics)
-        _settle(outcomes)
-        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while delivery.parts and not self._is_cut_off:
-            self._expire(delivery)
-            if not delivery.parts:
-                break
-            _settle(self._appends.try_once(delivery, delivery.try_ms(_clock.monotonic_ms())))
-            if delivery.parts:
+    def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
+        """Begin an append, and try it once; return what has no answer then."""
+        with self._lock:
+            muted = self._muted.keys
+        number, parts, outcomes = self._appends.begin(topics, muted)
+        self._take(outcomes)
+        with self._lock:
+            if self._is_cut_off:
+                return []
+            delivery = Delivery(self._muted.join(parts, number))
+            self._under_way = [(part.topic, part.records) for part in delivery.parts]
+        self._settle(lambda: delivery.expire(_clock.monotonic_ms()))
+        self._settle(self._expire_gathered)
+        if delivery.parts:
+            # As short as may be: all that is sent meanwhile waits for it.
+            self._try(delivery, TRY_MS_MIN, self._take)
+        return delivery.parts
+
+    def _expire_gathered(self) -> list[Outcome]:
+        expired = self._gathering.expire(_clock.monotonic_ms())
+        why = " (an earlier append was still under way)"
+        return [failed(*each, expired_error(each[0], why)) for each in expired.items()]
+
+    def _try(self, delivery: Delivery, try_ms: int, told: Told) -> None:
+        self._appends.try_once(delivery, try_ms, told)
+        for each in delivery.lost_runs:
+            self._appends.leave(each)
+        delivery.lost_runs.clear()
+
+    def _run_retries(self) -> None:
+        delivery, pauses = Delivery(), pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        while self._has_retries(delivery):
+            with self._lock:
                 pause_ms = min(next(pauses), delivery.left_ms(_clock.monotonic_ms()))
-                with self._lock:
-                    self._work.wait_for(lambda: self._is_cut_off, pause_ms / 1000)
-        if delivery.is_run_lost:
-            self._appends.begin_run()
-            log.warning(
-                "a producer can't go on under its id; it takes another: %s",
-                self._appends.producer_id,
-            )
+                self._retry_work.wait_for(lambda: self._is_cut_off, pause_ms / 1000)
+            try:
+                self._retry(delivery)
+            except Exception as error:  # a bug, as above
+                log.exception("a retry of a producer failed")
+                self._take_retried(delivery, delivery.give_up(error))
+            if not delivery.parts:
+                pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
 
-    def _expire(self, delivery: Delivery) -> None:
-        """Answer records beyond their deadlines: of the append first, whose records are older."""
+    def _has_retries(self, delivery: Delivery) -> bool:
+        """Wait until there is something to try again, and add it to `delivery`; return False at the
+        end."""
+        with self._lock:
+            self._retry_work.wait_for(
+                lambda: delivery.parts or self._to_retry or self._is_over or self._is_cut_off
+            )
+            delivery.add(self._to_retry)
+            self._to_retry = []
+            return bool(delivery.parts) and not self._is_cut_off
+
+    def _retry(self, delivery: Delivery) -> None:
+        """Answer what has expired, and try the rest once."""
         now_ms = _clock.monotonic_ms()
-        expired = delivery.expire(now_ms)
-        for each in expired:
+        for each in self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(now_ms)):
             log.warning(
                 "%d records for %s-%s: %s",
                 len(each.records),
@@ -250,18 +335,44 @@ class Sender:
                 each.partition,
                 each.error,
             )
-        _settle(expired)
+        self._take_retried(delivery, [])
+        if delivery.parts and not self._is_cut_off:
+            try_ms = delivery.try_ms(_clock.monotonic_ms())
+            self._try(delivery, try_ms, partial(self._take_retried, delivery))
+
+    def _take_retried(self, delivery: Delivery, outcomes: list[Outcome]) -> None:
+        """Settle outcomes of retries; let what waited behind partitions with an answer be sent."""
+        self._take(outcomes)
         with self._lock:
-            waiting = self._gathering.expire(now_ms)
-            if waiting:
-                self._room.notify_all()
-        for topic, records in waiting.items():
-            _settle([_expired(topic, records)])
+            tried = {part.key for part in self._to_retry}
+            self._muted.unmute(self._muted.keys - delivery.keys - tried)
+            self._work.notify()
 
+    def _take(self, outcomes: list[Outcome]) -> None:
+        self._settle(lambda: outcomes)
 
-def _expired(topic: str, records: list[SentRecord]) -> Outcome:
-    error: KafkaOnSparkError = expired_error(topic, " (an earlier append was still under way)")
-    return Outcome(topic=topic, partition=None, records=records, error=error)
+    def _settle(self, find: Callable[[], list[Outcome]]) -> list[Outcome]:
+        """Give records their answers, and word to those that wait for that; return the outcomes.
+
+        `find` returns them. It is called under the lock, so that a flush finds each record where it
+        was, or here.
+        """
+        with self._lock:
+            outcomes = find()
+            if not outcomes:
+                return []
+            self._settling.append(outcomes)
+        with self._calling:
+            held = settle(outcomes)
+        with self._lock:
+            self._settling = [each for each in self._settling if each is not outcomes]
+            self._gathering.release(held)
+            for flush in self._flushes:
+                for outcome in outcomes:
+                    flush.difference_update(outcome.records)
+            self._room.notify_all()
+            self._done.notify_all()
+        return outcomes
 
 
 def _closed() -> ProducerClosedError:
@@ -270,70 +381,6 @@ def _closed() -> ProducerClosedError:
 
 def _seconds(timeout_ms: float | None) -> float | None:
     return None if timeout_ms is None else max(timeout_ms, 0) / 1000
-
-
-def _settle_all(gathered: Gathered, error: Exception) -> int:
-    """Fail all records that have no answer yet; return how many."""
-    outcomes = [
-        Outcome(
-            topic=topic,
-            partition=None,
-            records=[each for each in records if not each.done()],
-            error=error,
-        )
-        for topic, records in gathered.topics.items()
-    ]
-    _settle(outcomes)
-    return sum(len(each.records) for each in outcomes)
-
-
-def _settle(outcomes: Iterable[Outcome]) -> None:
-    """Give futures and callbacks their answers, in the order of sends."""
-    for outcome in outcomes:
-        if outcome.error is None:
-            _settle_standing(outcome)
-        else:
-            _settle_failed(outcome, outcome.error)
-
-
-def _settle_standing(outcome: Outcome) -> None:
-    topic, partition, base = outcome.topic, outcome.partition, outcome.base_offset
-    assert partition is not None, "what stands has a partition"
-    append_us = None if outcome.append_time_ms is None else outcome.append_time_ms * 1000
-    for place, record in enumerate(outcome.records):
-        metadata = RecordMetadata(
-            topic,
-            partition,
-            None if base is None else base + place,
-            record.timestamp_us if append_us is None else append_us,
-        )
-        try:
-            record.set_result(metadata)
-        except InvalidStateError:
-            continue  # `close` has cut it off
-        _call_back(topic, record, metadata, None)
-        record.forget()
-
-
-def _settle_failed(outcome: Outcome, error: Exception) -> None:
-    for record in outcome.records:  # which forget nothing: an append with them may be under way
-        own = copy.copy(error)  # an error that is raised twice collects both tracebacks
-        try:
-            record.set_exception(own)
-        except InvalidStateError:
-            continue
-        _call_back(outcome.topic, record, None, own)
-
-
-def _call_back(
-    topic: str, record: SentRecord, metadata: RecordMetadata | None, error: Exception | None
-) -> None:
-    if record.callback is None:
-        return
-    try:
-        record.callback(metadata, error)
-    except Exception:  # the callback's fault: other records go on
-        log.exception("a callback of a record for %s failed", topic)
 
 
 def _finish() -> None:

@@ -264,9 +264,12 @@ class AppendService:
         return results
 
     def answer_staged_topics(
-        self, appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]]
-    ) -> list[AnsweredPart]:
-        """Append what was staged for several topics; return the answer of each partition.
+        self,
+        appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
+        take: Callable[[AnsweredPart], None],
+    ) -> None:
+        """Append what was staged for several topics; `take` gets each partition's answer as soon
+        as there is one. The plans may be of several appends of a producer.
 
         Raises:
             What refuses all of it before anything is appended: as `append_staged_topics`.
@@ -274,13 +277,14 @@ class AppendService:
         """
         image = self._metadata.catch_up()
         self._metadata.check_writable()
-        return self._answers(image, appends, frozenset())
+        self._answers(image, appends, frozenset(), take)
 
     def _answers(
         self,
         image: MetadataImage,
         appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
         reached_elsewhere: frozenset[BrokerId],
+        take: Callable[[AnsweredPart], None] | None = None,
     ) -> list[AnsweredPart]:
         acks = appends[0][0].acks
         now_ms = self._now_ms(image)
@@ -305,6 +309,7 @@ class AppendService:
                     reached_elsewhere=reached_elsewhere,
                 ),
                 other_ends=_other_ends([plan for plan, _ in appends], keys),
+                take=take,
             )
         except ClusterClosedError as error:
             raise ClusterClosedError(

@@ -5,7 +5,7 @@ commit then moves all high watermarks. A part that is not acknowledged waits, an
 the next round, with the leader of then, until the time is up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,7 +116,22 @@ class _Pending:
 
 
 _Pendings = dict[PartitionKey, _Pending]
-_Answers = dict[PartitionKey, AnsweredPart]
+
+
+class _Answers:
+    """The answers of partitions; `take` gets each as soon as there is one."""
+
+    def __init__(self, take: Callable[[AnsweredPart], None] | None) -> None:
+        self._take = take
+        self._answers: dict[PartitionKey, AnsweredPart] = {}
+
+    def put(self, answer: AnsweredPart) -> None:
+        self._answers[answer.key] = answer
+        if self._take is not None:
+            self._take(answer)
+
+    def of(self, parts: Iterable[StagedPart]) -> list[AnsweredPart]:
+        return [self._answers[part.key] for part in parts]
 
 
 class Appender:
@@ -149,12 +164,14 @@ class Appender:
         timeout_ms: int,
         watch: AppendWatch,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
+        take: Callable[[AnsweredPart], None] | None = None,
     ) -> list[AnsweredPart]:
         """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
 
         Each round commits what is ready; a partition that waits goes into a later round, and
         `watch` is told of it.
         `other_ends`: where partitions that get no record must end, of a conditional append.
+        `take` gets each answer also as soon as there is one: others may wait for long.
 
         Raises:
             NotEnoughReplicasError, UnexpectedOffsetError, InvalidRecordError: Nothing was appended.
@@ -165,7 +182,7 @@ class Appender:
         check_keys(image, parts)
         check_ends(image, self._replicas, parts, other_ends or {})
         pending = {part.key: _Pending(part) for part in parts}
-        answers: _Answers = {}
+        answers = _Answers(take)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while pending:
@@ -185,7 +202,7 @@ class Appender:
                 self._metadata.catch_up()
             except METADATA_AWAY as error:
                 self._not_concluded(error, pending, answers)
-        return [answers[part.key] for part in parts]
+        return answers.of(parts)
 
     def _round(
         self, pending: _Pendings, answers: _Answers, acks: str, ready: Sequence[_Pending]
@@ -312,7 +329,7 @@ class Appender:
             words = f"{error.message}; an earlier try of this append may be committed"
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]
-        answers[each.part.key] = UnacknowledgedPart(key=each.part.key, error=error)
+        answers.put(UnacknowledgedPart(key=each.part.key, error=error))
 
     def _acknowledge(
         self, each: _Pending, acks: str, pending: _Pendings, answers: _Answers
@@ -325,7 +342,7 @@ class Appender:
         answer = acknowledge(each.appended, partition, acks=acks, read_borders=read)
         if answer is not None:
             del pending[each.part.key]
-            answers[each.part.key] = answer
+            answers.put(answer)
 
     def _give_up(self, pending: _Pendings, answers: _Answers, watch: AppendWatch | None) -> None:
         """Answer "unknown" for the rest; at once without `watch`, where waiting does not help."""
@@ -333,5 +350,5 @@ class Appender:
             why = None if watch is None else watch.why(key)
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
             error = not_acknowledged(each.part, why, is_timed_out=watch is not None)
-            answers[key] = UnacknowledgedPart(key=key, error=error)
+            answers.put(UnacknowledgedPart(key=key, error=error))
         pending.clear()

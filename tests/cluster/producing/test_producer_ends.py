@@ -46,10 +46,10 @@ def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(
 ):
     answer, begun, hold = AppendService.answer_staged_topics, threading.Event(), threading.Event()
 
-    def slow(self, appends):
+    def slow(self, appends, take):
         begun.set()
         hold.wait(60)
-        return answer(self, appends)
+        answer(self, appends, take)
 
     monkeypatch.setattr(AppendService, "answer_staged_topics", slow)
     producer = cluster.producer(linger_ms=0)
@@ -63,7 +63,8 @@ def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(
     assert isinstance(waiting.exception(0), ProducerClosedError)
     producer.close()
     hold.set()
-    producer._sender._thread.join(60)
+    for each in producer._sender._threads:
+        each.join(60)
     assert values_of(cluster, topic) == [b"a"]  # the unknown one, unchanged
 
 

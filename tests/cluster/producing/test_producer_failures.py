@@ -1,6 +1,7 @@
 """A producer while roots are away, metadata fails, topics go, and outcomes are unknown."""
 
 import logging
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     MessageTooLargeError,
     NotEnoughReplicasError,
+    ProducerClosedError,
     RecordExpiredError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
@@ -36,14 +38,13 @@ def answers(monkeypatch):
     def fail_with(*errors, is_after):
         left = list(errors)
 
-        def answer(self, appends):
+        def answer(self, appends, take):
             error = left.pop(0) if left else None
-            if error is not None and not is_after:
-                raise error
-            found = ANSWER(self, appends)
-            if error is not None:
-                raise error
-            return found
+            if error is None:
+                return ANSWER(self, appends, take)
+            if is_after:
+                ANSWER(self, appends, [].append)
+            raise error
 
         monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
         return left
@@ -208,12 +209,12 @@ def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, mo
     wrong, right = new_topic(), new_topic()
     sizes = []
 
-    def answer(self, appends):
+    def answer(self, appends, take):
         sizes.append(len(appends))
         image = self._metadata.image
         if any(image.topics[plan.topic_id].name == wrong for plan, _ in appends):
             raise MessageTooLargeError("refused here, though allowed when it was checked")
-        return ANSWER(self, appends)
+        ANSWER(self, appends, take)
 
     monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
@@ -285,13 +286,15 @@ def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
     topic = new_topic(partitions=2)
     tries = []
 
-    def answer(self, appends):
-        found = ANSWER(self, appends)
+    def answer(self, appends, take):
+        found = []
+        ANSWER(self, appends, found.append)
         tries.append(len(found))
         if len(tries) == 1:
             cluster.add_partitions(topic, to=5)
             raise RequestTimedOutError("after the topic was given partitions")
-        return found
+        for each in found:
+            take(each)
 
     monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
     with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
@@ -341,3 +344,120 @@ def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks
 
     assert seen == list(range(1, 300))
     assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]
+
+
+@pytest.fixture
+def stuck(monkeypatch):
+    """Gives a way to have appends to one partition fail before they are done, until it is opened:
+    the first try at once, later ones while they wait."""
+
+    def stick(number):
+        opened, tries = threading.Event(), []
+
+        def answer(self, appends, take):
+            if any(row.partition == number for _, rows in appends for row in rows):
+                tries.append(number)
+                if len(tries) > 1:
+                    assert opened.wait(WAIT_S)
+                if not opened.is_set():
+                    raise KafkaStorageError("away")
+            ANSWER(self, appends, take)
+
+        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        return opened
+
+    return stick
+
+
+def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_order(
+    cluster, new_topic, stuck
+):
+    topic = new_topic(partitions=2)
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(1)
+        late = send(producer, topic, b"0", partition=1)
+        wait_until(lambda: producer._sender._muted.keys)
+        for number in range(1, 20):
+            late += send(producer, topic, b"%d" % number, partition=1)
+            taken = producer.send(topic, None, b"taken", partition=0)
+            assert taken.result(WAIT_S).offset == number - 1
+        keyless = producer.send(topic, None, b"keyless")
+        assert keyless.result(WAIT_S).partition == 0
+        assert not any(each.done() for each in late)
+
+        opened.set()
+        producer.flush()
+
+        assert [each.result(0).offset for each in late] == list(range(20))
+        assert producer._sender._gathering.used_bytes == 0
+    rows = [row for row in cluster.read(topic).to_pylist() if row["partition"] == 1]
+    assert [row["value"] for row in rows] == [b"%d" % number for number in range(20)]
+
+
+def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
+    topic = new_topic(partitions=2)
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(1)
+        send(producer, topic, b"a", partition=1)
+        wait_until(lambda: producer._sender._muted.keys)
+        send(producer, topic, b"b", partition=1)
+        with pytest.raises(RequestTimedOutError):
+            producer.flush(100)
+        opened.set()
+        producer.flush()
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
+    cluster, new_topic, stuck
+):
+    topic = new_topic(partitions=2)
+    producer = cluster.producer(linger_ms=0)
+    opened = stuck(1)
+    [tried] = send(producer, topic, b"a", partition=1)
+    wait_until(lambda: producer._sender._muted.keys)
+    [behind] = send(producer, topic, b"b", partition=1)
+    wait_until(lambda: any(records for _, records in producer._sender._muted.waiting))
+
+    producer.close(timeout_ms=10)
+
+    assert isinstance(tried.exception(0), RequestTimedOutError)
+    assert isinstance(behind.exception(0), ProducerClosedError)
+    opened.set()
+    for each in producer._sender._threads:
+        each.join(WAIT_S)
+    assert producer._sender._gathering.used_bytes == 0
+    assert b"b" not in values_of(cluster, topic)
+
+
+def test_a_bug_in_a_retry_fails_its_records_and_what_waits_behind_them_goes_on(
+    cluster, topic, answers, caplog
+):
+    answers(KafkaStorageError("away"), ZeroDivisionError("a bug"), is_after=False)
+    with cluster.producer(linger_ms=0) as producer:
+        first = producer.send(topic, None, b"a", partition=0)
+        wait_until(lambda: producer._sender._muted.keys or first.done())
+        second = producer.send(topic, None, b"b", partition=0)
+
+    assert isinstance(first.exception(0), ZeroDivisionError)
+    assert second.result(0).offset == 0
+    assert "a retry of a producer failed" in caplog.text
+
+
+def test_partitions_of_one_append_have_their_answers_as_they_come(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1], 1: [2]})
+    with cluster.producer(linger_ms=60_000) as producer:
+        producer.send("orders", None, b"before", partition=1)
+        producer.flush()
+        disks.take_away(2)
+        stuck = producer.send("orders", None, b"after", partition=1)
+        taken = producer.send("orders", None, b"after", partition=0)
+        with ThreadPoolExecutor(1) as thread:
+            flushed = thread.submit(producer.flush)
+            assert taken.result(WAIT_S).offset == 0
+            assert not stuck.done()
+            disks.give_back(2)
+            flushed.result(WAIT_S)
+
+        assert stuck.result(0).offset == 1

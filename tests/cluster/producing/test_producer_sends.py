@@ -139,8 +139,9 @@ def test_keyless_records_of_an_append_share_a_partition_and_the_next_append_take
     assert set.union(*partitions) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
 def test_callbacks_run_in_the_order_of_sends_and_one_that_fails_stops_nothing(
-    cluster, topic, caplog
+    cluster, topic, caplog, kind
 ):
     seen = []
 
@@ -149,13 +150,18 @@ def test_callbacks_run_in_the_order_of_sends_and_one_that_fails_stops_nothing(
             assert error is None
             seen.append((number, metadata.offset))
             if number == 3:
-                raise RuntimeError("a callback's own fault")
+                raise kind("a callback's own fault")
 
         return callback
 
+    def fail(_):
+        raise kind("a future's callback's own fault")
+
     with cluster.producer(linger_ms=1) as producer:
         for number in range(50):
-            producer.send(topic, None, b"v", partition=0, callback=note(number))
+            future = producer.send(topic, None, b"v", partition=0, callback=note(number))
+            if number == 30:
+                future.add_done_callback(fail)
 
     assert seen == [(number, number) for number in range(50)]
     assert "a callback's own fault" in caplog.text

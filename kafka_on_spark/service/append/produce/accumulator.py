@@ -5,7 +5,8 @@ Apart from the thread that sends, and without a lock or a clock: its caller has 
 Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
@@ -16,26 +17,10 @@ RECORD_OVERHEAD_BYTES: Final = 70
 (DefaultRecordBatch and DefaultRecord.MAX_RECORD_OVERHEAD)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
-    """The records of one append.
-
-    Attributes:
-        number: The append's place among this producer's, from 0.
-        topics: By topic name, in the order of their sends.
-        held_bytes: What they take of buffer.memory, until they have an answer.
-    """
-
-    number: int
-    topics: dict[str, list[SentRecord]]
-    held_bytes: int
-
-
 class Accumulator:
     """Records that wait for the next append, and the memory of all without an answer.
 
     Attributes:
-        number: Of the append that they will go with.
         waiting_count: Sends that wait for room: a reason to send at once.
         used_bytes: Of buffer.memory.
     """
@@ -43,10 +28,8 @@ class Accumulator:
     def __init__(self, settings: ProducerSettings) -> None:
         self._linger_ms = settings.linger_ms
         self._buffer_memory = settings.buffer_memory
-        self.number = 0
         self.waiting_count = 0
         self.used_bytes = 0
-        self._flush_through = -1
         self._clear()
 
     def _clear(self) -> None:
@@ -54,6 +37,12 @@ class Accumulator:
         self._bytes: dict[str, int] = {}
         self._since_ms: float | None = None
         self._is_full = False
+        self._is_asked_for = False
+
+    @property
+    def records(self) -> Iterator[SentRecord]:
+        """The records that wait."""
+        return chain.from_iterable(self._topics.values())
 
     def fits(self, size_bytes: int) -> bool:
         """Return whether a record of that size has room once all others are gone."""
@@ -68,7 +57,7 @@ class Accumulator:
 
         `full_bytes`: with so many of the topic, the append begins before linger.ms is over.
         """
-        held = record.size_bytes + RECORD_OVERHEAD_BYTES
+        held = held_bytes(record)
         self.used_bytes += held
         if topic in self._topics:
             self._topics[topic].append(record)
@@ -84,29 +73,23 @@ class Accumulator:
         self._is_full = True
         return True
 
-    def flush(self) -> int:
-        """Have all that waits sent at once; return the number of the append that they go with, or
-        of the last one if none waits."""
-        if self._since_ms is None:
-            return self.number - 1
-        self._flush_through = self.number
-        return self.number
+    def flush(self) -> None:
+        """Have all that waits sent at once."""
+        self._is_asked_for = self._since_ms is not None
 
     def due_at_ms(self) -> float | None:
         """Return from when on the next append is due; None: nothing waits."""
         if self._since_ms is None:
             return None
-        is_asked_for = self._is_full or self.waiting_count or self._flush_through >= self.number
-        return self._since_ms if is_asked_for else self._since_ms + self._linger_ms
+        is_due = self._is_full or self.waiting_count or self._is_asked_for
+        return self._since_ms if is_due else self._since_ms + self._linger_ms
 
-    def take(self) -> Gathered:
-        """Return all that waits, for one append. Its memory stays in use until `release`."""
-        gathered = Gathered(
-            number=self.number, topics=self._topics, held_bytes=sum(self._bytes.values())
-        )
-        self.number += 1
+    def take(self) -> dict[str, list[SentRecord]]:
+        """Return all that waits, for one append, by topic name and in the order of their sends.
+        Its memory stays in use until `release`."""
+        topics = self._topics
         self._clear()
-        return gathered
+        return topics
 
     def release(self, held_bytes: int) -> None:
         """Give memory back, of records that have an answer."""
@@ -114,10 +97,9 @@ class Accumulator:
         assert self.used_bytes >= 0, self.used_bytes
 
     def expire(self, now_ms: float) -> dict[str, list[SentRecord]]:
-        """Return the records that wait beyond their deadlines, and forget them.
+        """Return the records that wait beyond their deadlines, and let them wait no longer.
 
-        Deadlines rise in the order of sends: those that have passed are the first of each topic. If
-        none is left, the append is due all the same: a flush may wait for its number.
+        Deadlines rise in the order of sends: those that have passed are the first of each topic.
         """
         expired: dict[str, list[SentRecord]] = {}
         for topic, records in list(self._topics.items()):
@@ -126,12 +108,17 @@ class Accumulator:
                 continue
             expired[topic] = records[:count]
             self._topics[topic] = records[count:]
-            held = sum(each.size_bytes + RECORD_OVERHEAD_BYTES for each in expired[topic])
-            self._bytes[topic] -= held
-            self.release(held)
+            self._bytes[topic] -= sum(map(held_bytes, expired[topic]))
             if count == len(records):
                 del self._topics[topic], self._bytes[topic]
+        if not self._topics:
+            self._clear()
         return expired
+
+
+def held_bytes(record: SentRecord) -> int:
+    """Return what a record takes of buffer.memory, until it has an answer."""
+    return record.size_bytes + RECORD_OVERHEAD_BYTES
 
 
 def expired_count(records: list[SentRecord], now_ms: float, start: int = 0) -> int:

@@ -1,14 +1,14 @@
-"""One append of a producer, from its first try to its last answer: what stands, what to try again.
+"""A producer's appends, try by try, until each partition has its answer: what is tried again.
 
-Each partition gets an answer of its own. What is refused, or of unknown outcome for the time being,
-is tried again under the same sequence, so that what an earlier try has appended is found. As long
-as no try may have appended a partition's records, those that expire are left out of the next one.
-Afterwards all of them stay in it: a retry must bring the same records.
+What is refused, or of unknown outcome for the time being, is tried again under the same sequence,
+so that what an earlier try has appended is found. As long as no try may have appended a partition's
+records, those that expire are left out of the next one. Afterwards all of them stay in it: a retry
+must bring the same records.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
@@ -61,6 +61,18 @@ class Outcome:
     error: Exception | None = None
 
 
+class AppendNumber(NamedTuple):
+    """Which append of a producer it is: all tries of it have the same number.
+
+    Attributes:
+        producer_id: The producer's run.
+        sequence: The append's place in that run.
+    """
+
+    producer_id: str
+    sequence: int
+
+
 @dataclass(slots=True)
 class PendingPart:
     """One partition's records in an append.
@@ -68,6 +80,7 @@ class PendingPart:
     Attributes:
         topic: The topic's name.
         key: The partition.
+        number: The append.
         records: What each try brings.
         answered_count: The first ones that have an answer already: they have expired.
         may_be_appended: A try may have appended them.
@@ -76,35 +89,45 @@ class PendingPart:
 
     topic: str
     key: PartitionKey
+    number: AppendNumber
     records: list[SentRecord]
     answered_count: int = 0
     may_be_appended: bool = False
     last_error: KafkaOnSparkError | None = None
 
+    @property
+    def unanswered(self) -> list[SentRecord]:
+        """The records without an answer."""
+        return self.records[self.answered_count :]
+
 
 class Delivery:
-    """The partitions of one append that have no answer yet.
+    """Partitions that are tried together and have no answer yet: of one append, or of several.
 
     Attributes:
-        sequence: The append's number in the producer's run.
-        is_run_lost: The producer's run can't go on.
+        lost_runs: The producer ids under which nothing more can be appended.
     """
 
-    def __init__(
-        self, sequence: int, parts: Mapping[str, Mapping[PartitionKey, list[SentRecord]]]
-    ) -> None:
-        self.sequence = sequence
-        self.is_run_lost = False
-        self._parts = {
-            key: PendingPart(topic, key, records)
-            for topic, by_key in parts.items()
-            for key, records in by_key.items()
-        }
+    def __init__(self, parts: Iterable[PendingPart] = ()) -> None:
+        self.lost_runs: set[str] = set()
+        self._parts: dict[PartitionKey, PendingPart] = {}
+        self.add(parts)
+
+    def add(self, parts: Iterable[PendingPart]) -> None:
+        """Take more partitions: a partition is in one append at a time."""
+        for each in parts:
+            assert each.key not in self._parts, each.key
+            self._parts[each.key] = each
 
     @property
     def parts(self) -> list[PendingPart]:
-        """The partitions without an answer, by topic."""
+        """The partitions without an answer, in the order in which they came."""
         return list(self._parts.values())
+
+    @property
+    def keys(self) -> frozenset[PartitionKey]:
+        """Which partitions these are."""
+        return frozenset(self._parts)
 
     def left_ms(self, now_ms: float) -> float:
         """Return how long it is until the next record expires; there is one."""
@@ -160,7 +183,14 @@ class Delivery:
             if not is_passing(error):
                 del self._parts[part.key]
                 outcomes.append(_refused(part, error))
-        self.is_run_lost = self.is_run_lost or isinstance(error, _RUN_IS_LOST)
+            if isinstance(error, _RUN_IS_LOST):
+                self.lost_runs.add(part.number.producer_id)
+        return outcomes
+
+    def give_up(self, error: Exception) -> list[Outcome]:
+        """Return the outcomes of all records if no more tries are made, because of `error`."""
+        outcomes = [_failed(each, error) for each in self.parts]
+        self._parts.clear()
         return outcomes
 
 
@@ -178,11 +208,12 @@ def _refused(part: PendingPart, error: KafkaOnSparkError) -> Outcome:
     if part.may_be_appended and not error.context.get("may_be_committed"):
         words = f"{error.message}; a try of this append may be committed"
         error = type(error)(words, **{**error.context, "may_be_committed": True})
+    return _failed(part, error)
+
+
+def _failed(part: PendingPart, error: Exception) -> Outcome:
     return Outcome(
-        topic=part.topic,
-        partition=part.key.partition,
-        records=part.records[part.answered_count :],
-        error=error,
+        topic=part.topic, partition=part.key.partition, records=part.unanswered, error=error
     )
 
 
@@ -191,7 +222,7 @@ def _stands(part: PendingPart, answer: AcknowledgedPart) -> Outcome:
     return Outcome(
         topic=part.topic,
         partition=part.key.partition,
-        records=part.records[part.answered_count :],
+        records=part.unanswered,
         base_offset=None if base is None else base + part.answered_count,
         append_time_ms=answer.append_time_ms,
     )

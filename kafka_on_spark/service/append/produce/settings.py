@@ -70,10 +70,10 @@ def producer_settings(
     check_whole_number(max_in_flight, "max_in_flight_requests_per_connection")
     if max_in_flight != 1:
         raise InvalidConfigError(
-            f"max_in_flight_requests_per_connection can't be {max_in_flight}: one append is under"
-            " way at a time, because sequences count appends, and a later one that lands first"
-            " makes the earlier one fail with an OutOfOrderSequenceError; give 1. What gathers"
-            " meanwhile goes with the next append"
+            f"max_in_flight_requests_per_connection can't be {max_in_flight}: a partition has one"
+            " append under way at a time, because sequences count appends, and a later one that"
+            " lands first makes the earlier one fail with an OutOfOrderSequenceError; give 1. What"
+            " gathers meanwhile goes with the next append"
         )
     numbers = {
         "linger_ms": (linger_ms, 0),

@@ -3,11 +3,13 @@
 from threading import Condition
 
 from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.service.append.produce.delivery import AppendNumber, PendingPart
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
 from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
 
 TOPIC_ID = TopicId("t1")
+RUN = "a-run"
 
 
 def settings(**given):
@@ -32,6 +34,11 @@ def record(name=b"v", *, deadline_ms=1000, size_bytes=10, partition=None, timest
 
 def key(partition=0):
     return PartitionKey(TOPIC_ID, partition)
+
+
+def part(*records, partition=0, sequence=7):
+    number = AppendNumber(RUN, sequence)
+    return PendingPart(topic="t", key=key(partition), number=number, records=list(records))
 
 
 def stands(partition=0, base_offset=0, record_count=1, append_time_ms=None):

@@ -2,7 +2,11 @@
 
 import pytest
 
-from kafka_on_spark.service.append.produce.accumulator import RECORD_OVERHEAD_BYTES, Accumulator
+from kafka_on_spark.service.append.produce.accumulator import (
+    RECORD_OVERHEAD_BYTES,
+    Accumulator,
+    held_bytes,
+)
 from tests.unit.service.append.produce.sent import record, settings
 
 NEVER_FULL = 10**9
@@ -49,30 +53,31 @@ def test_a_send_that_waits_for_room_makes_the_append_due_at_once():
 def test_a_flush_makes_what_waits_due_and_nothing_that_comes_after_it():
     accumulator = gathering(("t", record()), linger_ms=50)
 
-    number = accumulator.flush()
+    accumulator.flush()
 
-    assert (number, accumulator.due_at_ms()) == (0, 100)
+    assert accumulator.due_at_ms() == 100
     accumulator.take()
     accumulator.add("t", record(), 200, NEVER_FULL)
     assert accumulator.due_at_ms() == 250
 
 
-def test_a_flush_of_nothing_waits_for_the_last_append():
-    accumulator = gathering(("t", record()))
-    accumulator.take()
+def test_a_flush_of_nothing_makes_nothing_due():
+    accumulator = gathering(linger_ms=50)
 
-    assert accumulator.flush() == 0
-    assert gathering().flush() == -1
+    accumulator.flush()
+
+    assert accumulator.due_at_ms() is None
+    accumulator.add("t", record(), 200, NEVER_FULL)
+    assert accumulator.due_at_ms() == 250
 
 
 def test_all_topics_go_with_the_next_append_in_the_order_of_their_sends():
     a, b, c = record(b"a"), record(b"b"), record(b"c")
     accumulator = gathering(("x", a), ("y", b), ("x", c))
 
-    gathered = accumulator.take()
-
-    assert (gathered.number, gathered.topics) == (0, {"x": [a, c], "y": [b]})
-    assert (accumulator.number, accumulator.due_at_ms()) == (1, None)
+    assert set(accumulator.records) == {a, b, c}
+    assert accumulator.take() == {"x": [a, c], "y": [b]}
+    assert (list(accumulator.records), accumulator.due_at_ms()) == ([], None)
 
 
 def test_memory_is_in_use_until_it_is_released():
@@ -80,9 +85,9 @@ def test_memory_is_in_use_until_it_is_released():
     accumulator = gathering(("t", record()), ("t", record()), buffer_memory=2 * held + 5)
 
     assert not accumulator.has_room(0)
-    gathered = accumulator.take()
+    topics = accumulator.take()
     assert not accumulator.has_room(0)
-    accumulator.release(gathered.held_bytes)
+    accumulator.release(sum(map(held_bytes, topics["t"])))
 
     assert accumulator.has_room(10)
     assert accumulator.used_bytes == 0
@@ -95,22 +100,27 @@ def test_a_record_larger_than_the_memory_never_fits(size, fits):
     assert accumulator.fits(size) == fits == accumulator.has_room(size)
 
 
-def test_records_expire_in_the_order_of_their_sends_and_give_memory_back():
+def test_records_expire_in_the_order_of_their_sends():
     old, new, other = record(deadline_ms=200), record(deadline_ms=300), record(deadline_ms=250)
     accumulator = gathering(("t", old), ("t", new), ("u", other))
 
     expired = accumulator.expire(250)
 
     assert expired == {"t": [old], "u": [other]}
-    assert accumulator.used_bytes == 10 + RECORD_OVERHEAD_BYTES
-    assert accumulator.take().topics == {"t": [new]}
+    assert accumulator.take() == {"t": [new]}
 
 
-def test_an_append_whose_records_have_all_expired_is_still_due_for_the_flush_that_waits_for_it():
+def test_memory_of_what_expires_is_in_use_until_it_has_its_answer():
     accumulator = gathering(("t", record(deadline_ms=200)))
-    number = accumulator.flush()
+
+    [expired] = accumulator.expire(250)["t"]
+
+    assert accumulator.used_bytes == held_bytes(expired)
+
+
+def test_an_append_is_not_due_any_more_when_all_its_records_have_expired():
+    accumulator = gathering(("t", record(deadline_ms=200)))
 
     accumulator.expire(200)
 
-    gathered = accumulator.take()
-    assert (gathered.number, gathered.topics, gathered.held_bytes) == (number, {}, 0)
+    assert accumulator.due_at_ms() is None

@@ -15,11 +15,11 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
-from tests.unit.service.append.produce.sent import failed, key, record, stands
+from tests.unit.service.append.produce.sent import RUN, failed, key, part, record, stands
 
 
-def delivery_of(*partitions, topic="t"):
-    return Delivery(7, {topic: {key(number): list(each) for number, each in enumerate(partitions)}})
+def delivery_of(*partitions):
+    return Delivery([part(*records, partition=each) for each, records in enumerate(partitions)])
 
 
 def test_each_partition_is_settled_by_its_own_answer():
@@ -158,7 +158,32 @@ def test_an_answer_about_the_producer_itself_ends_its_run():
         delivery = delivery_of([record()])
 
         assert len(delivery.answer([failed(error)])) == 1
-        assert delivery.is_run_lost
+        assert delivery.lost_runs == {RUN}
+
+
+def test_a_delivery_may_have_parts_of_several_appends():
+    delivery = delivery_of([record()])
+
+    delivery.add([part(record(), partition=1, sequence=8)])
+
+    assert [(each.key, each.number.sequence) for each in delivery.parts] == [
+        (key(0), 7),
+        (key(1), 8),
+    ]
+    assert delivery.keys == {key(0), key(1)}
+
+
+def test_what_is_given_up_fails_with_the_error_but_for_what_has_an_answer():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+    delivery.expire(10)
+    error = ZeroDivisionError("a bug")
+
+    [outcome] = delivery.give_up(error)
+
+    assert (outcome.records, outcome.error) == ([new], error)
+    assert delivery.parts == []
 
 
 def test_an_error_for_what_is_settled_already_changes_nothing():

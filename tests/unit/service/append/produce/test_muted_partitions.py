@@ -1,0 +1,73 @@
+"""Which records wait behind a partition that is tried again, and when they go on."""
+
+from kafka_on_spark.errors import RecordExpiredError
+from kafka_on_spark.service.append.produce.delivery import AppendNumber
+from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
+from tests.unit.service.append.produce.sent import RUN, key, part, record
+
+NEXT = AppendNumber(RUN, 9)
+
+
+def muting(*parts):
+    muted = MutedPartitions()
+    muted.mute(parts)
+    return muted
+
+
+def test_later_records_of_a_muted_partition_wait_and_others_go_on():
+    later, other = record(), record()
+    muted = muting(part(record(), partition=0))
+
+    tried = muted.join([part(later, partition=0), part(other, partition=1)], NEXT)
+
+    assert [(each.key, each.records) for each in tried] == [(key(1), [other])]
+    assert list(muted.waiting) == [("t", [later])]
+    assert (muted.keys, muted.has_released) == ({key(0)}, False)
+
+
+def test_what_has_waited_goes_first_once_the_partition_has_its_answer():
+    a, b, c = record(), record(), record()
+    muted = muting(part(record()))
+    muted.join([part(a)], NEXT)
+    muted.join([part(b)], NEXT)
+
+    muted.unmute([key()])
+    assert muted.has_released
+    [tried] = muted.join([part(c)], NEXT)
+
+    assert tried.records == [a, b, c]
+    assert muted.is_empty
+
+
+def test_what_has_waited_goes_on_though_nothing_later_comes():
+    waits = record()
+    muted = muting(part(record()))
+    muted.join([part(waits)], NEXT)
+    muted.unmute([key()])
+
+    [tried] = muted.join([], NEXT)
+
+    assert (tried.topic, tried.key, tried.number, tried.records) == ("t", key(), NEXT, [waits])
+    assert muted.is_empty
+
+
+def test_a_partition_without_waiting_records_is_unmuted_without_a_word():
+    muted = muting(part(record()))
+
+    muted.unmute([key()])
+
+    assert muted.is_empty
+
+
+def test_what_waits_behind_an_append_expires_in_the_order_of_its_sends():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    muted = muting(part(record(deadline_ms=5)))
+    muted.join([part(old, new)], NEXT)
+
+    [outcome] = muted.expire(10)
+
+    assert (outcome.topic, outcome.partition, outcome.records) == ("t", 0, [old])
+    assert isinstance(outcome.error, RecordExpiredError)
+    assert "an earlier append to the partition has no answer yet" in str(outcome.error)
+    assert list(muted.waiting) == [("t", [new])]
+    assert muted.expire(10) == []
