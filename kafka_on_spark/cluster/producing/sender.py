@@ -1,9 +1,8 @@
 """The threads that send a producer's records: one begins appends, the other tries again.
 
 The first makes one append at a time, with all that has gathered, and tries it once. What has no
-answer then is tried again by the second, for as long as it takes: only the partitions that it tries
-wait for it. Futures get their results and callbacks run in these threads, one at a time, as in
-Kafka's.
+answer then is tried again by the second: only the partitions that it tries wait for it. Futures get
+their results and callbacks run in these threads, one at a time, as in Kafka's one.
 
 The set of the senders at work is a module global: a process that ends gives each of them a moment.
 It can go once daemon threads can be asked to end before the interpreter does.
