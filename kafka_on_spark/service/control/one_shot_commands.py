@@ -4,7 +4,8 @@ Without a controller, claim, decision and resignation are one commit. While a co
 lease, the command is a request in the log, and this process waits for its result. If the lease is
 not renewed for as long as it lasts, by this process's own clock, this process claims, and decides
 all pending requests in order. A request without an answer in time is withdrawn, so that it is
-certain what was done.
+certain what was done. A metadata root that goes away once the request is in the log is waited for;
+if it stays away, the outcome is unknown: the request may be run yet.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from kafka_on_spark.controller.commands.requests import (
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    CommitError,
     CommitOutcomeUnknownError,
     NotControllerError,
     RequestTimedOutError,
@@ -39,9 +41,13 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.control.term import Term
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY, wait_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 T = TypeVar("T")
+
+UNTOLD: Final = (RequestTimedOutError, CommitError, *ROOTS_AWAY)
+"""Errors of reads and commits after which the log alone tells what came of a request."""
 
 PAUSE_MS_MIN: Final = 5.0
 PAUSE_MS_MAX: Final = 250.0
@@ -76,8 +82,8 @@ class CommandRunner:
         Raises:
             RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
                 it is committed.
-            CommitOutcomeUnknownError: The store failed, or the request could not be withdrawn; look
-                whether it took effect.
+            CommitOutcomeUnknownError: The store failed, or it is not known what came of the
+                request; look whether it took effect.
             And what the command's decision raises, here or at the controller.
         """
         if not is_held(self._metadata.catch_up()):
@@ -152,50 +158,53 @@ class CommandRunner:
         result_of: Callable[[], AdminResultRecord | None],
         timeout_ms: int,
     ) -> AdminResultRecord:
-        """Return the result of a request that stands in the log."""
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        watch = LeaseWatch(self._clock)
-        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while True:
-            image = self._metadata.catch_up()
-            result = result_of()
-            if result is not None:
-                return result
-            if self._clock.monotonic_ms() >= deadline_ms:
-                break
-            if watch.is_over(image):
-                # If one of its commits keeps conflicting, the log tells what came of the request.
-                with suppress(RequestTimedOutError):
-                    self._answer_all(watch.seen, timeout_ms)
-                continue
-            self._clock.sleep_ms(next(pauses))
-        self._withdraw(record, result_of, timeout_ms)
+        """Return the result of a request that stands in the log.
+
+        Raises:
+            CommitOutcomeUnknownError: It may have none as yet: a controller may run it.
+        """
+        try:
+            self._wait_or_withdraw(record, result_of, timeout_ms)
+        except UNTOLD as error:
+            if result_of() is None:  # else a withdrawal has lost against it
+                raise CommitOutcomeUnknownError(
+                    f"what came of a request is not known ({error.message}), so it may be run yet:"
+                    " look whether it took effect before you ask again"
+                ) from error
         result = result_of()
         assert result is not None, "a request is pending or has a result"
         return result
 
-    def _withdraw(
+    def _wait_or_withdraw(
         self,
         record: AdminRequestRecord,
         result_of: Callable[[], AdminResultRecord | None],
         timeout_ms: int,
     ) -> None:
-        """Have a request not run, unless it has a result.
+        """Wait until this process knows a request's result; withdraw the request if that takes too
+        long. A metadata root that is away is waited for.
 
         Raises:
-            CommitOutcomeUnknownError: It is still pending: a controller may run it.
+            Those of UNTOLD.
         """
-        try:
-            self._metadata.submit(
-                partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
-            )
-        except RequestTimedOutError as error:
-            if result_of() is not None:  # what the withdrawal has lost against
-                return
-            raise CommitOutcomeUnknownError(
-                f"a request could not be withdrawn ({error.message}), so it may be run yet: look"
-                " whether it took effect before you ask again"
-            ) from error
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        watch = LeaseWatch(self._clock)
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        while result_of() is None:
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            image = wait_for_root(self._metadata.catch_up, self._clock, timeout_ms=left_ms)
+            if result_of() is not None:
+                break
+            if self._clock.monotonic_ms() >= deadline_ms:
+                self._metadata.submit(
+                    partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
+                )
+                break
+            if watch.is_over(image):
+                with suppress(*UNTOLD):
+                    self._answer_all(watch.seen, timeout_ms)
+                    continue
+            self._clock.sleep_ms(next(pauses))
 
     def _answer_all(self, seen: ControllerLease | None, timeout_ms: int) -> None:
         """Control the cluster for as long as it takes to answer all requests."""

@@ -1,5 +1,5 @@
 """A process that waits for its command claims the lease of a dead controller, withdraws its request,
-and tells the answer."""
+and tells the answer; what it can't tell is unknown, and no call that failed."""
 
 from itertools import count
 
@@ -9,10 +9,16 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    KafkaStorageError,
     RequestTimedOutError,
 )
-from kafka_on_spark.metadata.records import AdminResultRecord, ControllerRecord
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    ControllerRecord,
+)
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+from tests.fakes import Fault
 from tests.unit.service.controlled import LEASE_MS, TIMEOUT_MS, create, pending, run
 
 
@@ -106,6 +112,81 @@ def test_a_waiter_that_can_not_resign_in_time_tells_the_answer_that_it_has_given
     conflicts_for_long(
         world, lambda records: len(records) == 1 and getattr(records[0], "is_resignation", False)
     )
+
+    topic_id = run(world.process("me"), create("orders"))
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def fail_reads(world, times):
+    """Have reads fail so many times, once a request is in the log; return those left to fail."""
+    read = world.log.read
+    left = [KafkaStorageError("the metadata root does not answer")] * times
+
+    def failing(**named):
+        if left and isinstance(world.log.batches[-1].records[0], AdminRequestRecord):
+            raise left.pop()
+        return read(**named)
+
+    world.log.read = failing
+    return left
+
+
+def test_a_waiter_outlives_a_metadata_root_that_is_away_for_a_moment(world):
+    active, left = world.controller(), fail_reads(world, 2)
+    world.clock.on_sleep = lambda: left or active.serve_requests(world.id_source)
+
+    topic_id = run(world.process("me"), create("orders"))
+
+    assert left == []
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_request_may_be_run_yet_if_the_metadata_root_stays_away(world):
+    world.controller()
+    fail_reads(world, 1000)
+
+    with pytest.raises(
+        CommitOutcomeUnknownError, match=r"does not answer.*it may be run yet: look"
+    ):
+        run(world.process("me"), create("orders"))
+
+    assert len(world.image.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE])
+def test_a_request_may_be_run_yet_if_the_metadata_root_fails_while_it_is_withdrawn(world, fault):
+    world.controller()
+    process = world.process("me")
+    world.log.faults.extend([None, fault])
+
+    with pytest.raises(CommitOutcomeUnknownError, match="it may be run yet: look"):
+        run(process, create("orders"), timeout_ms=0)
+
+    assert len(world.image.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.OFFLINE, Fault.LOST_BEFORE, Fault.LOST_ANSWER])
+def test_a_waiter_whose_claim_fails_claims_again(world, fault):
+    world.controller("dead")
+    process = world.process("me")
+    world.log.faults.extend([None, fault])
+
+    topic_id = run(process, create("orders"))
+
+    assert world.image.topic_ids == {"orders": topic_id}
+
+
+def test_a_waiter_whose_resignation_fails_tells_the_answer_that_it_has_given(world):
+    """The metadata root goes away after the answer, and stays away."""
+    world.controller("dead")
+    append = world.log.append
+
+    def go_away(records, *arguments, **named):
+        world.log.is_offline = getattr(records[0], "is_resignation", False)
+        return append(records, *arguments, **named)
+
+    world.log.append = go_away
 
     topic_id = run(world.process("me"), create("orders"))
 
