@@ -1,11 +1,13 @@
 """Describes and changes the metadata quorum: who votes, and who leads."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import InvalidRequestError, VoterNotFoundError
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_voters import mark_former_voter, prepare_voter
 from kafka_on_spark.spark.wiring.services import Services
@@ -47,7 +49,7 @@ class Quorum:
         metadata_log.changes.bring_up(voter)  # while others decide
         with metadata.turn() as stamp:
             voters = metadata_log.changes.add(voter, stamp)
-        metadata.catch_up()
+        self._catch_up_after()
         return VotersChange(voter, voters.voters)
 
     def remove_controller(self, voter: int | str) -> VotersChange:
@@ -57,7 +59,7 @@ class Quorum:
         found = voter_named(metadata_log_of(metadata).tables.voters, voter)
         with metadata.turn() as stamp:
             voters = changes.remove(found.key, stamp)
-        metadata.catch_up()
+        self._catch_up_after()
         return VotersChange(found, voters.voters, mark_former_voter(found, self._services.options))
 
     def elect_controller(self, to: int | str | None) -> Voter:
@@ -69,8 +71,14 @@ class Quorum:
             key = voter_named(metadata_log.tables.voters, to).key
         with metadata.turn():
             key = metadata_log.changes.elect(key)
-        metadata.catch_up()
+        self._catch_up_after()
         return voter_named(metadata_log.tables.voters, key.node_id)
+
+    def _catch_up_after(self) -> None:
+        """Catch up with a change that stands: if the metadata does not answer by now, the call that
+        made the change has not failed."""
+        with suppress(*ROOTS_AWAY):
+            self._services.metadata.catch_up()
 
 
 def new_root(root: str | os.PathLike[str]) -> str:

@@ -13,8 +13,10 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
+    QuorumUnavailableError,
     VoterNotFoundError,
 )
+from kafka_on_spark.service.quorum.voter_changing import VoterChanges
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_voters import prepare_voter
 from kafka_on_spark.storage.calls.deadlines import RootHangsError
@@ -169,6 +171,40 @@ def test_a_root_that_is_lost_is_removed_without_it(grown, folder):
     assert voters_of(grown) == [2, 3]
     grown.append("orders", records(b"a"))
     assert values_of(grown, "orders") == [b"a"]
+
+
+def test_a_change_that_stands_is_told_though_the_metadata_does_not_answer_after_it(
+    grown, folder, monkeypatch
+):
+    metadata, failures = grown._services.metadata, []
+    catch_up = metadata.catch_up
+
+    def fails_once():
+        if failures:
+            raise failures.pop()
+        return catch_up()
+
+    def then_away(change):
+        def changed(self, *given):
+            found = change(self, *given)
+            failures.append(QuorumUnavailableError("no majority answers"))
+            return found
+
+        return changed
+
+    monkeypatch.setattr(metadata, "catch_up", fails_once)
+    for name in ("remove", "add", "elect"):
+        monkeypatch.setattr(VoterChanges, name, then_away(getattr(VoterChanges, name)))
+
+    removed = grown.remove_controller(2)
+    added = grown.add_controller(folder / "m2")
+    leader = grown.elect_controller(3)
+
+    assert failures == []
+    assert removed.is_marked
+    assert added.voter == removed.voter
+    assert leader.key.node_id == 3
+    assert voters_of(grown) == [1, 2, 3]
 
 
 def test_an_addition_that_was_cut_off_goes_on(cluster, folder, monkeypatch):
