@@ -48,6 +48,7 @@ class VoterFault(Enum):
     LATE = "the put arrives when `land` is called, and nobody can say so"
     TORN = "the put arrives, is not flushed, and its process does not hear of it"
     REFUSED = "the store refuses before anything is put"
+    DENIED = "the store refuses the caller, before anything is put"
 
 
 def key_of(node: int) -> VoterKey:
@@ -220,6 +221,8 @@ class MemoryVoterLog:
         fault = root.faults.popleft() if root.faults else None
         if fault is VoterFault.REFUSED:
             raise KafkaStorageError("the store refuses")
+        if fault is VoterFault.DENIED:
+            raise RootAccessDeniedError("the caller has no permission")
         if root.is_read_only or not self._may_reach() or fault is VoterFault.LOST_BEFORE:
             raise CommitOutcomeUnknownError("the store failed while committing")
         if fault is VoterFault.LATE:

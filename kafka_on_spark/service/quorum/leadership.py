@@ -194,16 +194,16 @@ class Leadership:
         if self._failed(self._committing, began_ms, self.now_ms()).epoch > epoch:
             self._committing.end()
 
-    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
+    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> bool:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
-        it once that lasts.
+        it once that lasts. Return whether it was tried to replace it.
 
         Raises:
             QuorumUnavailableError: The time is up, or no majority answers.
         """
         self._committing.unwritable.add(leader)
         keys = self._tables.voters.keys
-        self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
+        return self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
 
     @property
     def can_elect(self) -> bool:

@@ -7,6 +7,10 @@ A decision is put at one version of one table, always the one after the table th
 on. So after an unknown outcome the next decision of this process contradicts nothing: if the table
 is as it was, both are puts at one version, of which one counts; if it has gone on, the log tells.
 That holds also for a put on a root that hangs, which a thread was left behind with.
+
+A root that refuses this process may take commits of others, or of nobody. So it is replaced like
+one that fails, if no other process commits there and another voter takes commits of this one; else
+the process is told that it lacks permission.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +22,7 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     ProtocolError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -53,6 +58,13 @@ class _Write:
     @property
     def header(self) -> RaftBatch:
         return self.change.appended[0]
+
+    @property
+    def denial(self) -> RootAccessDeniedError | None:
+        """How the leader's root refuses this process; None: it does not, or it was put before."""
+        if self.may_stand or not isinstance(self.failure, RootAccessDeniedError):
+            return None
+        return self.failure
 
     def outcome(self, led: Led) -> Outcome:
         """Return what became of it, by a leader that is confirmed."""
@@ -96,6 +108,7 @@ class Writer:
             CommitOutcomeUnknownError: It may be in the log, or may still come to be.
             QuorumUnavailableError: There is no leader. Nothing was put.
             KafkaStorageError: So of the only voter. Nothing was put.
+            RootAccessDeniedError: The leader's root refuses this process. Nothing was put.
             InconsistentClusterError: One log contradicts another.
         """
         until_ms = self._leadership.deadline_ms(len(records))
@@ -173,7 +186,7 @@ class Writer:
 
         Raises: as `append`.
         """
-        is_alone = not self._leadership.can_elect
+        is_alone, has_elected = not self._leadership.can_elect, False
         if write.failure is not None and not is_alone:
             self._leadership.commit_failed(write.table.key, write.header.epoch, began_ms)
         for _ in range(TRIES_MAX):
@@ -185,10 +198,12 @@ class Writer:
                     return
             except CommitConflictError:
                 continue  # what stands there, the next look shows
-            if write.failure is not None and is_alone:
-                raise write.failure
             if write.failure is not None:
-                self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
+                if is_alone or (has_elected and write.denial is not None):
+                    raise write.failure
+                has_elected |= self._leadership.wait_for_commits(
+                    write.table.key, began_ms, until_ms
+                )
             began_ms = self._leadership.now_ms()
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
 
@@ -198,10 +213,15 @@ class Writer:
         Raises:
             CommitConflictError: It is not, and never will be.
             CommitOutcomeUnknownError: Nobody can tell any more.
+            RootAccessDeniedError: The leader's root takes commits of others, and none of this
+                process.
             And what Leadership.confirm raises.
         """
-        outcome = write.outcome(self._leadership.confirm())
+        led = self._leadership.confirm()
+        outcome = write.outcome(led)
         if outcome is Outcome.LOST:
+            if write.denial is not None and led.table.key == write.table.key:
+                raise write.denial
             raise CommitConflictError("another decision was committed first")
         if outcome is Outcome.UNTOLD:
             raise CommitOutcomeUnknownError(

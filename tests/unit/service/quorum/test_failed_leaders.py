@@ -4,7 +4,12 @@ from contextlib import suppress
 
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, QuorumUnavailableError
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from tests.unit.service.quorum.candidates import epochs
 from tests.voter_fakes import SETTINGS, VoterFault
@@ -102,6 +107,62 @@ def test_a_leader_that_can_be_read_and_not_written_is_replaced(quorum, process):
     assert process.names() == ["first", "a"]
     assert quorum.roots[1].table.leads
     assert quorum.roots[0].table.quorum_epoch == 1
+
+
+def deny(*roots, times=100):
+    for each in roots:
+        each.faults.extend([VoterFault.DENIED] * times)
+
+
+def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):
+    deny(*quorum.roots)
+    began_ms = quorum.clock.monotonic_ms()
+
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert quorum.clock.monotonic_ms() - began_ms < 2 * SETTINGS.fetch_timeout_ms
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_process_is_told_that_it_is_refused_once_others_commit_where_it_can_not(quorum, process):
+    other = quorum.process("q")
+    other.names()
+    deny(quorum.roots[0], times=2)
+    quorum.clock.slept_ms.clear()
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
+    assert process.names() == ["first", "b"]
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_leader_that_refuses_while_nobody_commits_there_is_replaced(quorum, process):
+    """Whoever took the permission away may have taken it from all."""
+    deny(quorum.roots[0])
+
+    with pytest.raises(CommitConflictError):
+        process.decide("a")
+    process.decide("a")
+
+    assert process.names() == ["first", "a"]
+    assert quorum.roots[1].table.leads
+
+
+def test_a_decision_that_was_put_before_its_process_was_refused_is_unknown(quorum, process):
+    quorum.roots[0].faults.append(VoterFault.LATE)
+    deny(*quorum.roots)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="may be in the metadata log"):
+        process.decide("a")
 
 
 def test_a_decision_that_can_still_land_on_a_deposed_leader_is_lost(quorum, process):
