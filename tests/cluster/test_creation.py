@@ -13,7 +13,7 @@ from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, Kaf
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.identity import metadata_root
 from kafka_on_spark.storage.metadata import metadata_creation
-from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, create_voter
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
 
@@ -142,3 +142,22 @@ def test_a_creation_that_was_cut_off_before_its_commit_is_no_cluster_and_is_gone
     with Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST) as cluster:
         assert cluster.image.cluster_id == "the cluster's id"
     Cluster.open(folder / "meta").close()
+
+
+@pytest.mark.parametrize("named", [2, 3])
+def test_a_creation_at_several_roots_that_was_cut_off_is_no_cluster_and_nothing_is_written_there(
+    folder, named
+):
+    roots = [folder / name for name in ("m1", "m2", "m3")]
+    for place, root in enumerate(roots[:named]):
+        node_id = metadata_root.NODE_ID + place
+        create_voter(str(root), StorageOptions(), "the cluster's id", node_id=node_id)
+    before = sorted(folder.glob("**/_delta_log/*"))
+
+    with pytest.raises(ClusterNotFoundError, match="was cut off: create it again, with the same"):
+        Cluster.open(roots)
+
+    assert sorted(folder.glob("**/_delta_log/*")) == before
+    with Cluster.create(roots, {1: folder / "one"}, configs=FAST) as cluster:
+        assert cluster.image.cluster_id == "the cluster's id"
+    Cluster.open(roots).close()

@@ -53,7 +53,8 @@ def is_election_due(waiting: Waiting | None, now_ms: int, fetch_timeout_ms: int)
 def decide_candidacy(
     voters: VoterSet, readable: Mapping[VoterKey, VoterTable], waiting: Waiting
 ) -> Candidacy | None:
-    """Decide who stands; None: nobody, since a voter still hears the leader or another leads.
+    """Decide who stands; None: nobody, since a voter still hears the leader or another leads, or
+    since no log says who votes: the creation of the cluster was cut off.
 
     The candidate is the readable voter with the best log, in the epoch after the highest that was
     seen; or one with as good a log that stands there, if it may still win.
@@ -69,7 +70,7 @@ def decide_candidacy(
             answering=", ".join(str(each.key) for each in tables) or "none",
         )
     best = best_log(tables)
-    if not all(_would_vote(each, best, waiting) for each in tables):
+    if best.log.voters is None or not all(_would_vote(each, best, waiting) for each in tables):
         return None
     standing = (each for each in tables if each.log.end == best.log.end and may_win(each, tables))
     joined = next(standing, None)

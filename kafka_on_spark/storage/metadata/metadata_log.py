@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Final
@@ -21,6 +21,7 @@ from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.quorum.creation import has_decided
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
 from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
+from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
 from kafka_on_spark.service.quorum.creating import begin_log
@@ -32,7 +33,7 @@ from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from kafka_on_spark.storage.identity.metadata_root import NODE_ID, MetadataIdentity, identity_of
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
-from kafka_on_spark.storage.roots.root_lists import roots_in
+from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
 
 log = logging.getLogger(__name__)
 
@@ -147,17 +148,20 @@ class DeltaMetadataLog(QuorumLog):
             InconsistentClusterError: The cluster was forced at two places.
         """
         if len(self._given) > 1:
-            self._look_at_generations()
+            tables = [*self.tables.each(self.tables.voters.keys, self.tables.look)]
+            if len(tables) == len(self._given) and not any(each.log.batches for each in tables):
+                raise self._unfinished()
+            _check_generations(tables)
             return  # the first read asks a majority of them
         table = self.voter_log.load()
         if not table.leaders and not table.votes:
             raise self._unfinished()
 
     def _unfinished(self) -> ClusterNotFoundError:
-        if self.identity.node_id == NODE_ID:
+        if any(each.node_id == NODE_ID for each in self._given.values()):
             return ClusterNotFoundError(
-                f"the creation of a cluster at {self.root} was cut off: create it again, which goes"
-                " on with what is there"
+                f"the creation of a cluster at {BETWEEN.join(self._given)} was cut off: create it"
+                " again, with the same metadata roots, which goes on with what is there"
             )
         # There may be that cluster, at other roots: another one of its id would take its brokers.
         return ClusterNotFoundError(
@@ -166,23 +170,6 @@ class DeltaMetadataLog(QuorumLog):
             " roots; or call again what was cut off, with the same roots, its addition or the"
             " creation of the cluster"
         )
-
-    def _look_at_generations(self) -> None:
-        """See to it that the newest generation of the cluster counts, whoever answers first: the
-        list may name roots that were given up, and they may be a majority of theirs.
-
-        Raises:
-            InconsistentClusterError: The cluster was forced at two of them.
-        """
-        tables = [*self.tables.each(self.tables.voters.keys, self.tables.look)]
-        check_forced_once(tables)
-        old = given_up(tables)
-        if old:
-            log.warning(
-                "the cluster was forced, and the metadata roots of voters %s were given up: take"
-                " them off the list of its roots",
-                ", ".join(map(str, old)),
-            )
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time, as far as a
@@ -196,6 +183,23 @@ class DeltaMetadataLog(QuorumLog):
         for batch in found.batches_from(offset):
             if batch.end_offset <= known.log.end_offset:
                 yield batch
+
+
+def _check_generations(tables: Sequence[VoterTable]) -> None:
+    """See to it that the newest generation of the cluster counts, whoever answers first: the list
+    may name roots that were given up, and they may be a majority of theirs.
+
+    Raises:
+        InconsistentClusterError: The cluster was forced at two of them.
+    """
+    check_forced_once(tables)
+    old = given_up(tables)
+    if old:
+        log.warning(
+            "the cluster was forced, and the metadata roots of voters %s were given up: take"
+            " them off the list of its roots",
+            ", ".join(map(str, old)),
+        )
 
 
 def open_voter(voter: Voter, cluster_id: str, options: StorageOptions) -> DeltaVoterLog:

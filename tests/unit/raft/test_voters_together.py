@@ -181,6 +181,13 @@ def test_nobody_stands_where_another_leads_by_now():
     assert decide_candidacy(VOTERS, tables, waiting()) is None
 
 
+def test_nobody_stands_where_no_log_says_who_votes():
+    """The creation of the cluster was cut off: no candidate could count its votes."""
+    tables = readable(*(VoterTable(key(node)) for node in (0, 1, 2)))
+
+    assert decide_candidacy(VOTERS, tables, waiting(0)) is None
+
+
 def test_nobody_stands_without_a_majority():
     with pytest.raises(QuorumUnavailableError, match="1 of 3 voters"):
         decide_candidacy(VOTERS, readable(table(1, 1)), waiting())
