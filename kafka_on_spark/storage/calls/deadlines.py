@@ -337,11 +337,6 @@ def on_root(
     return run
 
 
-def is_awaited() -> bool:
-    """Return whether a caller waits for what this thread does."""
-    return _current.call is None or not _current.call.is_abandoned
-
-
 def extend_deadline(seconds: float = SHORT_CALL_SECONDS) -> None:
     """Report progress of the current step, such as a piece of a long file."""
     call = _current.call

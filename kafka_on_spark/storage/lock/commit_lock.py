@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,12 +22,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock
-from kafka_on_spark.storage.calls.deadlines import (
-    SHORT_CALL_SECONDS,
-    extend_deadline,
-    is_awaited,
-    within,
-)
+from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, extend_deadline, within
 from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import is_local
@@ -47,8 +43,6 @@ ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + HANG_SECONDS
 """How long a process waits for the lock, once the folder is open, on a root that hangs."""
 
 _PAUSE_S_MAX: Final = 0.004
-
-_NOT_TAKEN: Final[tuple[CommitLock, None]] = (NO_LOCK, None)
 
 # Tables whose lock another process held for longer than that, perhaps frozen. This process does not
 # wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
@@ -91,6 +85,32 @@ class _ReportsCommitted(CommitLock):
     needs_refresh = True
 
 
+class _Handover:
+    """Hands the lock from the thread that takes it to its caller, who may not wait for it any more:
+    the root hangs, or the user has interrupted the call. No thread that is left behind keeps it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._descriptor: int | None = None
+        self._is_over = False
+
+    def give(self, descriptor: int) -> None:
+        """Have the caller hold the lock until it ends this; close it if it has."""
+        with self._guard:
+            if not self._is_over:
+                self._descriptor = descriptor
+                return
+        os.close(descriptor)
+
+    def end(self) -> None:
+        """Let the lock go, also if it is taken later."""
+        with self._guard:
+            self._is_over = True
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 @contextmanager
 def acquire_commit_lock(
     uri: str, reports: Callable[[], bytes] | None = None
@@ -103,35 +123,32 @@ def acquire_commit_lock(
     if not is_local(uri):
         yield NO_LOCK
         return
-    lock, descriptor = _NOT_TAKEN
-    with suppress(KafkaStorageError):  # the root hangs: the commit says it better
-        lock, descriptor = within(
-            os.path.dirname(uri), lambda: _acquired(uri, reports), HANG_SECONDS
-        )
+    lock, handover = NO_LOCK, _Handover()
     try:
+        with suppress(KafkaStorageError):  # the root hangs: the commit says it better
+            lock = within(
+                os.path.dirname(uri), lambda: _acquired(uri, reports, handover), HANG_SECONDS
+            )
         yield lock
     finally:
-        if descriptor is not None:
-            os.close(descriptor)  # lets the lock go
+        handover.end()
 
 
-def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock, int | None]:
-    """Return the lock, and the descriptor to close to release it."""
+def _acquired(uri: str, reports: Callable[[], bytes] | None, handover: _Handover) -> CommitLock:
+    """Return the lock; the caller lets it go by the end of `handover`."""
     try:
         descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:  # the disk is away: the commit says it better
         log.debug("no commit lock at %s: %s", uri, error)
-        return _NOT_TAKEN
+        return NO_LOCK
     extend_deadline(ACQUIRE_SECONDS)
     try:
         lock = _acquire(uri, descriptor, reports)
     except BaseException:
         os.close(descriptor)
         raise
-    if not is_awaited():
-        os.close(descriptor)
-        return _NOT_TAKEN
-    return lock, descriptor
+    handover.give(descriptor)
+    return lock
 
 
 def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> CommitLock:

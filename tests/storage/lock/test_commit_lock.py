@@ -1,5 +1,6 @@
 """The commit lock: one process at a time holds it where there are locks, and none waits for long."""
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -139,3 +140,55 @@ def test_no_process_waits_long_for_a_folder_that_does_not_open(tmp_path, monkeyp
         assert lock == NO_LOCK
         assert not gate.is_set()
     gate.set()
+
+
+def is_free(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def test_who_is_interrupted_while_it_waits_does_not_get_the_lock_later(tmp_path, monkeypatch):
+    """In a notebook the process goes on for days."""
+    waits, goes_on = threading.Event(), threading.Event()
+    threads = []
+
+    def wait(descriptor, mine):
+        waits.set()
+        goes_on.wait(60)
+        return commit_lock._try_lock(descriptor)
+
+    def interrupted(root, work, seconds):
+        threads.append(threading.Thread(target=work))
+        threads[0].start()
+        assert waits.wait(60)
+        raise KeyboardInterrupt
+
+    with acquire_commit_lock(str(tmp_path)):
+        monkeypatch.setattr(commit_lock, "_wait", wait)
+        monkeypatch.setattr(commit_lock, "within", interrupted)
+        with pytest.raises(KeyboardInterrupt), acquire_commit_lock(str(tmp_path)):
+            pytest.fail("it has the lock")
+    goes_on.set()
+    threads[0].join()
+
+    assert is_free(tmp_path)
+
+
+def test_who_is_interrupted_when_the_lock_was_just_taken_lets_it_go(tmp_path, monkeypatch):
+    def interrupted(root, work, seconds):
+        work()
+        assert not is_free(tmp_path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commit_lock, "within", interrupted)
+
+    with pytest.raises(KeyboardInterrupt), acquire_commit_lock(str(tmp_path)):
+        pytest.fail("it has the lock")
+
+    assert is_free(tmp_path)
