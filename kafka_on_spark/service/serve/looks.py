@@ -64,7 +64,8 @@ class Seen:
         role: What it is.
         started_at_ms: When it began.
         looks: By what was looked at: METADATA, PASS, ROUND.
-        began_at_ms: By what is being looked at now, when that began: ROUND.
+        began_at_ms: By what is being looked at now, when that began: METADATA, which a commit
+            waits for, too, and ROUND.
         moved_at_ms: By loop, when that last went on to something else: CONTROL, and ROUNDS, once
             that has begun.
         controller: Who holds the lease, as far as was read; None: nobody, or not known.

@@ -51,7 +51,8 @@ class EndingClock:
 
 
 class WatchedMetadata:
-    """A MetadataDecider that notes each reading, and who holds the lease."""
+    """A MetadataDecider that notes each reading, since when a call is under way, and who holds the
+    lease."""
 
     def __init__(self, metadata: MetadataDecider, looks: Looks, controller_id: str) -> None:
         self._metadata = metadata
@@ -88,7 +89,8 @@ class WatchedMetadata:
         """
         self._looks.move(CONTROL)
         try:
-            return self._metadata.submit(decide, timeout_ms=timeout_ms, controller=controller)
+            with self._looks.under_way(METADATA):
+                return self._metadata.submit(decide, timeout_ms=timeout_ms, controller=controller)
         finally:
             self._looks.move(CONTROL)
             self._note_lease(self._metadata.image.controller)
@@ -96,7 +98,8 @@ class WatchedMetadata:
     def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
         """Have what `reports` lead to take effect; return how many ISRs change."""
         self._looks.move(CONTROL)
-        return self._metadata.conclude(reports, timeout_ms=timeout_ms)
+        with self._looks.under_way(METADATA):
+            return self._metadata.conclude(reports, timeout_ms=timeout_ms)
 
     def _note_lease(self, lease: ControllerLease | None) -> None:
         if lease == self._lease:

@@ -1,5 +1,7 @@
 """What a serving process says of itself: nothing is well that was not looked at."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.service.serve.health import Limits, healthz, readyz
@@ -147,3 +149,25 @@ def test_a_process_is_cut_off_once_its_readings_fail_for_longer_than_a_lease(loo
     looks = {} if look is None else {METADATA: look}
 
     assert is_cut_off(seen(**looks), NOW_MS, 1500) is is_it
+
+
+@pytest.mark.parametrize(
+    "began_at_ms, look, is_it",
+    [
+        pytest.param({METADATA: NOW_MS - 1500}, ended(), False, id="as long as a lease"),
+        pytest.param({METADATA: NOW_MS - 1501}, ended(), True, id="longer"),
+        pytest.param({METADATA: NOW_MS - 1501}, None, True, id="the first call"),
+        pytest.param(
+            {METADATA: NOW_MS},
+            ended(failing_since_ms=NOW_MS - 1501),
+            True,
+            id="one after others that failed",
+        ),
+        pytest.param({ROUND: NOW_MS - 1501}, ended(), False, id="a long round"),
+    ],
+)
+def test_a_process_is_cut_off_while_a_call_to_the_metadata_hangs(began_at_ms, look, is_it):
+    looks = {} if look is None else {METADATA: look}
+    state = replace(seen(**looks), began_at_ms=began_at_ms)
+
+    assert is_cut_off(state, NOW_MS, 1500) is is_it

@@ -4,10 +4,12 @@ import logging
 
 import pytest
 
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
-from kafka_on_spark.service.serve.looks import ROUND, ROUNDS, Looks, Role
+from kafka_on_spark.service.serve.looks import METADATA, ROUND, ROUNDS, Looks, Role
 from kafka_on_spark.service.serve.serving import Serving
+from kafka_on_spark.service.serve.watched import WatchedMetadata
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 
@@ -95,6 +97,36 @@ def test_a_round_under_way_is_seen_with_its_beginning_and_the_loop_moves_at_both
     assert seen == [({ROUND: 100}, 100, 100)]
     assert looks.seen.began_at_ms == {}
     assert looks.seen.moved_at_ms[ROUNDS] == 5100
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda watched: watched.catch_up(), id="catch_up"),
+        pytest.param(lambda watched: watched.submit(None, timeout_ms=1), id="submit"),
+        pytest.param(lambda watched: watched.conclude((), timeout_ms=1), id="conclude"),
+    ],
+)
+def test_a_call_to_the_metadata_is_seen_with_its_beginning_for_as_long_as_it_takes(
+    clock, looks, call
+):
+    class SlowMetadata:
+        image = MetadataImage()
+
+        def catch_up(self, *given, **named):
+            clock.advance(5000)
+            seen.append(looks.seen.began_at_ms)
+            return self.image
+
+        submit = conclude = catch_up
+
+    seen = []
+    clock.advance(100)
+
+    call(WatchedMetadata(SlowMetadata(), looks, "a"))
+
+    assert seen == [{METADATA: 100}]
+    assert looks.seen.began_at_ms == {}
 
 
 def test_the_loop_of_a_standby_moves_without_rounds(clock, looks):
