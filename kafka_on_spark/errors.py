@@ -392,7 +392,8 @@ class UnexpectedOffsetError(ProtocolError):
 
 
 class LogTruncatedError(ProtocolError):
-    """An unclean election has lost records that a reader had seen offsets of (KIP-320)."""
+    """Records are lost that a reader had seen offsets of (KIP-320): by an unclean election, or as
+    their partition was removed and added again."""
 
     code = 1003
 

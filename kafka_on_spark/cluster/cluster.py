@@ -570,7 +570,8 @@ class Cluster:
             InconsistentTopicIdError: It was deleted and created again between them.
             InvalidRequestError: As in `view`; or a cut is none, or later than the other.
             OffsetOutOfRangeError: Records between them, or tombstones among them, are gone.
-            LogTruncatedError: An unclean election has lost records between them.
+            LogTruncatedError: Records were lost since the first one, by an unclean election, or as
+                a partition was removed and added again.
         """
         return self._parts.changes.changes(topic, since, until, name)
 

@@ -122,6 +122,9 @@ def _topic(was: TopicImage, now: TopicImage) -> Iterator[str]:
         old = was.partitions.get(number)
         if old is None or old is partition or old == partition:
             continue
+        if _is_another(old, partition):
+            alike["another partition has the number: it was removed and added again"].append(number)
+            continue
         committed += max(partition.high_watermark - old.high_watermark, 0)
         for sentence in _partition(old, partition):
             alike[sentence].append(number)
@@ -143,6 +146,13 @@ def _numbers(numbers: Sequence[int]) -> str:
     ]
     more = f", … ({len(numbers)} in all)" if len(words) > 12 else ""
     return "{" + ", ".join(words[:12]) + more + "}"
+
+
+def _is_another(was: PartitionRegistration, now: PartitionRegistration) -> bool:
+    """Return whether a partition was removed and added again: generations then differ by more than
+    there were elections."""
+    generations = now.unclean_generation - was.unclean_generation
+    return abs(generations) > abs(now.leader_epoch - was.leader_epoch)
 
 
 def _partition(was: PartitionRegistration, now: PartitionRegistration) -> Iterator[str]:

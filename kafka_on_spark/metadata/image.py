@@ -82,6 +82,11 @@ class TopicImage:
         object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
 
     @property
+    def was_shrunk(self) -> bool:
+        """Whether partitions of it were removed."""
+        return self.first_partition_count == 0
+
+    @property
     def is_expanded(self) -> bool:
         """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count

@@ -97,7 +97,9 @@ class PartitionRegistration:
             there is work for replication. An unclean election sets both to the end of the new
             leader's log.
         log_start_offset: First offset kept, as decided.
-        unclean_generation: Unclean elections so far: within one, the HW never falls (I8).
+        unclean_generation: Rises with each unclean election: within one, the HW never falls (I8).
+            It begins at 0, or, once partitions of the topic were removed, at the metadata offset:
+            above all that another partition of the number had, so that none is taken for it.
         compaction: How far the log is compacted.
     """
 
@@ -327,8 +329,8 @@ class GroupOffset:
     Attributes:
         offset: The next record that it reads.
         leader_epoch: Of the record before, or None if unknown.
-        unclean_generation: Unclean elections before it was saved: a later one may have lost
-            records that the group has processed.
+        unclean_generation: That of the partition when it was saved: with another one, records may
+            be lost that the group has processed.
         saved_at_ms: When it was saved, ms since 1970 UTC.
     """
 

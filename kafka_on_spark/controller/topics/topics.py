@@ -154,8 +154,9 @@ def add_partitions(
 
     The new partitions have as many replicas as the first one, striped like a new topic's, or on
     the brokers that are assigned to each. Records in the topic stay where they are, so later
-    records of a key may go to another partition. Source:
-    ReplicationControlManager.createPartitions.
+    records of a key may go to another partition. Where partitions were removed before, the new ones
+    begin in an unclean generation that none of their numbers had: offsets and moments that somebody
+    knows of a removed one are not theirs. Source: ReplicationControlManager.createPartitions.
 
     Raises:
         UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError,
@@ -181,8 +182,12 @@ def add_partitions(
             replication_factor=factor,
             random_below=random_below,
         )
+    # Each unclean election is a record of the log: no generation is as high as the log's end.
+    generation = int(image.offset) if topic.was_shrunk else 0
     records: list[Record] = [
-        _partition_record(image, name, topic.topic_id, number, replicas, new_uuid, cause)
+        _partition_record(
+            image, name, topic.topic_id, number, replicas, new_uuid, cause, generation
+        )
         for number, replicas in enumerate(assignment, count)
     ]
     return ControllerResult(records, to - count)
@@ -246,18 +251,22 @@ def _partition_record(
     replicas: tuple[BrokerId, ...],
     new_uuid: NewUuid,
     cause: str,
+    unclean_generation: int = 0,
 ) -> PartitionRecord:
     return PartitionRecord(
         topic=name,
         topic_id=topic_id,
         partition=number,
-        registration=new_partition(image, replicas, new_uuid),
+        registration=new_partition(image, replicas, new_uuid, unclean_generation),
         cause=cause,
     )
 
 
 def new_partition(
-    image: MetadataImage, replicas: tuple[BrokerId, ...], new_uuid: NewUuid
+    image: MetadataImage,
+    replicas: tuple[BrokerId, ...],
+    new_uuid: NewUuid,
+    unclean_generation: int,
 ) -> PartitionRegistration:
     """Return a new partition: all active replicas in sync, the first of them leading."""
     active = [each for each in replicas if image.is_eligible(each)]
@@ -269,6 +278,7 @@ def new_partition(
         leader=active[0],
         leader_epoch=LeaderEpoch(0),
         partition_epoch=PartitionEpoch(0),
+        unclean_generation=unclean_generation,
     )
 
 

@@ -1,7 +1,8 @@
 """Where a consumer stands in a partition: where it begins, and what an image leaves of that.
 
 Pure. A position carries the unclean generation that it was taken in: so a consumer notices that
-records below it were lost, and goes back to where they were cut (KIP-320), or fails.
+records below it were lost, and goes back to where they were cut (KIP-320), or fails. A partition
+that was removed and added again is one that was cut at 0.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +12,11 @@ from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
 from kafka_on_spark.query.consuming.settings import EARLIEST, NONE
 
 
@@ -21,7 +26,7 @@ class Standing:
 
     Attributes:
         offset: The next record that it hands out.
-        unclean_generation: Unclean elections of the partition when the position was taken.
+        unclean_generation: That of the partition when the position was taken.
     """
 
     offset: Offset
@@ -29,8 +34,8 @@ class Standing:
 
 
 FindCut = Callable[[PartitionKey, int], Offset | None]
-"""Returns the lowest offset at which unclean elections after a generation have cut a partition,
-None if none is found. It may read the whole metadata log, and is asked only if there was one."""
+"""Returns the lowest offset at which a partition was cut after a generation, None if none is found.
+It may read the whole metadata log, and is asked only if the partition has another generation."""
 
 
 def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
@@ -83,7 +88,7 @@ def revised(
     partition = partition_of(image, key)
     start, end = partition.log_start_offset, partition.known_log_end
     if partition.unclean_generation != standing.unclean_generation:
-        standing = _after_election(image, key, standing, reset, find_cut)
+        standing = _after_cut(image, key, standing, reset, find_cut)
     if start <= standing.offset <= end:
         return standing
     if reset == NONE:
@@ -94,7 +99,7 @@ def revised(
     return at(partition, reset)
 
 
-def _after_election(
+def _after_cut(
     image: MetadataImage, key: PartitionKey, standing: Standing, reset: str, find_cut: FindCut
 ) -> Standing:
     partition = partition_of(image, key)
@@ -108,8 +113,8 @@ def _after_election(
     if reset == NONE:
         raise LogTruncatedError(
             f"{image.name_of(key)} has lost the records from offset {end} on, below the position"
-            f" {standing.offset} (unclean election {now}), and auto_offset_reset is 'none': seek to"
-            " where to go on"
+            f" {standing.offset}, by an unclean election or as it was removed and added again, and"
+            " auto_offset_reset is 'none': seek to where to go on"
         )
     return Standing(end, now)
 
@@ -117,15 +122,25 @@ def _after_election(
 def cut_after(
     batches: Iterable[MetadataBatch], key: PartitionKey, unclean_generation: int
 ) -> Offset | None:
-    """Return the lowest end that unclean elections after a generation gave to a partition."""
-    cuts = [
-        record.change.high_watermark
+    """Return the lowest end that a partition was given in generations after one: by unclean
+    elections, or as it was added again."""
+    ends = [
+        end
         for batch in batches
         for record in batch.records
-        if isinstance(record, PartitionChangeRecord)
+        if isinstance(record, PartitionRecord | PartitionChangeRecord)
         and record.key == key
-        and record.change.unclean_generation is not KEEP
-        and record.change.unclean_generation > unclean_generation
-        and record.change.high_watermark is not KEEP
+        and (end := _end_given(record, unclean_generation)) is not None
     ]
-    return min(cuts, default=None)
+    return min(ends, default=None)
+
+
+def _end_given(
+    record: PartitionRecord | PartitionChangeRecord, unclean_generation: int
+) -> Offset | None:
+    """Return the end that a record gives to its partition in a later generation, or None."""
+    given = record.registration if isinstance(record, PartitionRecord) else record.change
+    generation, end = given.unclean_generation, given.high_watermark
+    if generation is KEEP or end is KEEP or generation <= unclean_generation:
+        return None
+    return end

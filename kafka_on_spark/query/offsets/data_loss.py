@@ -1,7 +1,8 @@
 """Data loss: fails a query whose offsets point to records that are gone, unless told otherwise.
 
 Pure. A query's offset carries the cluster, the topic ids and the unclean generations that it was
-taken with; this module compares them with the newest image. The conditions have the names of
+taken with; this module compares them with the newest image. A partition has another generation
+after an unclean election, or if it was removed and added again. The conditions have the names of
 Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query continues with the
 records that are left.
 """
@@ -18,14 +19,19 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 
 UncleanCuts = Mapping[PartitionKey, Offset]
-"""The offsets at which unclean elections cut partitions, the lowest of each."""
+"""The offsets at which unclean elections cut partitions, the lowest of each; 0 for one that was
+added again."""
 
 CutsSince = Callable[[int], UncleanCuts]
-"""Returns the cuts by unclean elections since a metadata offset; called only if there were any."""
+"""Returns the cuts since a metadata offset; called only if a partition has another generation."""
 
 
 def no_cuts(_since: int) -> UncleanCuts:
@@ -68,16 +74,18 @@ def checked_position(
     """Return `start`, if its cluster, topics and unclean generations are still those of `image`.
 
     If data loss may pass, positions of lost records are cut: to where unclean elections have cut,
-    where that is known, so that records appended since are read.
+    where that is known, so that records appended since are read. A partition that was added again
+    is read from its beginning.
 
     Raises:
         InconsistentClusterIdError: The offsets are another cluster's.
         UnknownTopicOrPartitionError: A topic or partition is gone.
         InconsistentTopicIdError: A topic was deleted and created again.
-        LogTruncatedError: An unclean election has lost records that may have been read.
+        LogTruncatedError: An unclean election has lost records that may have been read, or the
+            partition was removed and added again.
     """
     check_cluster(image, start)
-    is_cut = not is_data_loss_failed and has_unclean_elections(image, start)
+    is_cut = not is_data_loss_failed and has_new_generations(image, start)
     cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
     positions = {name: dict(each) for name, each in start.positions.items()}
     for name in start.positions:
@@ -99,15 +107,16 @@ def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> b
 def has_new_generation(
     offset: StreamOffset, name: str, number: int, partition: PartitionRegistration
 ) -> bool:
-    """Return whether a partition had an unclean election since `offset` was taken."""
+    """Return whether a partition had an unclean election since `offset` was taken, or is another
+    one of the number."""
     if offset.cut is None:
         return False
     known = offset.cut.unclean_generations.get(name, {}).get(number, 0)
     return partition.unclean_generation > known
 
 
-def has_unclean_elections(image: MetadataImage, offset: StreamOffset) -> bool:
-    """Return whether a partition of `offset` had an unclean election since it was taken."""
+def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
+    """Return whether a partition of the topics of `offset` has another generation than then."""
     return any(
         has_new_generation(offset, name, number, partition)
         for name in offset.positions
@@ -117,17 +126,19 @@ def has_unclean_elections(image: MetadataImage, offset: StreamOffset) -> bool:
 
 
 def unclean_cuts(batches: Iterable[MetadataBatch], since: int) -> UncleanCuts:
-    """Return the lowest end that an unclean election gave to a partition, after `since`."""
+    """Return the lowest end that an unclean election gave to a partition, after `since`; that of
+    one that was added is 0."""
     cuts: dict[PartitionKey, Offset] = {}
     for batch in batches:
         if batch.base_offset < since:
             continue
         for record in batch.records:
-            if not isinstance(record, PartitionChangeRecord):
-                continue
-            cut = record.change.high_watermark
-            if cut is not KEEP:
-                cuts[record.key] = min(cut, cuts.get(record.key, cut))
+            if isinstance(record, PartitionRecord):
+                cuts[record.key] = record.registration.high_watermark
+            elif isinstance(record, PartitionChangeRecord):
+                cut = record.change.high_watermark
+                if cut is not KEEP:
+                    cuts[record.key] = min(cut, cuts.get(record.key, cut))
     return cuts
 
 
@@ -195,8 +206,8 @@ def _offset_changed(
     )
     if has_lost:
         return LogTruncatedError(
-            f"{changed}: it was led by a replica that lacked committed records (unclean election"
-            f" {partition.unclean_generation}); {_TO_CONTINUE} with what there is now"
+            f"{changed}: it was led by a replica that lacked committed records (an unclean"
+            f" election), or removed and added again; {_TO_CONTINUE} with what there is now"
         )
     return LogTruncatedError(
         f"{changed}, and its log ends at {partition.known_log_end}: the start offset is set too"

@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
 from kafka_on_spark.query.consuming.standing import Standing
-from kafka_on_spark.query.offsets.data_loss import is_another_topic
+from kafka_on_spark.query.offsets.data_loss import has_new_generation, is_another_topic
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.subscription import Partitions
 
@@ -65,9 +65,10 @@ def save_group(
 ) -> ControllerResult[int]:
     """Return the records that bring a group to `position`, and how many partitions they move.
 
-    Partitions that are gone, or belong to another topic of that name now, get no record. One in
-    which the group stands there already gets one before its offset expires, by `now_ms`, the clock
-    of the process that saves.
+    Partitions that are gone, or belong to another topic of that name now, get no record; nor does
+    one that had an unclean election since, or was added again: below the position there may be
+    records that nobody has read. One in which the group stands there already gets one before its
+    offset expires, by `now_ms`, the clock of the process that saves.
 
     Raises:
         UnknownMemberIdError: The group has members, and a query is none.
@@ -79,6 +80,9 @@ def save_group(
             continue
         topic = image.topic(name)
         for number, offset in sorted(partitions.items()):
+            partition = topic.partitions.get(number)
+            if partition is None or has_new_generation(position, name, number, partition):
+                continue
             key = PartitionKey(topic.topic_id, number)
             records += _saving(image, group, key, offset, now_ms)
     return ControllerResult(records, len(records))
@@ -93,9 +97,6 @@ def save_standings(
 ) -> ControllerResult[int]:
     """Return the records that bring a group to where a consumer stands, and how many partitions
     they move; otherwise as `save_group`. None: the consumer is no member.
-
-    A partition that had an unclean election since the consumer read gets no record: below the
-    position there may be records that nobody has read.
 
     Raises:
         UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.

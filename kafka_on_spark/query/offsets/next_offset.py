@@ -12,7 +12,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.data_loss import (
     CutsSince,
     checked_position,
-    has_unclean_elections,
+    has_new_generations,
     is_another_topic,
     no_cuts,
     partitions_deleted,
@@ -111,7 +111,7 @@ def available(
         for name, partitions in ends.items()
     }
     has_loss = (
-        has_unclean_elections(image, since)
+        has_new_generations(image, since)
         or any(is_another_topic(image, since, name) for name in ends)
         or _as_dicts(start.positions) != _as_dicts(since.positions)
     )

@@ -2,8 +2,8 @@
 
 As JSON it is Kafka's, ``{"flights": {"0": 23}}``, with one more key, which no topic can have:
 ``"$cut"`` has the cluster, the metadata offset, the topic ids and the unclean generations. So a
-query notices that a topic was deleted and created again, or that an election was unclean. Keys are
-sorted: Spark compares offsets as JSON texts.
+query notices that a topic or partition was removed and made again, or that an election was unclean.
+Keys are sorted: Spark compares offsets as JSON texts.
 """
 
 from collections.abc import Mapping

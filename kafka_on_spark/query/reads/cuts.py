@@ -71,7 +71,8 @@ def ranges_between(
         UnknownTopicOrPartitionError: There is no such topic, or one of its partitions was removed.
         InconsistentTopicIdError: Another topic had the name at the first cut.
         InvalidRequestError: The cuts are in the wrong order.
-        LogTruncatedError: Records were lost between them, by an unclean election.
+        LogTruncatedError: Records were lost since the first one, by an unclean election, or as a
+            partition was removed and added again.
         OffsetOutOfRangeError: Records between them are deleted, or tombstones among them are gone,
             or values of the later one.
     """
@@ -123,7 +124,8 @@ def _check_nothing_lost(
 ) -> None:
     if was.unclean_generation != now.unclean_generation:
         raise LogTruncatedError(
-            f"an unclean election has lost records of {name} since: read the whole table again"
+            f"records of {name} were lost since, by an unclean election or as it was removed and"
+            " added again: read the whole table again"
         )
 
 

@@ -53,6 +53,21 @@ def test_a_past_whose_records_are_gone_or_others_is_told(disks):
     assert "Partitions t-0 have been deleted" in str(gone.value)
 
 
+def test_a_past_of_a_partition_that_was_removed_and_added_again_is_told(disks):
+    """The records of now have the offsets of those of then."""
+    cluster = disks.cluster
+    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
+    many = [(bytes([number]), b"then") for number in range(16)]
+    cluster.append("t", many)
+    offset = cluster.image.offset
+    cluster.remove_partitions("t", to=1, records="drop")
+    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
+    cluster.append("t", many)
+
+    with pytest.raises(LogTruncatedError, match=r"t-1 offset was changed .* added again"):
+        batch(disks, asOfMetadataOffset=offset)
+
+
 def compacted(disks):
     """Make a topic that is compacted above an earlier moment; return that moment."""
     configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}

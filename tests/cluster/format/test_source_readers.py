@@ -164,6 +164,31 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
 
 
+def test_a_partition_that_was_removed_and_added_again_is_told_or_read_from_its_beginning(disks):
+    cluster = disks.cluster
+    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
+    many = [(bytes([number]), b"old") for number in range(16)]
+    cluster.append("t", many)
+    strict = stream(disks)
+    patient = stream(disks, failOnDataLoss="false", kafka__group__id="g")
+    read_to = patient.latestOffset(patient.initialOffset(), ReadAllAvailable())
+    cluster.remove_partitions("t", to=1, records="drop")
+    cluster.add_partitions("t", to=2, replica_assignment={1: [1, 2]})
+    cluster.append("t", [(key, b"new") for key, _ in many * 2])
+
+    with pytest.raises(LogTruncatedError, match=r"t-1 offset was changed .* added again"):
+        strict.latestOffset(read_to, ReadAllAvailable())
+    end = patient.latestOffset(read_to, ReadAllAvailable())
+
+    assert [each.name.partition for each in describe_group(cluster.image, "g")] == [0]
+    ranges = {each.order.name.partition: each.order for each in patient.partitions(read_to, end)}
+    assert (ranges[1].start_offset, ranges[1].end_offset) == (0, end["t"]["1"])
+    assert end["t"]["1"] == 2 * read_to["t"]["1"] > 0
+    assert set(values(patient, patient.partitions(read_to, end))) == {b"new"}
+    assert patient.latestOffset(end, ReadAllAvailable()) == end
+    assert len(describe_group(cluster.image, "g")) == 2
+
+
 def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_trigger(
     disks, monkeypatch
 ):

@@ -37,6 +37,7 @@ def gone(steps):
 
 @settings(max_examples=300)
 @given(steps=STEPS)
+@example(steps=[(timeline_events.remove, 0, 1, False), (timeline_events.add, 0, 2, False)])
 def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps):
     """What must hold is checked at each commit, and that nothing is decided twice."""
     check_replay(gone(steps))

@@ -44,6 +44,7 @@ class Timeline:
         self.image = MetadataImage(brokers=cluster_of("1 2 3 4", racks="a a b b"))
         self.start = self.image
         self.batches = []
+        self._generations = {}
         self._ids = count()
         self.id_source = IdSource(
             lambda: f"{next(self._ids):032x}", lambda bound: next(self._ids) % bound
@@ -93,6 +94,14 @@ class Timeline:
         before, self.image = self.image, self.image.replay(batch)
         self.batches.append(batch)
         check_step(before, self.image)
+        self._check_generations(before)
+
+    def _check_generations(self, before):
+        """Check that no partition is in a generation that another one of its number was in."""
+        for key, partition in self.image.partitions():
+            if before.partition(key) is None:
+                assert partition.unclean_generation > self._generations.get(key, -1), key
+            self._generations[key] = partition.unclean_generation
 
     def command(self, kind, through_log=False, **arguments):
         """Run a command: at once, or as a request and its answer, which must come to the same."""
@@ -189,6 +198,7 @@ class Timeline:
         """Return a timeline that goes on from here by itself."""
         other = Timeline()
         other.image, other.start, other.batches = self.image, self.start, list(self.batches)
+        other._generations = dict(self._generations)
         other._ids = count(next(self._ids) + 10_000)
         return other
 

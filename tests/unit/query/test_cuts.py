@@ -18,6 +18,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.reads.cuts import check_left, ranges_between
 from kafka_on_spark.query.reads.read_order import plan_reads
 from tests.builders import TOPIC, image_of, partition
+from tests.unit.query.added_again import added_again
 
 
 def at(offset, *high_watermarks, **fields):
@@ -75,9 +76,9 @@ REFUSED = [  # the first cut, the second, now                                   
     pytest.param(at(5, 3), at(9, 4), at(12, 9, start=4),          OffsetOutOfRangeError, "from 3 on are deleted",         id="records-deleted"),
     pytest.param(at(5, 3), NOW, compacted(NOW, **T),              OffsetOutOfRangeError, "tombstones below 4 are gone",   id="tombstones-gone"),
     pytest.param(at(5, 5), at(9, 7), compacted(NOW, **T),         OffsetOutOfRangeError, "it is compacted below 8",       id="values-of-then-gone"),
-    pytest.param(at(5, 3), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "unclean election has lost",     id="records-lost"),
+    pytest.param(at(5, 3), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "were lost since, by an unclean", id="records-lost"),
     pytest.param(MetadataImage(), at(9, 4), at(12, 9, unclean_generation=1), LogTruncatedError, "read the whole",        id="records-lost-of-a-younger-topic"),
-    pytest.param(at(5, 3), at(9, 4, 4), mixed(at(12, 9), partition("1 2 3", hw=9, unclean_generation=1)), LogTruncatedError, "orders-1 since", id="records-lost-of-a-younger-partition"),
+    pytest.param(at(5, 3), at(9, 4, 4), mixed(at(12, 9), partition("1 2 3", hw=9, unclean_generation=1)), LogTruncatedError, "orders-1 were lost since", id="records-lost-of-a-younger-partition"),
     pytest.param(another(at(5, 3)), at(9, 4), NOW,                InconsistentTopicIdError, "created again between the two moments: read the whole", id="another-topic"),
     pytest.param(at(5, 3, 3), at(9, 4), at(12, 9, 9),             UnknownTopicOrPartitionError, "-1 was removed between the two", id="partition-removed-between"),
 ]
@@ -88,6 +89,17 @@ REFUSED = [  # the first cut, the second, now                                   
 def test_changes_that_can_not_be_told_are_refused(before, after, now, error, words):
     with pytest.raises(error, match=words):
         ranges_between(before, after, now, TOPIC)
+
+
+def test_a_partition_that_was_removed_and_added_again_is_another_one():
+    """Its records have the offsets of those that went."""
+    was = at(5, 3, 5)
+    now = added_again(was, TOPIC, 8).image
+
+    for before, after in ((was, now), (was, replace(was, offset=Offset(6)))):
+        with pytest.raises(LogTruncatedError, match=r"orders-1 were lost .*added again"):
+            ranges_between(before, after, now, TOPIC)
+    assert ranges_between(now, now, now, TOPIC) == {0: (3, 3), 1: (8, 8)}
 
 
 def test_tombstones_below_the_first_cut_may_be_gone():

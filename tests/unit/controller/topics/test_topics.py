@@ -280,6 +280,7 @@ def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
     assert topic.partitions[0] == before.topic("payments").partitions[0]
     uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
     assert len(set(uuids)) == 15
+    assert {each.unclean_generation for each in topic.partitions.values()} == {0}
 
 
 def test_new_partitions_are_where_they_are_assigned():
@@ -386,3 +387,4 @@ def test_partition_that_is_added_again_is_another_one():
 
     again = replay(added, image).topic(TOPIC).partitions[1]
     assert (again.replica_uuids, again.high_watermark) == (("new", "new"), 0)
+    assert again.unclean_generation == image.offset

@@ -22,6 +22,7 @@ from kafka_on_spark.query.consuming.standing import (
 )
 from kafka_on_spark.query.offsets.group_offsets import save_standings
 from tests.builders import image_of_topics, partition
+from tests.unit.query.added_again import added_again
 
 TOPIC = TopicId("id of orders")
 
@@ -156,6 +157,50 @@ def test_cuts_count_that_came_after_the_position():
     assert cut_after([batch], key(), 1) == 20
     assert cut_after([batch], key(), 3) is None
     assert records[-1].change.high_watermark is KEEP
+
+
+def test_a_consumer_begins_anew_in_a_partition_that_was_removed_and_added_again():
+    world = added_again(image(partition("1"), partition("1", hw=9)), "orders", 20)
+    old = Standing(Offset(9), 0)
+
+    def after(reset):
+        return revised(
+            world.image,
+            key(1),
+            old,
+            reset=reset,
+            find_cut=lambda key, generation: cut_after(world.batches, key, generation),
+        )
+
+    again = world.image.partition(key(1))
+    assert after("latest") == Standing(Offset(0), again.unclean_generation)
+    with pytest.raises(LogTruncatedError, match="orders-1 has lost the records from offset 0 on"):
+        after("none")
+    assert not save_standings(world.image, "g", {key(1): old}, now_ms=0).records
+
+
+def test_an_unclean_election_after_a_partition_was_added_again_cuts_where_it_says():
+    world = added_again(image(partition("1"), partition("1", hw=9)), "orders", 20)
+    again = world.image.partition(key(1))
+    change = PartitionChange(
+        unclean_generation=again.unclean_generation + 1,
+        high_watermark=15,
+        high_watermark_epoch=0,
+        high_watermark_chain="0" * 32,
+    )
+    record = PartitionChangeRecord(
+        topic_id=TOPIC,
+        partition=1,
+        change=change,
+        topic="orders",
+        leader_epoch=0,
+        partition_epoch=1,
+    )
+
+    batches = world.replay(record).batches
+
+    assert cut_after(batches, key(1), again.unclean_generation) == 15
+    assert cut_after(batches, key(1), 0) == 0
 
 
 def test_partitions_take_turns():

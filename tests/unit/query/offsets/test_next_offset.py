@@ -16,11 +16,13 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import available, committed_ends
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
 from tests.builders import image_of_topics, partition
+from tests.unit.query.added_again import added_again
 
 A = Subscribe(("a",))
 EVERYTHING = SubscribePattern(".*")
@@ -151,7 +153,7 @@ LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it 
     pytest.param(image_of_topics({}, 200),                                       UnknownTopicOrPartitionError, "KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions a-0 have been deleted", id="topic gone"),
     pytest.param(image(9, ids={"a": "another"}),                                 InconsistentTopicIdError,     "KAFKA_DATA_LOSS: topic 'a' was deleted and created again",             id="topic created again"),
     pytest.param(image(4),                                                       LogTruncatedError,            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition a-0 offset was changed from 5 to 4, and its log ends at 4: the start offset is set too high", id="too high a start"),
-    pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 4: it was led by a replica that lacked committed records (unclean election 1)", id="unclean election"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 4: it was led by a replica that lacked committed records (an unclean election), or removed and added again", id="unclean election"),
     pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 9: it was led by a replica", id="unclean election and new records"),
 ]
 OTHERS = [
@@ -217,6 +219,36 @@ def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut,
     assert spans(now, at(5), end, fails=False, cuts_since=cuts_since) == expected
     # Noted once: from the offset that was stored then nothing is lost.
     assert not next_batch(now, end).is_moved
+
+
+@pytest.mark.parametrize("end", [3, 5, 8])
+def test_a_partition_that_was_removed_and_added_again_is_not_taken_for_the_old_one(end):
+    since = at(2, 5, of=image(2, 5, offset=150))
+    world = added_again(image(2, 5, offset=150), "a", end)
+    more = {"fails": False, "cuts_since": lambda since: unclean_cuts(world.batches, since)}
+
+    with pytest.raises(LogTruncatedError, match=r"a-1 offset was changed from 5 .* added again"):
+        next_batch(world.image, since)
+    with pytest.raises(LogTruncatedError, match="a-1 offset was changed from 5"):
+        spans(world.image, at(0, 0), since)
+    after = next_batch(world.image, since, **more).offset(world.image)
+
+    assert spans(world.image, since, after, **more) == {"a-1": (0, end)}
+    assert not next_batch(world.image, after).is_moved
+
+
+def test_a_query_has_nothing_saved_of_a_partition_that_has_lost_records_since_it_read():
+    """Below its position there may be records by now that it has not read."""
+    since = at(2, 5, of=image(2, 5, offset=150))
+    world = added_again(image(2, 5, offset=150), "a", 8)
+    after = StreamOffset.in_image(world.image, {"a": {0: 2, 1: 8}})
+
+    def saved(position):
+        records = save_group(world.image, "g", position, now_ms=0).records
+        return {each.partition: each.offset for each in records}
+
+    assert saved(since) == {0: 2}
+    assert saved(after) == {0: 2, 1: 8}
 
 
 def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():

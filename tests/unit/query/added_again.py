@@ -1,0 +1,55 @@
+"""A topic whose last partition is removed, with its records, and added again."""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.topics.topics import add_partitions, remove_partitions
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import HighWatermarkRecord, MetadataBatch, Stamp
+from tests.builders import digest_at
+
+
+@dataclass(frozen=True)
+class AddedAgain:
+    """What became of a cluster: its image, and the batches of the metadata log that led to it."""
+
+    image: MetadataImage
+    batches: tuple[MetadataBatch, ...]
+
+    def replay(self, *records):
+        """Return what becomes of it by one more batch."""
+        batch = MetadataBatch(
+            base_offset=self.image.offset, stamp=Stamp(time_ms=0), records=tuple(records)
+        )
+        return AddedAgain(self.image.replay(batch), (*self.batches, batch))
+
+
+def added_again(image, topic, end):
+    """Have the last partition of a topic removed and added again, and `end` records appended."""
+    count = len(image.topic(topic).partitions)
+    world = AddedAgain(image, ())
+    removed = remove_partitions(image, topic, to=count - 1, records="drop", cause="a test")
+    world = world.replay(*removed.records)
+    added = add_partitions(
+        world.image,
+        topic,
+        to=count,
+        replica_assignment=None,
+        new_uuid=lambda: "new",
+        random_below=lambda bound: 0,
+        cause="a test",
+    )
+    world = world.replay(*added.records)
+    partition = world.image.topic(topic).partitions[count - 1]
+    return world.replay(
+        HighWatermarkRecord(
+            topic_id=world.image.topic_ids[topic],
+            partition=count - 1,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            high_watermark=Offset(end),
+            high_watermark_epoch=partition.leader_epoch,
+            high_watermark_chain=digest_at(end),
+            log_end_offset=Offset(end),
+        )
+    )
