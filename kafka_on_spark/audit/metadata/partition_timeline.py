@@ -27,7 +27,7 @@ class Tenure:
         high_watermark: The one when it ended, or now.
         high_watermark_epoch: Of the record below it.
         high_watermark_chain: Chain digest at it.
-        unclean_generation: Unclean elections so far.
+        unclean_generation: As in `metadata.partition.PartitionRegistration`.
     """
 
     metadata_offset: int
@@ -54,9 +54,9 @@ class PartitionTimeline:
     Attributes:
         key: The partition.
         name: Topic and number.
-        tenures: Oldest first.
+        tenures: Oldest first, since it was added.
         register: Its registration now; None before the first record.
-        is_removed: Its topic was deleted.
+        is_removed: It was removed, or its topic deleted.
     """
 
     key: PartitionKey
@@ -68,7 +68,10 @@ class PartitionTimeline:
     def take(self, register: Register, offset: int) -> None:
         """Begin a tenure with another registration."""
         self.register = register
-        self.is_removed = False
+        if self.is_removed:
+            # It is added again: another partition of the number, whose epochs begin anew.
+            self.tenures.clear()
+            self.is_removed = False
         leader_uuid = register.uuid_of(register.leader)
         leader = None
         if register.leader is not None and leader_uuid is not None:

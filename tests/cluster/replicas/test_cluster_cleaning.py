@@ -120,6 +120,20 @@ def test_tables_of_removed_partitions_are_removed(disks, cluster):
     assert_sound(disks)
 
 
+def test_partitions_that_are_added_again_are_sound(disks, cluster):
+    """Their leader epochs begin anew, and their leaders are other replicas."""
+    many = [(bytes([number]), b"x") for number in range(64)]
+    cluster.add_partitions("orders", to=3)
+    cluster.append("orders", many)
+    cluster.remove_partitions("orders", to=1, records="drop")
+    cluster.run_controller()
+
+    cluster.add_partitions("orders", to=3)
+    cluster.append("orders", many)
+
+    assert_sound(disks)
+
+
 def test_replicas_moved_away_are_removed_after_the_last_row_and_not_before(disks, cluster):
     old = disks.folder(1, "orders")
     cluster.run_controller()
