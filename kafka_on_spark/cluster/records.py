@@ -57,7 +57,7 @@ class Changes:
             start={number: start for number, (start, _) in ranges.items()},
             end={number: end for number, (_, end) in ranges.items()},
             has_headers=False,
-            asks=of_changes,
+            asks=lambda orders: of_changes(orders, ranges),
         )
         return _named(changed_keys(view), name)
 

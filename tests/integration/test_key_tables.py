@@ -43,6 +43,19 @@ def test_a_table_has_the_last_value_of_each_key_and_changes_lead_to_the_next(ope
     assert rows(cluster.changes("prices", opened.made, then)) == {"a": "2", "b": "1", "c": "1"}
 
 
+def test_changes_have_nothing_of_partitions_that_were_added_after_the_later_moment(opened):
+    cluster = opened.opened[1]
+    cluster.create_topic("grown", partitions=2, replication_factor=1)
+    since = cluster.image.offset
+    cluster.append("grown", [("a", "1"), ("b", "1")])
+    until = cluster.image.offset
+    cluster.add_partitions("grown", to=4)
+    cluster.append("grown", [(f"later{number}", "1") for number in range(20)])
+    assert {row.partition for row in cluster.view("grown").collect()} == {0, 1, 2, 3}
+
+    assert rows(cluster.changes("grown", since, until)) == {"a": "1", "b": "1"}
+
+
 def test_a_table_has_a_name_in_sql(opened):
     cluster = opened.opened[1]
 

@@ -21,7 +21,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.partition_names import partition_key
-from kafka_on_spark.query.reads.cuts import check_cut
+from kafka_on_spark.query.reads.cuts import Ranges, check_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +142,14 @@ def of_values(orders: Iterable[ReadOrder]) -> list[ReadOrder]:
     return [replace(order, compacted_max=order.end_offset) for order in orders]
 
 
-def of_changes(orders: Iterable[ReadOrder]) -> list[ReadOrder]:
-    """Return orders to read, besides, what was deleted in their ranges."""
-    return [replace(order, tombstones_max=order.start_offset) for order in of_values(orders)]
+def of_changes(orders: Iterable[ReadOrder], ranges: Ranges) -> list[ReadOrder]:
+    """Return orders to read, besides, what was deleted in their ranges, which are `ranges`. The
+    order of another partition is left out: it was added after the later cut."""
+    return [
+        replace(order, tombstones_max=order.start_offset)
+        for order in of_values(orders)
+        if order.name.partition in ranges
+    ]
 
 
 def _from_replicas_of_now(

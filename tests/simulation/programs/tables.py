@@ -122,4 +122,4 @@ class CutReader(Program):
         ranges = ranges_between(cut, image, image, TOPIC)
         starts = {number: start for number, (start, _) in ranges.items()}
         ends = {number: end for number, (_, end) in ranges.items()}
-        return of_changes(plan_reads(image, TOPIC, starts, ends))
+        return of_changes(plan_reads(image, TOPIC, starts, ends), ranges)

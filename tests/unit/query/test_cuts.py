@@ -16,7 +16,7 @@ from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.reads.cuts import check_left, ranges_between
-from kafka_on_spark.query.reads.read_order import plan_reads
+from kafka_on_spark.query.reads.read_order import of_changes, plan_reads
 from tests.builders import TOPIC, image_of, partition
 from tests.unit.query.added_again import added_again
 
@@ -89,6 +89,17 @@ REFUSED = [  # the first cut, the second, now                                   
 def test_changes_that_can_not_be_told_are_refused(before, after, now, error, words):
     with pytest.raises(error, match=words):
         ranges_between(before, after, now, TOPIC)
+
+
+def test_a_partition_that_was_added_after_the_later_cut_has_no_changes():
+    before, after, now = at(5, 3, 7), at(9, 4, 9), at(12, 6, 9, 5)
+    ranges = ranges_between(before, after, now, TOPIC)
+    starts, ends = ({number: each[place] for number, each in ranges.items()} for place in (0, 1))
+
+    orders = of_changes(plan_reads(now, TOPIC, starts, ends), ranges)
+
+    assert {each.name.partition: (each.start_offset, each.end_offset) for each in orders} == ranges
+    assert [each.tombstones_max for each in orders] == [3, 7]
 
 
 def test_a_partition_that_was_removed_and_added_again_is_another_one():
