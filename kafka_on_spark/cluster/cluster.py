@@ -543,9 +543,10 @@ class Cluster:
         """Return a topic as a table: the last value of each key, of one cut over all partitions.
 
         A row a key: key, value, partition, offset, timestamp; in SQL as `name`. A key whose last
-        record is a tombstone has none, and records without a key are left out. As in a view, Spark
-        scans the files, and the rows never change. Of a cluster opened `as_of` a moment it is the
-        table of then.
+        record is a tombstone has none, and records without a key are left out. Of a key in several
+        partitions, as after `add_partitions`, the latest timestamp tells which is the last. As in a
+        view, Spark scans the files, and the rows never change. Of a cluster opened `as_of` a moment
+        it is the table of then.
 
         Raises: as `view`.
         """
@@ -563,7 +564,8 @@ class Cluster:
         A row a key: key, value, partition, offset, timestamp, is_deleted. The cuts are moments or
         metadata offsets (exclusive, as `image.offset` is); without `until` it is now. Applied to
         the table of `since`, they give the table of `until`, but for keys whose records were
-        deleted by age, size or offset: of these nothing is said.
+        deleted by age, size or offset: of these nothing is said. Where the table has a key from
+        another partition, with a later timestamp, its row stays.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic, or a partition was removed.

@@ -56,6 +56,25 @@ def test_changes_have_nothing_of_partitions_that_were_added_after_the_later_mome
     assert rows(cluster.changes("grown", since, until)) == {"a": "1", "b": "1"}
 
 
+def test_a_key_has_one_row_also_where_its_later_records_are_in_another_partition(opened):
+    cluster = opened.opened[1]
+    keys = [f"k{number}" for number in range(20)]
+    cluster.create_topic("moved", partitions=2, replication_factor=1)
+    cluster.append("moved", [(key, "1") for key in keys])
+    then = cluster.image.offset
+    cluster.add_partitions("moved", to=5)
+    newest = {key: None if place < 10 else "2" for place, key in enumerate(keys)}
+    cluster.append("moved", list(newest.items()))
+    of_key = {(row.key, row.partition) for row in cluster.view("moved").collect()}
+    assert len(of_key) > len(keys)
+
+    table, changed = cluster.table("moved"), cluster.changes("moved", then)
+
+    assert rows(table) == {key: value for key, value in newest.items() if value is not None}
+    assert rows(changed) == newest
+    assert (table.count(), changed.count()) == (10, 20)
+
+
 def test_a_table_has_a_name_in_sql(opened):
     cluster = opened.opened[1]
 
