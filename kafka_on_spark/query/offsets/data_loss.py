@@ -7,7 +7,7 @@ Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query co
 records that are left.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.errors import (
     InconsistentClusterIdError,
@@ -23,12 +23,16 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    Record,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 
 UncleanCuts = Mapping[PartitionKey, Offset]
 """The offsets at which unclean elections cut partitions, the lowest of each; 0 for one that was
 added again."""
+
+LogPiece = tuple[MetadataImage, Sequence[MetadataBatch]]
+"""Batches of the metadata log, and the image that they continue."""
 
 CutsSince = Callable[[int], UncleanCuts]
 """Returns the cuts since a metadata offset; called only if a partition has another generation."""
@@ -125,21 +129,31 @@ def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
     )
 
 
-def unclean_cuts(batches: Iterable[MetadataBatch], since: int) -> UncleanCuts:
+def unclean_cuts(pieces: Iterable[LogPiece], since: int) -> UncleanCuts:
     """Return the lowest end that an unclean election gave to a partition, after `since`; that of
-    one that was added is 0."""
+    one that was added is 0.
+
+    `pieces` are the log's, the newest first. No more of them are read than reach back to `since`.
+    """
     cuts: dict[PartitionKey, Offset] = {}
-    for batch in batches:
-        if batch.base_offset < since:
-            continue
-        for record in batch.records:
-            if isinstance(record, PartitionRecord):
-                cuts[record.key] = record.registration.high_watermark
-            elif isinstance(record, PartitionChangeRecord):
-                cut = record.change.high_watermark
-                if cut is not KEEP:
-                    cuts[record.key] = min(cut, cuts.get(record.key, cut))
+    for before, batches in pieces:
+        for batch in batches:
+            # An offset within a batch is before it: a decision is in an image as a whole.
+            for key, end in _ends_given(batch.records) if batch.end_offset > since else ():
+                cuts[key] = min(end, cuts.get(key, end))
+        if before.offset <= since:
+            break
     return cuts
+
+
+def _ends_given(records: Iterable[Record]) -> Iterator[tuple[PartitionKey, Offset]]:
+    for record in records:
+        if isinstance(record, PartitionRecord):
+            yield record.key, record.registration.high_watermark
+        elif isinstance(record, PartitionChangeRecord):
+            end = record.change.high_watermark
+            if end is not KEEP:
+                yield record.key, end
 
 
 def _clipped(

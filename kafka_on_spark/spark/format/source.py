@@ -201,7 +201,7 @@ class Reading:
 
 def cuts_of(metadata: MetadataService) -> CutsSince:
     """Return a function that reads from the metadata log where unclean elections have cut."""
-    return lambda since: unclean_cuts(metadata.history(), since)
+    return lambda since: unclean_cuts(metadata.pieces_newest_first(), since)
 
 
 class BatchReader(SentToExecutors, DataSourceReader):

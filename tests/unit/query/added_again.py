@@ -16,6 +16,11 @@ class AddedAgain:
     image: MetadataImage
     batches: tuple[MetadataBatch, ...]
 
+    @property
+    def pieces(self):
+        """The log as `MetadataService.pieces_newest_first` gives it, in one piece."""
+        return [(MetadataImage(), self.batches)]
+
     def replay(self, *records):
         """Return what becomes of it by one more batch."""
         batch = MetadataBatch(

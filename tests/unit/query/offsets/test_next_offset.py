@@ -1,6 +1,7 @@
 """A stream's next cut: what moved, what came later, what was lost; and the ranges between two."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -225,7 +226,7 @@ def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut,
 def test_a_partition_that_was_removed_and_added_again_is_not_taken_for_the_old_one(end):
     since = at(2, 5, of=image(2, 5, offset=150))
     world = added_again(image(2, 5, offset=150), "a", end)
-    more = {"fails": False, "cuts_since": lambda since: unclean_cuts(world.batches, since)}
+    more = {"fails": False, "cuts_since": lambda since: unclean_cuts(world.pieces, since)}
 
     with pytest.raises(LogTruncatedError, match=r"a-1 offset was changed from 5 .* added again"):
         next_batch(world.image, since)
@@ -263,6 +264,7 @@ def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
         )
         return MetadataBatch(base_offset=offset, stamp=Stamp(time_ms=0), records=(record,))
 
+    older, newer = (replace(image(), offset=Offset(offset)) for offset in (1, 7))
     batches = [
         changed(1, 2),
         changed(5, 9),
@@ -272,10 +274,35 @@ def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
         changed(9, 3, 1),
     ]
 
-    assert unclean_cuts(batches, 5) == {
+    pieces = [(newer, batches[3:]), (older, batches[:3])]
+
+    assert unclean_cuts(pieces, 5) == {
         PartitionKey("id of a", 0): 7,
         PartitionKey("id of a", 1): 3,
     }
+
+
+def test_of_the_metadata_log_no_more_is_read_than_since_the_querys_offset():
+    change = PartitionChange(high_watermark=Offset(4))
+    record = PartitionChangeRecord(
+        topic_id="id of a",
+        partition=0,
+        change=change,
+        topic="a",
+        leader_epoch=1,
+        partition_epoch=1,
+    )
+    batch = MetadataBatch(base_offset=150, stamp=Stamp(time_ms=0), records=(record,) * 3)
+
+    def pieces():
+        yield image(offset=153), []
+        yield image(offset=150), [batch]
+        raise AssertionError("nothing before is of interest")
+
+    assert unclean_cuts(pieces(), 153) == {}
+    # Half a decision is none: a query whose offset names one had seen nothing of it.
+    for since in (150, 151):
+        assert unclean_cuts(pieces(), since) == {PartitionKey("id of a", 0): 4}
 
 
 def test_what_is_available_now_bounds_a_query_to_its_end():
