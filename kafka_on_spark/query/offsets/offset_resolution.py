@@ -10,7 +10,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.offsets.data_loss import checked_position
+from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, no_cuts
 from kafka_on_spark.query.offsets.group_offsets import group_generations, group_positions
 from kafka_on_spark.query.offsets.positions import (
     EARLIEST,
@@ -48,10 +48,12 @@ def resolve(
     group: str | None = None,
     group_default: str = EARLIEST,
     is_data_loss_failed: bool = True,
+    cuts_since: CutsSince = no_cuts,
 ) -> StreamOffset:
     """Return the offsets that `positions` mean for the partitions `wanted`.
 
-    `group_default` applies if a group has committed no partition of the query yet.
+    `group_default` applies if a group has committed no partition of the query yet. `cuts_since`: as
+    for `checked_position`.
 
     Raises:
         InvalidRequestError: Specific positions do not name all partitions, or all records are older
@@ -65,7 +67,9 @@ def resolve(
         if positions.cut is None:
             return StreamOffset.in_image(image, found)
         start = StreamOffset(positions=found, cut=positions.cut)
-        kept = checked_position(image, start, is_data_loss_failed=is_data_loss_failed)
+        kept = checked_position(
+            image, start, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since
+        )
         return StreamOffset.in_image(image, kept.positions)
     if positions == GROUP:
         assert group is not None, "checked with the options"

@@ -100,18 +100,19 @@ class Reading:
         option: str,
         look_up: TimeLookup,
         group_default: str,
+        cuts_since: CutsSince,
     ) -> StreamOffset:
         """Return the offsets that an option means."""
-        options = self.options
         return resolve(
             image,
-            partitions_of(image, options.subscription),
+            partitions_of(image, self.options.subscription),
             positions,
             option=option,
             look_up=look_up,
-            group=options.group,
+            group=self.options.group,
             group_default=group_default,
-            is_data_loss_failed=options.is_data_loss_failed,
+            is_data_loss_failed=self.options.is_data_loss_failed,
+            cuts_since=cuts_since,
         )
 
     def ranges(
@@ -220,9 +221,9 @@ class BatchReader(SentToExecutors, DataSourceReader):
                 offset_at=metadata.offset_at,
                 image_at=metadata.image_at,
             )
-        times = reading.look_up(now, then)
-        start = reading.resolve(then, options.starting, "startingOffsets", times, EARLIEST)
-        end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST)
+        times, cuts = reading.look_up(now, then), cuts_of(metadata)
+        start = reading.resolve(then, options.starting, "startingOffsets", times, EARLIEST, cuts)
+        end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST, cuts)
         check_order(then, start, end)
         if options.is_data_loss_failed:
             check_end(then, end)
@@ -279,10 +280,10 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         """Return where a new query begins; Spark asks twice, so it is decided once. The first batch
         ends where the logs do now, see `_held_ends`."""
         if self._initial is None:
-            image = self._caught_up(Awaits.ROOT).image
-            times = self._reading.look_up(image, image)
-            starting = self._options.starting
-            offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST)
+            metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
+            image = metadata.image
+            times, cuts = self._reading.look_up(image, image), cuts_of(metadata)
+            offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST, cuts)
             self._initial = offset.to_json()
             wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
             self._first_ends = committed_ends(image, wanted)

@@ -13,12 +13,14 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
+from kafka_on_spark.query.offsets.data_loss import unclean_cuts
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern, partitions_of
 from tests.builders import image_of_topics, partition
+from tests.unit.query.added_again import added_again
 
 IMAGE = image_of_topics(
     {
@@ -187,6 +189,21 @@ def starting_at(offset):
     """Return what `startingOffsets` says, given a query's own offset as JSON."""
     options = {"cluster": "/c", "subscribe": "a", "startingoffsets": json.dumps(offset.to_json())}
     return parse_source(options, is_stream=True).starting
+
+
+def test_a_querys_own_offset_in_a_partition_that_was_added_again_starts_at_its_beginning():
+    own = starting_at(StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}}))
+    world = added_again(IMAGE, "a", 9)
+
+    with pytest.raises(LogTruncatedError, match="a-1 offset was changed from 4"):
+        resolved(own, world.image)
+    passed_over = resolved(
+        own,
+        world.image,
+        is_data_loss_failed=False,
+        cuts_since=lambda since: unclean_cuts(world.pieces, since),
+    )
+    assert passed_over.positions == {"a": {0: 3, 1: 0}}
 
 
 def test_a_querys_own_offset_may_be_started_from_and_is_held_against_the_cluster():
