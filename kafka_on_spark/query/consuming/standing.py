@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
@@ -139,6 +139,7 @@ def _end_given(
     record: PartitionRecord | PartitionChangeRecord, unclean_generation: int
 ) -> Offset | None:
     """Return the end that a record gives to its partition in a later generation, or None."""
+    given: PartitionRegistration | PartitionChange
     given = record.registration if isinstance(record, PartitionRecord) else record.change
     generation, end = given.unclean_generation, given.high_watermark
     if generation is KEEP or end is KEEP or generation <= unclean_generation:
