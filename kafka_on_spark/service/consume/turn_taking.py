@@ -79,6 +79,10 @@ class TurnTaking(Generic[Rows]):
             if now is not None and now.log_start_offset <= turn.order.partition.log_start_offset:
                 raise
             return None  # the newest image says where the log starts
+        except BaseException:
+            # Its source has ended by that, which is no end of the turn: it is read again.
+            self.turn = None
+            raise
         if rows is None:
             self.turn = None
             # Behind gaps that compaction has left.

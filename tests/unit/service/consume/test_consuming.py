@@ -65,7 +65,8 @@ class RoundsClock(FakeClock):
 
 
 class Reader:
-    """A consumer of two partitions in memory. `failing` are those that no replica serves."""
+    """A consumer of partitions in memory. `failing` are those that no replica serves; the next read
+    ends with `fault` after its first row."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Reader:
     ):
         self.log, self.clock = MemoryMetadataLog(), RoundsClock()
         self.failing = set()
+        self.fault = None
         self.commit(
             BrokerRecord(
                 broker_id=1,
@@ -147,7 +149,12 @@ class Reader:
     def _read(self, order):
         if order.key in self.failing:
             raise KafkaStorageError("no replica answers")
-        yield Rows(order.partition.unclean_generation, order.start_offset, order.end_offset)
+        rows = Rows(order.partition.unclean_generation, order.start_offset, order.end_offset)
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            yield rows.slice(0, 1)
+            raise fault
+        yield rows
 
     def commit(self, *records):
         stamp = Stamp(time_ms=self.clock.now_ms())
@@ -302,6 +309,21 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 
     records = [each for batch in reader.log.batches for each in batch.records]
     assert not [each for each in records if isinstance(each, RemoveGroupMemberRecord)]
+
+
+@pytest.mark.parametrize("fault", [MemoryError(), TimeoutError("an alarm"), KeyboardInterrupt()])
+def test_a_read_that_is_broken_off_goes_on_behind_what_was_handed_out(fault):
+    """Its source had ended by that, which passed for the end of the turn: the rest was skipped."""
+    reader = Reader(10, commits=True)
+    reader.fault = fault
+    assert reader.poll() == (0, 0, 0, 1)
+    with pytest.raises(type(fault)):
+        reader.poll()
+
+    reader.consuming.commit()
+
+    assert reader.consuming.saving.committed([KEY]) == {KEY: 1}
+    assert reader.poll() == (0, 0, 1, 10)
 
 
 # fmt: off
