@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.pace.back_off import pause_ms
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 
 log = logging.getLogger(__name__)
@@ -31,11 +31,11 @@ class FailingPartitions:
         self._timeout_ms = timeout_ms
         self._failing: dict[PartitionKey, _Failing] = {}
 
-    def note(self, key: PartitionKey, error: KafkaStorageError, now_ms: int) -> None:
+    def note(self, key: PartitionKey, error: KafkaOnSparkError, now_ms: int) -> None:
         """Have a partition tried again later.
 
         Raises:
-            KafkaStorageError: `error`, if it has failed for too long.
+            KafkaOnSparkError: `error`, if it has failed for too long.
         """
         known = self._failing.get(key)
         if known is None:

@@ -5,9 +5,13 @@ and no group.
 """
 
 from collections.abc import Iterator, Set
-from typing import Generic
+from typing import Final, Generic
 
-from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    OffsetOutOfRangeError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -17,7 +21,12 @@ from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.consume.failing import FailingPartitions
 from kafka_on_spark.service.consume.positions import Positions
 from kafka_on_spark.service.consume.turns import TURN_OFFSETS_MAX, ReadRows, Rows, Turn
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+
+TRIED_AGAIN: Final = (*ROOTS_AWAY, RequestTimedOutError, CommitOutcomeUnknownError)
+"""Errors of a read that may succeed later: of its replicas, or of a compaction that it waits for,
+which commits."""
 
 
 class TurnTaking(Generic[Rows]):
@@ -61,7 +70,8 @@ class TurnTaking(Generic[Rows]):
         """Return the next rows of the turn under way; None if there is none, or it is over.
 
         Raises:
-            KafkaStorageError: No replica serves the partition, and that has lasted.
+            KafkaStorageError, or another of TRIED_AGAIN: No replica serves the partition, and that
+                has lasted.
             OffsetOutOfRangeError: The records are gone, and the log does not start behind them.
         """
         turn = self.turn
@@ -69,7 +79,7 @@ class TurnTaking(Generic[Rows]):
             return None
         try:
             rows = turn.peek(rows_max)
-        except KafkaStorageError as error:
+        except TRIED_AGAIN as error:
             self.turn = None
             self._failing.note(turn.key, error, self._clock.monotonic_ms())
             return None

@@ -2,7 +2,12 @@
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    KafkaStorageError,
+    QuorumUnavailableError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
@@ -324,6 +329,17 @@ def test_a_read_that_is_broken_off_goes_on_behind_what_was_handed_out(fault):
 
     assert reader.consuming.saving.committed([KEY]) == {KEY: 1}
     assert reader.poll() == (0, 0, 1, 10)
+
+
+@pytest.mark.parametrize(
+    "kind", [QuorumUnavailableError, RequestTimedOutError, CommitOutcomeUnknownError]
+)
+def test_a_read_that_waits_for_a_compaction_is_tried_again_while_the_quorum_is_away(kind):
+    reader = Reader(10)
+    reader.fault = kind("the compaction can't be committed")
+    assert reader.poll() == (0, 0, 0, 1)
+
+    assert reader.poll(timeout_ms=2_000) == (0, 0, 1, 10)
 
 
 # fmt: off
