@@ -15,7 +15,7 @@ from kafka_on_spark.cluster.consuming.handouts import Handouts
 from kafka_on_spark.cluster.consuming.member_threads import MemberThreads
 from kafka_on_spark.cluster.consuming.one_caller import NamesOf, OneCaller, OnPartitions
 from kafka_on_spark.cluster.consuming.partition_offsets import offsets_at, offsets_at_times
-from kafka_on_spark.errors import ConsumerClosedError
+from kafka_on_spark.errors import ConsumerClosedError, KafkaOnSparkError
 from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
@@ -382,9 +382,9 @@ class Consumer:
             self._metadata.check_open()
             try:
                 yield self._consuming
-            except Exception:
+            except KafkaOnSparkError:
                 raise
-            except BaseException:  # ^C, in the middle of anything
+            except BaseException:  # ^C, or a signal handler's error, in the middle of anything
                 self._consuming.void()
                 raise
 

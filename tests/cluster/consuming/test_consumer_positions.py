@@ -9,6 +9,7 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.cluster.consuming.handouts import Handouts
 from kafka_on_spark.cluster.consuming.one_caller import OneCaller
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.service.consume.positions import Positions
@@ -172,6 +173,27 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
                     consumer.poll(0)
 
         assert [each.value for each in consumer] == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError], ids=["^C", "an alarm"])
+def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
+    cluster, topic, monkeypatch, error
+):
+    cluster.append(topic, records(*(b"%d" % each for each in range(4))))
+    read = Handouts.next_record
+
+    def read_and_be_interrupted(handouts, timeout_ms):
+        read(handouts, timeout_ms)
+        raise error
+
+    with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
+        assert next(consumer).value == b"0"
+        with monkeypatch.context() as patched:
+            patched.setattr(Handouts, "next_record", read_and_be_interrupted)
+            with pytest.raises(error):
+                next(consumer)
+
+        assert [each.value for each in consumer] == [b"1", b"2", b"3"]
 
 
 def _moves_and_is_interrupted(positions, *arguments):
