@@ -1,9 +1,18 @@
 """Metadata roots for tests of hints: a cluster's voters are where a test says."""
 
 from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 
 
 def hint_roots(*roots):
     """Return the roots of a cluster whose voters stay where they are."""
     return HintRoots(lambda: [str(each) for each in roots], StorageOptions())
+
+
+def make_roots(*roots):
+    """Make metadata roots that can be told from empty mount points; return them."""
+    for each in roots:
+        each.mkdir(exist_ok=True)
+        (each / META_PROPERTIES).touch()
+    return roots

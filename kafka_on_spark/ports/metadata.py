@@ -144,7 +144,7 @@ class Heartbeats(Protocol):
         """Replace a member's heartbeat by another, which `count` tells from the one before.
 
         Raises:
-            KafkaStorageError: No metadata root answers, or takes writes.
+            KafkaStorageError: No majority of the metadata roots answers, or takes writes.
         """
         ...
 
@@ -153,7 +153,7 @@ class Heartbeats(Protocol):
         changes with each beat.
 
         Raises:
-            KafkaStorageError: No metadata root answers.
+            KafkaStorageError: No majority of the metadata roots answers: the look says nothing.
         """
         ...
 

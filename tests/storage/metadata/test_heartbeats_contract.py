@@ -7,16 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.fakes import MemoryHeartbeats
-from tests.hints import hint_roots
+from tests.hints import hint_roots, make_roots
 
 
 @pytest.fixture(params=["memory", "files"])
 def heartbeats(request, tmp_path):
     if request.param == "memory":
         return MemoryHeartbeats()
-    return HeartbeatFiles(hint_roots(tmp_path))
+    return HeartbeatFiles(hint_roots(*make_roots(tmp_path)))
 
 
 def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
@@ -65,6 +67,7 @@ def test_what_others_have_left_is_removed(heartbeats):
 
 
 def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
+    make_roots(tmp_path)
     one, two = [HeartbeatFiles(hint_roots(tmp_path)) for _ in range(2)]
     one.beat("g", "a", 1)
     two.beat("g", "b", 1)
@@ -91,23 +94,82 @@ def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
 
     with pytest.raises(KafkaStorageError):
         heartbeats.beat("g", "a", 1)
+    with pytest.raises(KafkaStorageError):
+        heartbeats.listen("g", ["a"])
 
 
-def test_a_member_beats_on_another_root_while_one_is_away(tmp_path):
-    [one, two] = [tmp_path / "one", tmp_path / "two"]
-    one.mkdir()
-    two.mkdir()
-    mine, others = [HeartbeatFiles(hint_roots(one, two)) for _ in range(2)]
+@pytest.fixture
+def voters(tmp_path):
+    """The metadata roots of three voters."""
+    return make_roots(*(tmp_path / name for name in ("one", "two", "three")))
+
+
+def test_a_member_beats_on_other_roots_while_one_is_away(tmp_path, voters):
+    mine, others = [HeartbeatFiles(hint_roots(*voters)) for _ in range(2)]
     mine.beat("g", "a", 1)
     [before] = others.listen("g", ["a"])
 
-    one.rename(tmp_path / "away")
+    voters[0].rename(tmp_path / "away")
     mine.beat("g", "a", 2)
     [during] = others.listen("g", ["a"])
-    (tmp_path / "away").rename(one)
+    (tmp_path / "away").rename(voters[0])
     mine.beat("g", "a", 3)
 
     assert len({before, during, *others.listen("g", ["a"])}) == 3
+
+
+@pytest.mark.parametrize("seen", [(0, 1), (0, 2), (1, 2)])
+@pytest.mark.parametrize("beaten", [(0, 1), (0, 2), (1, 2)])
+def test_who_reaches_any_two_of_three_roots_hears_who_reaches_any_two(
+    tmp_path, voters, seen, beaten
+):
+    """The third one is an empty mount point, for each of them."""
+
+    def reaching(places, name):
+        empty = tmp_path / name
+        empty.mkdir()
+        return HeartbeatFiles(
+            hint_roots(*(each if at in places else empty for at, each in enumerate(voters)))
+        )
+
+    member, other = reaching(beaten, "of member"), reaching(seen, "of other")
+    heard = []
+    for count in range(3):
+        member.beat("g", "a", count)
+        heard += other.listen("g", ["a"])
+
+    assert len(set(heard)) == 3
+    assert os.listdir(tmp_path / "of member") == os.listdir(tmp_path / "of other") == []
+
+
+def test_what_stands_on_one_root_of_three_is_no_evidence(tmp_path, voters):
+    member, other = [HeartbeatFiles(hint_roots(*voters)) for _ in range(2)]
+    member.beat("g", "a", 1)
+    for root in voters[1:]:
+        root.rename(root.with_suffix(".away"))
+
+    with pytest.raises(KafkaStorageError):
+        other.listen("g", ["a"])
+    with pytest.raises(KafkaStorageError):
+        other.listen("g", ["b"])
+    with pytest.raises(KafkaStorageError):
+        member.beat("g", "a", 2)
+
+
+def test_a_root_that_failed_is_asked_once_in_a_look(voters, monkeypatch):
+    others = HeartbeatFiles(hint_roots(*voters))
+    voters[0].rename(voters[0].with_suffix(".away"))
+    asked = []
+    read = RootFiles.read
+    monkeypatch.setattr(
+        RootFiles, "read", lambda root, *rest: asked.append(root.url) or read(root, *rest)
+    )
+
+    assert others.listen("g", "abc") == [()] * 3
+
+    # It has no heartbeat, nor meta.properties.
+    assert asked.count(str(voters[0])) == 2
+    assert asked.count(str(voters[1])) == 4
 
 
 HOSTILE = [
@@ -127,13 +189,13 @@ HOSTILE = [
 
 
 def test_names_of_groups_never_lead_out_of_their_folder(tmp_path):
-    heartbeats = HeartbeatFiles(hint_roots(tmp_path))
+    heartbeats = HeartbeatFiles(hint_roots(*make_roots(tmp_path)))
 
     for group in HOSTILE:
         heartbeats.beat(group, "a", 1)
         heartbeats.beat("g", group, 1)
 
-    assert os.listdir(tmp_path) == ["groups"]
+    assert sorted(os.listdir(tmp_path)) == ["groups", META_PROPERTIES]
     folders = os.listdir(tmp_path / "groups")
     assert len(folders) == len(HOSTILE) + 1
     assert all(heartbeats.listen("g", HOSTILE))

@@ -194,7 +194,7 @@ class Witness:
         """Look at heartbeats; return what is known of each after it.
 
         Raises:
-            KafkaStorageError: No metadata root answers.
+            KafkaStorageError: No majority of the metadata roots answers.
         """
         if not member_ids:
             return {}

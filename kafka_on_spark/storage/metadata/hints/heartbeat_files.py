@@ -1,7 +1,8 @@
 """Heartbeats of groups' members: `groups/<group>/<member>` on the metadata roots.
 
-Each member replaces its own file; the others read it, and compare. A group's name comes from
-people: in a path stands what is harmless of it, and its digest.
+Each member replaces its own files, on a majority of the roots; the others read a majority, and
+compare. Two majorities share a root, so who can't see one root hears whoever lives all the same. A
+group's name comes from people: in a path stands what is harmless of it, and its digest.
 """
 
 import hashlib
@@ -14,10 +15,15 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import MemberId
+from kafka_on_spark.raft.voter_set import majority_of
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.metadata.hints.hint_file import HintFile, HintRoots
+from kafka_on_spark.storage.calls.error_translation import storage_error
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
+from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 log = logging.getLogger(__name__)
@@ -29,33 +35,39 @@ _OURS: Final = re.compile("[a-z0-9_-]*-[0-9a-f]{32}")
 
 
 class HeartbeatFiles:
-    """Heartbeats in files of a cluster's metadata roots: written to the first that takes them, and
-    listened to on all."""
+    """Heartbeats in files of a cluster's metadata roots: written to the first that take them, and
+    listened to on the first that answer, a majority each. Threads may share it."""
 
     def __init__(self, roots: HintRoots) -> None:
         self._roots = roots
-        self._made: set[str] = set()
 
     def beat(self, group: str, member_id: MemberId, count: int) -> None:
-        """Replace a member's heartbeat, on the first root that takes it."""
+        """Replace a member's heartbeat, on the first roots that take it, until a majority has."""
         heartbeat = f"{member_id} {count}\n".encode()
-        if group in self._made:
+        failures: list[KafkaStorageError] = []
+        roots = self._roots.in_turn()
+        taken = 0
+        for root in roots:
             try:
-                self._file(group, member_id).write(heartbeat)
+                _write(root, group, member_id, heartbeat)
             except KafkaStorageError as error:
-                log.info("makes the folder of group %r again: %s", group, error)
+                log.info("%s takes no heartbeats: %s", root.url, error)
+                failures.append(error)
+                self._roots.try_last(root.url)
             else:
+                taken += 1
+            if taken == majority_of(len(roots)):
                 return
-        self._make_folders(group)
-        self._file(group, member_id).write(heartbeat)
-        self._made.add(group)
+        raise failures[0]
 
     def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
-        """Return what stands of some members' heartbeats, in order; nothing: there is none.
+        """Return what stands of some members' heartbeats, in order, on a majority of the roots;
+        nothing: there is none.
 
         A member that has changed roots leaves its last one on the root before.
         """
-        return [tuple(sorted(self._file(group, each).contents())) for each in member_ids]
+        listening = _Listening(self._roots)
+        return [listening.contents(_path(group, each)) for each in member_ids]
 
     def stop(self, group: str, member_id: MemberId) -> None:
         """Remove a member's heartbeat, where it can be, and the folder if that was the last."""
@@ -90,26 +102,80 @@ class HeartbeatFiles:
             within(root, partial(delete_empty_folder, path), short_call_seconds(root))
         except (OSError, KafkaStorageError) as error:
             log.debug("%s stays: %s", path, error)  # others have heartbeats there
-        else:
-            self._made.discard(group)
 
-    def _file(self, group: str, member_id: MemberId) -> HintFile:
-        return HintFile(self._roots, _path(group, member_id))
 
-    def _make_folders(self, group: str) -> None:
-        """Make the folders on local roots, and never the root; a write tells what is missing."""
-        roots = (each.url for each in self._roots.in_turn())
-        for root in filter(is_local, roots):
+class _Listening:
+    """One look at heartbeats: a root that has failed in it is asked no more."""
+
+    def __init__(self, roots: HintRoots) -> None:
+        self._roots = roots
+        self._answering = roots.in_turn()
+        self._needed = majority_of(len(self._answering))
+        self._proven: set[str] = set()
+        self._failures: list[KafkaStorageError] = []
+
+    def contents(self, path: str) -> tuple[bytes, ...]:
+        """Return what stands under a path on the first roots that answer, a majority of all.
+
+        Raises:
+            KafkaStorageError: Fewer do: what they have is no evidence of a member that they do not
+                have.
+        """
+        found: list[bytes | None] = []
+        for root in list(self._answering):
+            if len(found) == self._needed:
+                break
             try:
-                within(root, partial(_make_missing, root, group), short_call_seconds(root))
-            except (OSError, KafkaStorageError) as error:
-                log.info("%s takes no heartbeats: %s", root, error)
+                found.append(self._read(root, path))
+            except KafkaStorageError as error:
+                self._failures.append(error)
+                self._answering.remove(root)
+                self._roots.try_last(root.url)
+        if len(found) < self._needed:
+            raise self._failures[0]
+        return tuple(sorted(each for each in found if each is not None))
+
+    def _read(self, root: RootFiles, path: str) -> bytes | None:
+        try:
+            content = root.read(f"{root.url}/{path}", SMALL_FILE_BYTES_MAX)
+        except UnsafeFileError:
+            return None
+        if content is None and root.url not in self._proven:
+            # An empty mount point has no heartbeats, whoever lives.
+            if root.read(f"{root.url}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX) is None:
+                raise _not_there(root.url)
+            self._proven.add(root.url)
+        return content
+
+
+def _write(root: RootFiles, group: str, member_id: MemberId, heartbeat: bytes) -> None:
+    if is_local(root.url):
+        within(root.url, partial(_make_missing, root.url, group), short_call_seconds(root.url))
+    root.write(f"{root.url}/{_path(group, member_id)}", heartbeat, is_flushed=False)
 
 
 def _make_missing(root: str, group: str) -> None:
-    if os.path.isdir(root):
+    """Make the folders of a group on a local root: not on a mount point without its disk.
+
+    Raises:
+        KafkaStorageError: The root is not there, or takes no folders.
+    """
+    if not os.path.isfile(f"{root}/{META_PROPERTIES}"):
+        raise _not_there(root)
+    path = f"{root}/{_folder(group)}"
+    if os.path.isdir(path):
+        return
+    try:
         make_folder(f"{root}/{FOLDER}")
-        make_folder(f"{root}/{FOLDER}/{name_in_path(group)}")
+        make_folder(path)
+    except OSError as error:
+        raise storage_error(error, f"make {path}") from error
+
+
+def _not_there(root: str) -> KafkaStorageError:
+    return KafkaStorageError(
+        f"{root} is no metadata root now: it has no {META_PROPERTIES}, as if its disk were away"
+    )
 
 
 def _folder(group: str) -> str:
