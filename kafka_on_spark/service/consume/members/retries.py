@@ -86,8 +86,9 @@ class Retries:
         Raises:
             UnreleasedInstanceIdError: It lives.
         """
-        group = self._metadata.image.consumer_groups[self._group]
-        holder = group.with_instance(self._instance_id)
+        # A commit that this process has seen since may have ended the member, and its group.
+        group = self._metadata.image.consumer_groups.get(self._group)
+        holder = None if group is None else group.with_instance(self._instance_id)
         if holder is None:
             return
         known = {} if self._holder is None else dict([self._holder])

@@ -1,0 +1,107 @@
+"""Static members that wait for the end of their life before: a process that was killed."""
+
+import pytest
+
+from kafka_on_spark.controller.groups.membership import join, leave
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import UnreleasedInstanceIdError
+from kafka_on_spark.metadata.records import TopicRecord
+from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.subscription import Subscribe
+from kafka_on_spark.service.consume.members.membership import Listeners, Member
+from kafka_on_spark.service.consume.members.share_pace import SharePace
+from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from tests.builders import TOPIC, TOPIC_ID
+from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
+
+TIMEOUT_MS = 1_000
+
+
+class Hands:
+    """Nothing was handed out."""
+
+    def processed(self, keys):
+        return {}
+
+    def leave(self, keys):
+        pass
+
+
+class Place:
+    """The place of static member "one", which its life "before" has, and the member that waits for
+    it."""
+
+    def __init__(self):
+        self.log, self.clock = MemoryMetadataLog(), FakeClock()
+        self.heartbeats = MemoryHeartbeats()
+        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        self.commit(lambda _: ControllerResult([TopicRecord(topic=TOPIC, topic_id=TOPIC_ID)], None))
+        self.commit(
+            lambda image: join(image, "g", member_id="before", topics=[TOPIC], instance_id="one")
+        )
+        self.witness = Witness(
+            self.metadata,
+            self.heartbeats,
+            self.clock,
+            group="g",
+            max_poll_interval_ms=300_000,
+            timeout_ms=TIMEOUT_MS,
+            random=lambda: 0.5,
+        )
+        self.member = Member(
+            self.metadata,
+            self.witness,
+            self.clock,
+            Hands(),
+            Listeners(*([lambda keys: None] * 3)),
+            settings=consumer_settings(
+                group="g",
+                auto_offset_reset="earliest",
+                max_poll_records=100,
+                enable_auto_commit=False,
+                auto_commit_interval_ms=5_000,
+                client_rack=None,
+                group_instance_id="one",
+            ),
+            subscription=Subscribe((TOPIC,)),
+            new_id=lambda: "after",
+            pace=SharePace(lambda: 0.5),
+            timeout_ms=TIMEOUT_MS,
+        )
+
+    def commit(self, decide):
+        self.metadata.catch_up()
+        self.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
+
+    @property
+    def names(self):
+        group = self.metadata.catch_up().consumer_groups.get("g")
+        return set() if group is None else set(group.members)
+
+
+@pytest.fixture
+def place():
+    return Place()
+
+
+def test_a_holder_that_leaves_while_its_place_is_refused_is_no_error(place):
+    """The process may have seen the holder's last commit since the join was refused."""
+    submit = place.metadata.submit
+
+    def refused_and_left(decide, *, timeout_ms):
+        place.metadata.submit = submit
+        try:
+            submit(decide, timeout_ms=timeout_ms)
+        except UnreleasedInstanceIdError:
+            place.commit(lambda image: leave(image, "g", "before"))
+            raise
+
+    place.metadata.submit = refused_and_left
+    place.member.follow()
+    assert place.names == set()
+
+    place.clock.advance(5_000)
+    place.member.follow()
+
+    assert place.names == {"after"}
