@@ -42,12 +42,14 @@ class Heard:
         since_ms: When the first of them had ended: it has changed by then, if ever.
         until_ms: When the last of them began: it had not changed by then.
         ended_ms: When the last of them had ended.
+        has_beaten: The look before the first of them has found another: the member lived since.
     """
 
     content: tuple[bytes, ...]
     since_ms: int
     until_ms: int
     ended_ms: int
+    has_beaten: bool = False
 
     @property
     def silent_ms(self) -> int:
@@ -61,9 +63,9 @@ class Heard:
 
 def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
     """Return what is known of a member after one more look."""
-    is_same = before is not None and before.content == look.content
-    if before is None or not is_same or look.began_ms - before.ended_ms > _gap_ms(session_ms):
-        return Heard(look.content, look.ended_ms, look.began_ms, look.ended_ms)
+    has_beaten = before is not None and before.content != look.content
+    if before is None or has_beaten or look.began_ms - before.ended_ms > _gap_ms(session_ms):
+        return Heard(look.content, look.ended_ms, look.began_ms, look.ended_ms, has_beaten)
     return replace(before, until_ms=look.began_ms, ended_ms=look.ended_ms)
 
 

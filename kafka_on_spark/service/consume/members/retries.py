@@ -7,7 +7,6 @@ is due: what is here outlasts one try.
 
 import logging
 
-from kafka_on_spark.controller.groups.heartbeats import Heard
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     FencedMemberEpochError,
@@ -16,7 +15,6 @@ from kafka_on_spark.errors import (
     StaleMemberEpochError,
     UnreleasedInstanceIdError,
 )
-from kafka_on_spark.ids import MemberId
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.consume.failing import RETRY_MS_MAX
 from kafka_on_spark.service.consume.members.witness import Witness
@@ -27,7 +25,11 @@ log = logging.getLogger(__name__)
 
 
 class Retries:
-    """What one member waits for, and since when; `instance_id`: of a static one. For one thread."""
+    """What one member waits for, and since when; `instance_id`: of a static one. For one thread.
+
+    Attributes:
+        is_awaiting: It waits for the end of the member that has its place.
+    """
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Retries:
         self._instance_id = instance_id
         self._at_ms = 0
         self._failing_since_ms: int | None = None
-        self._holder: tuple[MemberId, Heard] | None = None
+        self.is_awaiting = False
 
     def left_ms(self, now_ms: int) -> int:
         """Return how long it is until something is tried; 0: it is time to."""
@@ -57,7 +59,8 @@ class Retries:
 
     def note_joined(self) -> None:
         """The member has its place: nobody else holds it."""
-        self._holder = None
+        self.is_awaiting = False
+        self._witness.forget_holder()
 
     def note_failure(self, error: KafkaOnSparkError) -> None:
         """Try again later, or raise what does not pass, or has lasted."""
@@ -89,16 +92,13 @@ class Retries:
         # A commit that this process has seen since may have ended the member, and its group.
         group = self._metadata.image.consumer_groups.get(self._group)
         holder = None if group is None else group.with_instance(self._instance_id)
+        self.is_awaiting = False
         if holder is None:
             return
-        known = {} if self._holder is None else dict([self._holder])
-        heard = self._witness.looked_at([holder.member_id], known)[holder.member_id]
-        before = known.get(holder.member_id)
-        if before is not None and before.content != heard.content:
-            self._holder = None
+        heard = self._witness.await_holder(holder.member_id)
+        if heard.has_beaten:
+            self._witness.forget_holder()
             raise error
-        self._holder = holder.member_id, heard
-        if heard.is_over(self._witness.session_ms):
-            self._witness.fence(holder.member_id, heard)
-            return
-        self._at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
+        self.is_awaiting = True
+        if not heard.is_over(self._witness.session_ms):
+            self._at_ms = self._clock.monotonic_ms() + self._witness.turn_ms

@@ -64,6 +64,7 @@ class Witness:
         self._beats: Beats | None = None
         self._count = 0
         self._heard: dict[MemberId, Heard] = {}
+        self._holder: tuple[MemberId, Heard] | None = None
         self._asked_for_at_ms = clock.monotonic_ms()
 
     # Settings, which a cluster may change
@@ -106,6 +107,23 @@ class Witness:
         if group is not None:
             self._heartbeats.keep_only(self._group, list(group.members))
 
+    def await_holder(self, holder: MemberId) -> Heard:
+        """Look at the member that has this static member's place, as `look` does from now on, and
+        fence it if it is silent; return what is known of it.
+
+        Raises: as `looked_at` and `fence`.
+        """
+        known = {} if self._holder is None else dict([self._holder])
+        heard = self.looked_at([holder], known)[holder]
+        self._holder = holder, heard
+        if heard.is_over(self.session_ms):
+            self.fence(holder, heard)
+        return heard
+
+    def forget_holder(self) -> None:
+        """Nobody has the place any more, or somebody who lives."""
+        self._holder = None
+
     def note_asked_for(self, now_ms: int) -> None:
         """The consumer's own thread is in a call: it is alive."""
         self._asked_for_at_ms = now_ms
@@ -146,7 +164,8 @@ class Witness:
             self._forget(member_id)
 
     def look(self) -> None:
-        """Look at others once: fence who is silent, share out what nobody has, or leave.
+        """Look at others once: fence who is silent, share out what nobody has, or leave. Who waits
+        for the end of a static member looks at that.
 
         Raises:
             ClusterClosedError: This process has closed the cluster.
@@ -157,7 +176,12 @@ class Witness:
             return
         image = self._metadata.catch_up()
         group = image.consumer_groups.get(self._group)
-        if group is None or member_id not in group.members:
+        if group is None:
+            return
+        awaited = self._holder
+        if awaited is not None and awaited[0] in group.members:
+            self.await_holder(awaited[0])
+        if member_id not in group.members:
             return
         if self._is_idle():
             self._leave(member_id)

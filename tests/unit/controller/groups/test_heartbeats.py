@@ -53,6 +53,20 @@ def test_a_member_is_silent_for_as_long_as_it_surely_was(looks, silent_s):
     assert known.is_over(SESSION_MS) == (silent_s >= 45)
 
 
+@pytest.mark.parametrize(
+    "looks, has_beaten",
+    [
+        pytest.param(every(5, 40), False, id="the same"),
+        pytest.param([(0, ONE), (5, TWO)], True, id="another"),
+        pytest.param([(0, ONE), (5, TWO), (10, TWO)], True, id="and the same since"),
+        pytest.param([(0, ONE), (5, TWO), (40, TWO)], False, id="who looks was frozen since"),
+        pytest.param([(0, ONE), (40, TWO)], True, id="or before"),
+    ],
+)
+def test_two_heartbeats_tell_that_a_member_lives(looks, has_beaten):
+    assert heard(*looks).has_beaten is has_beaten
+
+
 def silent(seconds):
     return Heard(ONE, 0, seconds * 1000, seconds * 1000)
 

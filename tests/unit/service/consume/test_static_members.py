@@ -105,3 +105,32 @@ def test_a_holder_that_leaves_while_its_place_is_refused_is_no_error(place):
     place.member.follow()
 
     assert place.names == {"after"}
+
+
+def test_a_holder_that_was_killed_is_fenced_though_its_successor_polls_seldom(place):
+    """Looks by the polls alone were too far apart: each began anew."""
+    for _ in range(4):
+        place.member.follow()
+        for _ in range(6):
+            place.clock.advance(5_000)
+            place.witness.beat()
+            place.witness.look()
+
+    assert place.names == {"after"}
+
+
+def test_a_holder_that_lives_keeps_its_place_and_its_successor_is_told(place):
+    place.heartbeats.beat("g", "before", 1)
+    place.member.follow()
+    place.clock.advance(5_000)
+    place.heartbeats.beat("g", "before", 2)
+    place.witness.look()
+    place.clock.advance(5_000)
+
+    with pytest.raises(UnreleasedInstanceIdError):
+        place.member.follow()
+
+    for _ in range(20):
+        place.clock.advance(5_000)
+        place.witness.look()
+    assert place.names == {"before"}, "who gave up looks no more"
