@@ -55,6 +55,24 @@ def test_no_record_for_the_timeout_ends_it(printed, new_topic):
     assert printed(topic, "--timeout-ms", 1) == ""
 
 
+def test_the_timeout_does_not_run_while_a_member_waits_for_others(printed, new_topic, monkeypatch):
+    topic = new_topic(b"a")
+    waits, poll = [True] * 3, Consumer.poll
+
+    def poll_while_others_have_it(consumer, timeout_ms):
+        if not waits:
+            return poll(consumer, timeout_ms)
+        waits.pop()
+        return poll(consumer, 0).slice(0, 0)
+
+    monkeypatch.setattr(Consumer, "is_waiting", property(lambda consumer: bool(waits)))
+    monkeypatch.setattr(Consumer, "poll", poll_while_others_have_it)
+
+    printed(topic, "--group", f"of-{topic}", "--timeout-ms", 0)
+
+    assert waits == []
+
+
 def test_times_say_where_to_begin_and_to_end(printed, new_topic, cluster):
     topic = new_topic()
     moments = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]

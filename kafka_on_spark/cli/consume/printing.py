@@ -79,6 +79,8 @@ class Printing:
                 self._print(table, stops)
                 after_records(self.record_count - before)
                 idle_since_ms = self._clock.monotonic_ms()
+            elif self._consumer.is_waiting:
+                idle_since_ms = self._clock.monotonic_ms()
             elif self._left_ms(idle_since_ms) <= 0:
                 break
             _check_reader()
@@ -168,6 +170,8 @@ class Printing:
         return idle_since_ms + self._timeout_ms - self._clock.monotonic_ms()
 
     def _wait_ms(self, idle_since_ms: int) -> float:
+        if self._consumer.is_waiting:
+            return SLICE_MS
         return max(min(SLICE_MS, self._left_ms(idle_since_ms)), 0)
 
     def _print(self, table: pa.Table, stops: dict[TopicPartition, int] | None) -> None:

@@ -14,16 +14,13 @@ from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.cluster.consuming.handouts import Handouts
 from kafka_on_spark.cluster.consuming.member_threads import MemberThreads
 from kafka_on_spark.cluster.consuming.one_caller import NamesOf, OneCaller, OnPartitions
-from kafka_on_spark.cluster.consuming.partition_offsets import offsets_at, offsets_at_times
-from kafka_on_spark.errors import ConsumerClosedError, KafkaOnSparkError
-from kafka_on_spark.ids import (
-    Offset,
-    PartitionKey,
-    TopicPartition,
-    check_mapping,
-    check_number,
-    check_whole_number,
+from kafka_on_spark.cluster.consuming.partition_offsets import (
+    given_offsets,
+    offsets_at,
+    offsets_at_times,
 )
+from kafka_on_spark.errors import ConsumerClosedError, KafkaOnSparkError
+from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition, check_whole_number
 from kafka_on_spark.query.consuming.assigned import assignment_of
 from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST, ConsumerSettings
 from kafka_on_spark.query.consuming.standing import partition_of
@@ -104,12 +101,10 @@ class Consumer:
             FencedInstanceIdError: The consumer was fenced, and another is the static member now.
             WakeupError: Another thread has called `wakeup`.
         """
-        if timeout_ms is not None:
-            check_number(timeout_ms, "timeout_ms")
         is_in_hand = False
         try:
             with self._alone(in_callbacks=False):
-                rows = self._handouts.next_rows(math.inf if timeout_ms is None else timeout_ms)
+                rows = self._handouts.next_rows(timeout_ms)
                 is_in_hand = True
                 return self._handouts.table(rows)
         except BaseException:  # ^C, too, up to the last moment of the call
@@ -121,7 +116,8 @@ class Consumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """Return the next record; wait for it for at most consumer_timeout_ms.
+        """Return the next record; wait for it for at most consumer_timeout_ms, which does not run
+        while the consumer `is_waiting`.
 
         Raises: as `poll`.
         """
@@ -145,6 +141,12 @@ class Consumer:
         self._consuming.wake_up()
 
     # Partitions
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the consumer waits for partitions that others of its group have still: for two
+        sessions at most, in which members are fenced that were killed."""
+        return self._consuming.is_waiting
 
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Read these partitions and no others, as in `[("orders", 0)]`. What was handed out before
@@ -302,12 +304,8 @@ class Consumer:
         with self._alone() as consuming:
             if offsets is None:
                 consuming.commit()
-                return
-            check_mapping(offsets, "offsets", "partitions and offsets")
-            for offset in offsets.values():
-                check_whole_number(offset, "the offset")
-            image = self._metadata.catch_up()
-            consuming.commit_offsets({key_of(image, name): each for name, each in offsets.items()})
+            else:
+                consuming.commit_offsets(given_offsets(self._services, offsets))
 
     def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
         """Return the group's offsets; None where it has none.

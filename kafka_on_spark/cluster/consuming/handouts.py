@@ -4,12 +4,14 @@ Apart from the consumer, which keeps other threads out: rows that were read for 
 calls after it, as long as they are still the consumer's.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
 
 from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord, records_of
+from kafka_on_spark.ids import check_number
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.spark.wiring.accounts import CONSUME
@@ -18,6 +20,10 @@ from kafka_on_spark.storage.replicas.reader import row_schema
 
 CHUNK_ROWS: Final = 500
 """Rows that become records at once. Source: max.poll.records."""
+
+SLICE_MS: Final = 500
+"""So long at least a member waits at once for partitions that others have, however short its
+timeout is."""
 
 GATHER_MS: Final = 50
 """A poll that has rows takes more of what is committed for so long."""
@@ -35,14 +41,19 @@ class Handouts:
         self._next_row = 0
         self._turn: object = None
 
-    def next_rows(self, timeout_ms: float) -> pa.RecordBatch | None:
-        """Return the first rows of a table; wait for them for at most `timeout_ms`. None: there are
-        none. Rows that were read for records are forgotten.
+    def next_rows(self, timeout_ms: float | None) -> pa.RecordBatch | None:
+        """Return the first rows of a table; wait for them for at most `timeout_ms` (None: for as
+        long as it takes). None: there are none. Rows that were read for records are forgotten.
 
-        Raises: as `Consuming.next_rows`.
+        Raises:
+            InvalidRequestError: The timeout is no number.
+            And as `Consuming.next_rows`.
         """
+        if timeout_ms is not None:
+            check_number(timeout_ms, "timeout_ms")
         self._turn = None
-        return self._consuming.next_rows(timeout_ms, self._consuming.settings.max_poll_records)
+        rows_max = self._consuming.settings.max_poll_records
+        return self._consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
 
     def table(self, rows: pa.RecordBatch | None) -> pa.Table:
         """Hand out these first rows, and what else there is for a moment, as one table.
@@ -63,7 +74,8 @@ class Handouts:
 
     def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
         """Return the next record, which `hand_out_record` hands out; wait for it for at most
-        `timeout_ms`. None: there is none.
+        `timeout_ms`, and as long as it is a member that waits for what others have. None: there is
+        none.
 
         Raises: as `Consuming.next_rows`.
         """
@@ -76,6 +88,8 @@ class Handouts:
             self._turn = None
             with self._ledger.operating(CONSUME):
                 rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
+                while rows is None and self._consuming.is_waiting:
+                    rows = self._consuming.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
             if rows is None:
                 return None
             self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)

@@ -45,6 +45,20 @@ def offsets_at_times(
     return dict(zip(names, found, strict=True))
 
 
+def given_offsets(
+    services: Services, offsets: Mapping[tuple[str, int], int]
+) -> dict[PartitionKey, Offset]:
+    """Return offsets that somebody gives, by the keys of their partitions.
+
+    Raises: as `Consumer.commit`.
+    """
+    check_mapping(offsets, "offsets", "partitions and offsets")
+    for offset in offsets.values():
+        check_whole_number(offset, "the offset")
+    image = services.metadata.catch_up()
+    return {key_of(image, name): Offset(each) for name, each in offsets.items()}
+
+
 def _milliseconds(time: object) -> int:
     if isinstance(time, datetime):
         return given_micros("a time", time) // 1000

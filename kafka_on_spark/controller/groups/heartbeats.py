@@ -60,6 +60,15 @@ class Heard:
         """Return whether the member's session is over: it is to be fenced."""
         return self.silent_ms >= session_ms
 
+    def is_late(self, interval_ms: int) -> bool:
+        """Return whether the member has missed so many heartbeats that it may be dead."""
+        return self.silent_ms > BEATS_MISSED_MAX * interval_ms
+
+    def lives(self, interval_ms: int) -> bool:
+        """Return whether the member is known to live: a look has found another heartbeat than the
+        one before."""
+        return self.has_beaten and not self.is_late(interval_ms)
+
 
 def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
     """Return what is known of a member after one more look."""
@@ -92,7 +101,7 @@ def to_listen_to(
     for member in followers:
         listened.append(member)
         known = heard.get(member)
-        if known is None or known.silent_ms <= BEATS_MISSED_MAX * interval_ms:
+        if known is None or not known.is_late(interval_ms):
             break
     return listened
 

@@ -200,6 +200,11 @@ class Consuming(Generic[Rows]):
 
     # Handing out
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is a member that waits for what others have, as `Member.is_waiting` says."""
+        return self._member is not None and self._member.is_waiting
+
     def wake_up(self) -> None:
         """End the wait that is under way, or else the next call. Any thread may call it."""
         self._is_woken = True

@@ -173,6 +173,11 @@ class Member:
         return SHARE_PAUSE_MS if is_waiting else self._witness.turn_ms
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for what others have, as `Retries.is_waiting` says."""
+        return self._retries.is_waiting
+
+    @property
     def is_due(self) -> bool:
         """Whether it is time to `follow`."""
         now_ms = self._clock.monotonic_ms()
@@ -207,7 +212,7 @@ class Member:
         except KafkaOnSparkError as error:
             self._retries.note_failure(error)
         else:
-            self._retries.note_success()
+            self._retries.note_success(self._id)
         self.is_sure = self.may_hand_out()
         self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
         told, self._told = self._told, None

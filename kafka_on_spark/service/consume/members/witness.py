@@ -39,7 +39,12 @@ STALE_PART: Final = 3
 
 
 class Witness:
-    """One consumer's heartbeats, and its looks at those of others. `random` gives [0, 1)."""
+    """One consumer's heartbeats, and its looks at those of others. `random` gives [0, 1).
+
+    Attributes:
+        hears_others: The last look has found that the member behind this one lives, or that there
+            is no other. Those further behind are seen to by the ones that live.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class Witness:
         self._count = 0
         self._heard: dict[MemberId, Heard] = {}
         self._holder: tuple[MemberId, Heard] | None = None
+        self.hears_others = False
         self._asked_for_at_ms = clock.monotonic_ms()
 
     # Settings, which a cluster may change
@@ -92,6 +98,7 @@ class Witness:
         with self._lock:
             if self._member_id != member_id:
                 self._member_id, self._beats = member_id, None
+                self.hears_others = False
         self.beat(is_first=True)
 
     def end(self) -> None:
@@ -210,6 +217,7 @@ class Witness:
         known = {each: heard for each, heard in self._heard.items() if each in group.members}
         listened = to_listen_to(group.members, me, known, self.turn_ms)
         self._heard = known | self.looked_at(listened, known)
+        self.hears_others = not listened or self._heard[listened[-1]].lives(self.turn_ms)
         return [each for each in listened if self._heard[each].is_over(self.session_ms)]
 
     def looked_at(
