@@ -1,7 +1,8 @@
 """Fences members of groups of which nobody is left to do it: by whoever controls, in no hurry.
 
 While one member lives, members look at each other. The controller looks at the first of each group,
-which is one request in minutes, and at all of them only if that one is silent.
+which is one request in minutes, and at all of them only if that one is silent, or another was: a
+member that comes and goes meanwhile, and is the first, does not have the others forgotten.
 """
 
 import logging
@@ -61,8 +62,9 @@ class SilentGroups:
         known = self._heard.get(name, {})
         first = min(group.members)
         heard = self._looked_at(name, [first], known, silence_ms)
-        if heard[first].silent_ms:
-            others = sorted(group.members.keys() - {first})
+        others = sorted(group.members.keys() - {first})
+        was_silent = any(known[each].silent_ms for each in others if each in known)
+        if heard[first].silent_ms or was_silent:
             heard |= self._looked_at(name, others, known, silence_ms)
         self._heard[name] = heard
         if heard.keys() == group.members.keys() and all(

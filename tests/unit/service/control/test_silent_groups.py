@@ -63,6 +63,19 @@ def test_while_one_lives_the_members_see_to_it_themselves(living):
     assert world.names == {"a", "b", "c"}
 
 
+def test_who_comes_and_goes_delays_nothing():
+    """As runs by cron do: each was the first, by chance, and the others began anew."""
+    world = World("b", "c")
+    world.pass_by(SILENCE_MS // 2)
+
+    world.join("a")
+    world.pass_by(SILENCE_MS // 4, "a")
+    world.submit(lambda image: leave(image, "g", "a"))
+    world.pass_by(SILENCE_MS * 3 // 4)
+
+    assert world.names == set()
+
+
 def test_a_controller_that_was_frozen_begins_again():
     world = World("a")
     world.pass_by(SILENCE_MS // 2)
