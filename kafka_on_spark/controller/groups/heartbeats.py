@@ -88,20 +88,23 @@ def to_listen_to(
     heard: Mapping[MemberId, Heard],
     interval_ms: int,
 ) -> list[MemberId]:
-    """Return the members that one listens to: those after it in a circle, up to the first that is
-    not silent.
+    """Return the members that one listens to: the one after it in a circle; if that is late, those
+    behind it, too, up to the first that is known to live.
 
-    So each look of a quiet group is one request, and of several that died at once all are fenced
-    at once: whoever lives listens to the whole run of them behind it.
+    So each look of a quiet group is one request. Of many that died at once all but the first are
+    fenced at once: whoever lives begins to listen to the whole run of them behind it in one look.
     """
     circle = sorted({*members, me})
     place = circle.index(me)
     followers = circle[place + 1 :] + circle[:place]
-    listened = []
+    listened: list[MemberId] = []
     for member in followers:
+        is_first = not listened
         listened.append(member)
         known = heard.get(member)
-        if known is None or not known.is_late(interval_ms):
+        if is_first and (known is None or not known.is_late(interval_ms)):
+            break
+        if known is not None and known.lives(interval_ms):
             break
     return listened
 

@@ -205,35 +205,31 @@ def leave(
 
 
 def fence(
-    image: MetadataImage, group: str, member_id: MemberId, silent_ms: float
+    image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float]
 ) -> ControllerResult[None]:
-    """Decide that a member is out: somebody has seen no heartbeat of it for `silent_ms`.
+    """Decide that members are out: somebody has seen no heartbeat of each for so long.
 
     One that is gone stays so. Another life of the same consumer has another id.
     """
     known = image.consumer_groups.get(group)
-    if known is None or member_id not in known.members:
+    if known is None:
         return ControllerResult([], None)
-    return ControllerResult([_removed(group, known, member_id, _fenced_after(silent_ms))], None)
+    records = [
+        _removed(group, known, each, f"was fenced: no heartbeat for {silent_ms[each] / 1000:.1f} s")
+        for each in sorted(known.members.keys() & silent_ms.keys())
+    ]
+    return ControllerResult([*records], None)
 
 
 def fence_all(
     image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float]
 ) -> ControllerResult[None]:
-    """Decide that members are out, all in one commit; none if others have joined meanwhile, who see
-    to it themselves. Each was silent for so long."""
+    """Decide as `fence` that all members are out; none if others have joined meanwhile, who see to
+    it themselves."""
     known = image.consumer_groups.get(group)
     if known is None or known.members.keys() - silent_ms.keys():
         return ControllerResult([], None)
-    records = [
-        _removed(group, known, each, _fenced_after(silent_ms[each]))
-        for each in sorted(known.members)
-    ]
-    return ControllerResult([*records], None)
-
-
-def _fenced_after(silent_ms: float) -> str:
-    return f"was fenced: no heartbeat for {silent_ms / 1000:.1f} s"
+    return fence(image, group, silent_ms)
 
 
 def remove_members(

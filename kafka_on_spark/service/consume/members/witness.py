@@ -124,7 +124,7 @@ class Witness:
         heard = self.looked_at([holder], known)[holder]
         self._holder = holder, heard
         if heard.is_over(self.session_ms):
-            self.fence(holder, heard)
+            self.fence({holder: heard})
         return heard
 
     def forget_holder(self) -> None:
@@ -193,9 +193,8 @@ class Witness:
         if self._is_idle():
             self._leave(member_id)
             return
-        for silent in self._silent(group, member_id):
-            if self.fence(silent, self._heard[silent]):
-                self._pace.claim()
+        if self.fence(self._silent(group, member_id)):
+            self._pace.claim()
         self.share_out(self._pace, member_id)
 
     def _is_idle(self) -> bool:
@@ -212,13 +211,15 @@ class Witness:
         self._submit_without(lambda image: leave(image, self._group, member_id))
         self._forget(member_id)
 
-    def _silent(self, group: ConsumerGroup, me: MemberId) -> list[MemberId]:
+    def _silent(self, group: ConsumerGroup, me: MemberId) -> dict[MemberId, Heard]:
         """Look at the members that this one listens to; return those whose session is over."""
-        known = {each: heard for each, heard in self._heard.items() if each in group.members}
-        listened = to_listen_to(group.members, me, known, self.turn_ms)
-        self._heard = known | self.looked_at(listened, known)
+        listened = to_listen_to(group.members, me, self._heard, self.turn_ms)
+        # What is known of members that it did not look at is old: it tells of none that it lives.
+        self._heard = self.looked_at(listened, self._heard)
         self.hears_others = not listened or self._heard[listened[-1]].lives(self.turn_ms)
-        return [each for each in listened if self._heard[each].is_over(self.session_ms)]
+        return {
+            each: heard for each, heard in self._heard.items() if heard.is_over(self.session_ms)
+        }
 
     def looked_at(
         self, member_ids: Sequence[MemberId], known: Mapping[MemberId, Heard]
@@ -238,18 +239,23 @@ class Witness:
             for each, content in zip(member_ids, contents, strict=True)
         }
 
-    def fence(self, member_id: MemberId, heard: Heard) -> bool:
-        """Fence a member whose session is over; return False if the look at it was long ago: this
-        process was frozen since, and looks again.
+    def fence(self, silent: Mapping[MemberId, Heard]) -> bool:
+        """Fence members whose session is over, in one commit: as many as died at once are out
+        before the look at them is old. Return False if there is none, or the look was long ago:
+        this process was frozen since, and looks again.
 
         Raises: as `MetadataService.submit`.
         """
-        if self._clock.monotonic_ms() - heard.ended_ms > self.session_ms / STALE_PART:
+        since_ms = self._clock.monotonic_ms() - self.session_ms / STALE_PART
+        silent_ms = {
+            each: heard.silent_ms for each, heard in silent.items() if heard.ended_ms >= since_ms
+        }
+        if not silent_ms:
             return False
-        silent_ms = heard.silent_ms
-        self._submit_without(lambda image: fence(image, self._group, member_id, silent_ms))
-        log.warning("fenced member %s of %r, silent for %d ms", member_id, self._group, silent_ms)
-        self._forget(member_id)
+        self._submit_without(lambda image: fence(image, self._group, silent_ms))
+        for each, duration_ms in silent_ms.items():
+            log.warning("fenced member %s of %r, silent for %d ms", each, self._group, duration_ms)
+            self._forget(each)
         return True
 
     def share_out(self, pace: SharePace, me: MemberId) -> bool:

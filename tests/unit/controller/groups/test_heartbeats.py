@@ -1,5 +1,7 @@
 """Heartbeats: who is silent by which looks, who listens to whom, and who may go on."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.controller.groups.heartbeats import (
@@ -71,15 +73,22 @@ def silent(seconds):
     return Heard(ONE, 0, seconds * 1000, seconds * 1000)
 
 
+def beating(seconds):
+    return replace(silent(seconds), has_beaten=True)
+
+
 @pytest.mark.parametrize(
     "me, known, listened",
     [
         pytest.param("a", {}, "b", id="to the next"),
         pytest.param("d", {}, "a", id="in a circle"),
-        pytest.param("a", {"b": silent(15), "c": silent(0)}, "b", id="which may be a little late"),
-        pytest.param("a", {"b": silent(16), "c": silent(0)}, "bc", id="past one that is silent"),
+        pytest.param("a", {"b": silent(15), "c": beating(0)}, "b", id="which may be a little late"),
+        pytest.param("a", {"b": silent(16), "c": beating(0)}, "bc", id="past one that is silent"),
+        pytest.param("a", {"b": beating(16), "c": beating(9)}, "bc", id="or has fallen silent"),
         pytest.param("c", dict.fromkeys("abd", silent(40)), "dab", id="to all if all are"),
-        pytest.param("a", {"b": silent(16)}, "bc", id="to one that it has not heard yet"),
+        pytest.param("a", {"b": silent(16)}, "bcd", id="to all that it has not heard yet"),
+        pytest.param("a", {"b": silent(16), "c": silent(5)}, "bcd", id="or not heard to beat"),
+        pytest.param("a", {"b": silent(16), "c": beating(16)}, "bcd", id="lately"),
     ],
 )
 def test_a_member_listens_to_those_behind_it_up_to_one_that_lives(me, known, listened):

@@ -122,12 +122,12 @@ def test_other_topics_are_the_next_epoch_and_the_same_ones_none():
 def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():
     image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
     left = replay(image, leave(image, "g", "a"))
-    fenced = fence(image, "g", "a", 45_100)
+    fenced = fence(image, "g", {"a": 45_100})
 
     assert group(left) == group(replay(image, fenced))
     assert (group(left).group_epoch, group(left).members.keys()) == (3, {"b"})
     assert fenced.records[0].cause == "member a of 'g' was fenced: no heartbeat for 45.1 s"
-    for gone in (leave(left, "g", "a"), fence(left, "g", "a", 1), fence(EMPTY, "g", "a", 1)):
+    for gone in (leave(left, "g", "a"), fence(left, "g", {"a": 1}), fence(EMPTY, "g", {"a": 1})):
         assert gone.records == []
     assert replay(left, leave(left, "g", "b")).consumer_groups == {}
     # A dynamic member can't be away.
@@ -203,7 +203,7 @@ def test_a_member_saves_offsets_of_what_it_owns_alone():
     image = settled(joined(joined(EMPTY, "a"), "b"), "a", "b")
     [mine] = group(image).members["a"].owned
     [other] = group(image).members["b"].owned
-    fenced = replay(image, fence(image, "g", "a", 45_000))
+    fenced = replay(image, fence(image, "g", {"a": 45_000}))
 
     member = Membership("a", 2)
     check_may_commit(image, "g", member, {mine})

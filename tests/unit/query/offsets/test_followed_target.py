@@ -93,9 +93,9 @@ def test_what_was_given_up_already_is_not_saved_again():
 
 def test_a_target_that_moves_nothing_of_a_member_is_followed_with_its_next_offsets():
     image = alone()
-    image = replay(image, fence(joined(image, "b"), "g", "b", 1))
+    image = replay(image, fence(joined(image, "b"), "g", {"b": 1}))
     image = joined(image, "b")
-    image = replay(image, fence(image, "g", "b", 1))
+    image = replay(image, fence(image, "g", {"b": 1}))
     image = replay(image, share_out(image, "g"))
     before = image.consumer_groups["g"].members["a"].member_epoch
     assert before < image.consumer_groups["g"].target_epoch
@@ -121,7 +121,7 @@ def test_who_saves_positions_gives_up_and_takes_nothing_by_it():
 def test_who_was_fenced_saves_nothing_and_leaves_what_it_has_left():
     image = alone()
     speaker = member(image)
-    fenced = replay(image, fence(image, "g", "a", 1))
+    fenced = replay(image, fence(image, "g", {"a": 1}))
     processed = {ZERO: Standing(4, 0)}
 
     with pytest.raises(UnknownMemberIdError):

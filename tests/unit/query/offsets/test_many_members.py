@@ -110,7 +110,7 @@ def test_a_full_group_at_rest_commits_offsets_alone(full):
 
 
 def test_a_member_that_is_fenced_has_few_others_move(full):
-    image = replay(full, fence(full, "g", "m000", 45_000))
+    image = replay(full, fence(full, "g", {"m000": 45_000}))
 
     image, _ = followed(replay(image, share_out(image, "g")))
 

@@ -92,6 +92,31 @@ def test_who_falls_silent_is_fenced_once_and_its_heartbeat_goes():
     assert fences == ["b", "c"]
 
 
+def test_many_that_died_at_once_are_fenced_together_by_the_one_that_lives():
+    """One by one, each by a commit, most were begun anew: the look at them was old by then."""
+    members = Members("a")
+    for number in range(100):
+        members.commit("a", lambda image, name=f"dead {number}": _join(image, name))
+    append, clock = members.log.append, members.clocks["a"]
+
+    def append_slowly(*records, **expected):
+        clock.advance(500)
+        return append(*records, **expected)
+
+    members.log.append = append_slowly
+    batches = len(members.log.batches)
+    members.pass_turns(2 * SESSION_MS // INTERVAL_MS, "a")
+
+    assert members.names == {"a"}
+    fences = [
+        batch
+        for batch in members.log.batches[batches:]
+        if any(isinstance(each, RemoveGroupMemberRecord) for each in batch.records)
+    ]
+    # The one behind it was heard first.
+    assert [len(batch.records) for batch in fences] == [1, 99]
+
+
 def test_a_group_at_rest_commits_nothing():
     members = Members(*"abc")
     members.pass_turns(3, *"abc")
@@ -109,8 +134,8 @@ def test_two_that_fence_the_same_one_do_it_once():
         each.catch_up()
     silent = Heard((b"c",), 0, SESSION_MS, members.clocks["a"].monotonic_ms())
 
-    assert members.witnesses["a"].fence("c", silent)
-    assert members.witnesses["b"].fence("c", silent)
+    assert members.witnesses["a"].fence({"c": silent})
+    assert members.witnesses["b"].fence({"c": silent})
 
     assert members.names == set("ab")
     assert len(members.log.batches) == batches + 1
@@ -121,7 +146,7 @@ def test_a_look_from_before_a_freeze_fences_nobody():
     silent = Heard((b"b",), 0, SESSION_MS, members.clocks["a"].monotonic_ms())
     members.clocks["a"].advance(SESSION_MS / 3 + 1)
 
-    assert not members.witnesses["a"].fence("b", silent)
+    assert not members.witnesses["a"].fence({"b": silent})
 
     assert members.names == {"a", "b"}
 
@@ -198,7 +223,7 @@ def test_later_the_first_member_does_it_or_who_has_changed_the_group_or_anybody(
     paces = Paces()
     paces.image = replay(paces.image, share_out(paces.image, "g"))
     assert paces.due(10_000) == ""
-    paces.image = replay(paces.image, fence(paces.image, "g", "b", SESSION_MS))
+    paces.image = replay(paces.image, fence(paces.image, "g", {"b": SESSION_MS}))
     paces.paces.pop("b")
 
     assert paces.due(10_001) == "", "others may join in the same moment"

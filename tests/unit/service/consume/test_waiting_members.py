@@ -27,7 +27,7 @@ def loop(monkeypatch):
 
 
 @pytest.mark.parametrize("ends", [(3,), (3, 3), (3, 3, 3)])
-@pytest.mark.parametrize("killed", [("a",), ("x",)])
+@pytest.mark.parametrize("killed", [("a",), ("x",), ("a", "b", "x")])
 def test_a_loop_waits_until_members_that_were_killed_are_fenced(loop, ends, killed):
     """It ended before: no process of short life ever read what they had."""
     reader = Reader(*ends, is_member=True)
