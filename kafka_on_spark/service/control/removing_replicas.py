@@ -10,7 +10,8 @@ before.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -104,8 +105,31 @@ class Cleaner:
         orders = self._orders(image, topic_ids)
         if not orders:
             return 0
+        with self._listed_again_if_it_fails(orders, topic_ids):
+            duration_ms = image.settings().integer("broker.heartbeat.interval.ms")
+            removed = self._list_and_remove(orders, check_controls, duration_ms=duration_ms)
+        self._forget(topic_ids)
+        return removed
+
+    @contextmanager
+    def _listed_again_if_it_fails(
+        self, orders: Sequence[ListOrder], topic_ids: frozenset[TopicId]
+    ) -> Iterator[None]:
+        """Take `topic_ids` off what is due; if what follows raises, they and what `orders` list as
+        a whole are as before: a listing whose tables were not all judged counts for nothing."""
         for topic_id in topic_ids:
             del self._due_ms[topic_id]
+        try:
+            yield
+        except BaseException:
+            for topic_id in topic_ids:
+                self._wait_for(topic_id, self._clock.now_ms())
+            self._listed -= {_place(order) for order in orders if order.topic_ids is None}
+            raise
+
+    def _list_and_remove(
+        self, orders: Sequence[ListOrder], check_controls: CheckControls, *, duration_ms: float
+    ) -> int:
         results = self._run_lists(orders)
         for order, result in zip(orders, results, strict=True):
             self._note_listing(order, result)
@@ -118,10 +142,7 @@ class Cleaner:
             for table in self._due(image, [each for result in results for each in result.tables])
             for order in [roots[table.broker_id]]
         ]
-        duration_ms = image.settings().integer("broker.heartbeat.interval.ms")
-        removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
-        self._forget(topic_ids)
-        return removed
+        return self._remove_all(removals, check_controls, duration_ms=duration_ms)
 
     def empty(self, broker_id: BrokerId) -> int:
         """Remove all unassigned tables from a broker's root, due or not; return how many.
@@ -139,14 +160,15 @@ class Cleaner:
                 directory_id=broker.directory_id,
                 topic_ids=None,
             )
-            [result] = self._run_lists([order])
-            self._note_listing(order, result)
-            found = self._unassigned(self._catch_up(), result.tables)
-            orders = [
-                RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
-                for table, _ in found
-            ]
-            return self._remove_all(orders, lambda image: None, duration_ms=inf)
+            with self._listed_again_if_it_fails([order], frozenset()):
+                [result] = self._run_lists([order])
+                self._note_listing(order, result)
+                found = self._unassigned(self._catch_up(), result.tables)
+                orders = [
+                    RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
+                    for table, _ in found
+                ]
+                return self._remove_all(orders, lambda image: None, duration_ms=inf)
 
     def _catch_up(self) -> MetadataImage:
         """Catch up on the metadata, and note the replicas that were unassigned since."""
@@ -191,7 +213,7 @@ class Cleaner:
         ]
 
     def _note_listing(self, order: ListOrder, result: ListResult) -> None:
-        place = (order.broker_id, order.directory_id)
+        place = _place(order)
         if result.error is None:
             self._listed.add(place)
             return
@@ -282,6 +304,10 @@ class Cleaner:
                 self._wait_for(table.topic_id, self._clock.now_ms())
                 log.warning("%s could not be removed: %s", table.path, error)
         return removed
+
+
+def _place(order: ListOrder) -> tuple[BrokerId, DirectoryId]:
+    return order.broker_id, order.directory_id
 
 
 def _incarnation(table: FoundTable) -> Incarnation:

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import CorruptLogError, NotControllerError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, NotControllerError
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.records import (
     PartitionRecord,
@@ -249,6 +249,70 @@ def test_a_deposed_controller_removes_nothing_more():
     left = sum(len(tables) for tables in world.tables.values())
     assert left == 2 * REMOVALS_AT_ONCE
     assert world.clean(world.new_cleaner())[0] == left
+
+
+def fail():
+    raise KafkaStorageError("an executor is lost")
+
+
+def fail_to_list(world):
+    world.while_listing = fail
+
+
+def fail_to_read_the_metadata(world):
+    world.while_listing = lambda: setattr(world.log, "is_offline", True)
+
+
+def fail_to_remove(world):
+    world.before_removal = fail
+
+
+def mend(world):
+    world.while_listing = world.before_removal = lambda: None
+    world.log.is_offline = False
+
+
+FAILURES = [fail_to_list, fail_to_read_the_metadata, fail_to_remove]
+
+
+@pytest.mark.parametrize("prevent", FAILURES)
+def test_what_a_failed_pass_was_to_remove_is_removed_by_the_next_one(world, prevent):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    prevent(world)
+    with pytest.raises(KafkaStorageError):
+        world.clean()
+    mend(world)
+
+    assert world.clean() == (3, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+
+
+@pytest.mark.parametrize("prevent", FAILURES)
+def test_a_first_pass_that_fails_is_followed_by_one_that_lists_all_roots(world, prevent):
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    late = world.new_cleaner()
+    prevent(world)
+    with pytest.raises(KafkaStorageError):
+        world.clean(late)
+    mend(world)
+
+    assert world.clean(late) == (3, [ALL])
+
+
+@pytest.mark.parametrize("prevent", FAILURES)
+def test_a_root_that_could_not_be_emptied_is_listed_as_a_whole(world, prevent):
+    world.clean()
+    world.commit(GONE)
+    prevent(world)
+    with pytest.raises(KafkaStorageError):
+        world.cleaner.empty(2)
+    mend(world)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean() == (3, [{**TOPIC_ONLY, 2: None}])
 
 
 def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
