@@ -57,7 +57,11 @@ class CompactionPassReport:
 
 
 class CompactionPasses:
-    """Decisions of compaction as one process makes them; `run_looks` runs the tasks."""
+    """Decisions of compaction as one process makes them; `run_looks` runs the tasks.
+
+    Threads may share it, without waiting for each other: passes at once cost looks, and nothing
+    rests on what they remember.
+    """
 
     def __init__(
         self,
@@ -159,9 +163,9 @@ class CompactionPasses:
         ]
         if len(self._looked_at_ms) > 2 * len(keys):  # some topics were deleted, or are idle
             kept = set(keys)
-            self._looked_at_ms = {
-                key: at_ms for key, at_ms in self._looked_at_ms.items() if key in kept
-            }
+            for key in list(self._looked_at_ms):  # a list: another thread may add to it meanwhile
+                if key not in kept:
+                    self._looked_at_ms.pop(key, None)
         if keys and not self._looked_at_ms:
             start = self._random_below(len(keys))
             keys = [*keys[start:], *keys[:start]]

@@ -66,7 +66,11 @@ class RetentionReport:
 
 
 class Retention:
-    """Retention as one process does it, in passes; `run_looks` and others run the tasks."""
+    """Retention as one process does it, in passes; `run_looks` and others run the tasks.
+
+    Threads may share it, without waiting for each other: passes at once cost looks, and nothing
+    rests on what they remember.
+    """
 
     def __init__(
         self,
@@ -174,7 +178,9 @@ class Retention:
         if ring.count == 0:
             return []
         if len(self._last) > ring.count:  # some were deleted
-            self._last = {key: last for key, last in self._last.items() if key in ring}
+            for key in list(self._last):  # a list: another thread may add to it meanwhile
+                if key not in ring:
+                    self._last.pop(key, None)
         begins_at = self._begins_at
         start = self._random_below(ring.count) if begins_at is None else ring.place(begins_at)
         count = ring.count if is_all else min(ring.count, PLACES_A_PASS_MAX)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 
@@ -345,4 +346,33 @@ def test_what_is_remembered_of_deleted_partitions_is_forgotten():
     world.clock.advance(BACKOFF_MS)
 
     assert world.seen() == [0]
+    assert list(world.passes._looked_at_ms) == [PartitionKey(TOPIC_ID, 0)]
+
+
+class HookedKey(PartitionKey):
+    """A key that calls `when_asked` once, when it is next looked up."""
+
+    when_asked = None
+
+    def __hash__(self):
+        hook, self.when_asked = self.when_asked, None
+        if hook is not None:
+            hook()
+        return super().__hash__()
+
+
+def test_a_pass_forgets_deleted_partitions_while_another_thread_s_remembers_a_look():
+    world = World(*of_all(1))
+    other = Thread(target=world.passes.run, kwargs={"is_all": True})
+    remembered = [HookedKey(TOPIC_ID, number) for number in (7, 8, 9)]
+    world.passes._looked_at_ms = dict.fromkeys(remembered, 0)
+
+    def look_in_another_thread():
+        other.start()
+        other.join()
+
+    remembered[0].when_asked = look_in_another_thread
+    world.passes.run()
+
+    assert world.looked_at == [0]
     assert list(world.passes._looked_at_ms) == [PartitionKey(TOPIC_ID, 0)]

@@ -2,9 +2,11 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 
+from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
@@ -287,6 +289,30 @@ def test_a_new_process_begins_anywhere():
     world.run()
 
     assert world.looked_at == [2, 0, 1]
+
+
+def test_a_pass_forgets_deleted_partitions_while_another_thread_s_remembers_a_look(monkeypatch):
+    world = World(*[with_records()] * 4)
+    world.run(keys=[PartitionKey(TOPIC_ID, number) for number in (0, 2, 3)])
+    topic = world.metadata.image.topic(TOPIC)
+    left = replace(topic, partitions={number: topic.partitions[number] for number in (0, 1)})
+    world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: left})
+    is_in = Ring.__contains__
+    others = []
+
+    def with_another_pass(ring, key):
+        if not others:
+            keys = [PartitionKey(TOPIC_ID, 1)]
+            others.append(Thread(target=world.retention.run, args=(keys,)))
+            others[0].start()
+            others[0].join()
+        return is_in(ring, key)
+
+    monkeypatch.setattr(Ring, "__contains__", with_another_pass)
+    world.run()
+
+    assert world.looked_at == [1]
+    assert [key.partition for key in world.retention._last] == [0, 1]
 
 
 def test_only_the_partitions_that_are_asked_for_are_looked_at():
