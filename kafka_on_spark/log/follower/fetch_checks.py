@@ -119,6 +119,32 @@ def after_refusal(
     return FetchAction.RETRY
 
 
+def becomes_a_copy(follower: ReplicaState, taken: Sequence[LogPart], leader: ReplicaState) -> bool:
+    """Return whether a follower that takes the last parts of its leader's log, `taken`, has the
+    same files then, and no other, and is not compacted further than its leader says to be.
+
+    Several fetches may have brought them, and what its leader did meanwhile shows in the files.
+    They are compared only where it matters, for a log may have thousands.
+    """
+    own, seen = follower.compaction, leader.compaction
+    behind = leader.batches[: -len(taken)]
+    return (
+        own != seen
+        and own.finished_below <= seen.finished_below
+        and own.tombstones_below <= seen.tombstones_below
+        and own.compacted_below <= seen.compacted_below
+        and taken[-1] is leader.batches[-1]
+        and len(behind) == len(follower.batches)
+        and all(map(_are_same_files, follower.batches, behind))
+    )
+
+
+def _are_same_files(one: LogPart, other: LogPart) -> bool:
+    """Return whether two parts of logs are alike but for the epochs in their files' names."""
+    epoch = one.segments[0].epoch_in_name
+    return one.named_under(epoch) == other.named_under(epoch)
+
+
 def first_batches(batches: Sequence[LogPart], bytes_max: int) -> list[LogPart]:
     """Return whole batches from the first on, at most `bytes_max` in all, and no more files than
     one commit names, but one at least.

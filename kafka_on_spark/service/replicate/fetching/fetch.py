@@ -23,6 +23,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
+    becomes_a_copy,
     check_fetch,
     check_tombstones,
     first_batches,
@@ -349,6 +350,7 @@ class _Fetcher:
         )
         if isinstance(brought, LeaderRefused | FollowerRefused):
             return brought
+        takes_all = self._begins_empty and batches[-1] is leader.batches[-1]
         try:
             change = operations.append_fetched(
                 follower,
@@ -356,7 +358,7 @@ class _Fetcher:
                 leader_epoch=self._epoch,
                 leader_compaction=leader.compaction,
                 leader_producers=leader.producers,
-                is_whole=self._begins_empty and batches[-1] is leader.batches[-1],
+                is_whole=takes_all or becomes_a_copy(follower, batches, leader),
             )
         except CorruptLogError as error:  # batches whose chain does not compute are the leader's
             return LeaderRefused(error)

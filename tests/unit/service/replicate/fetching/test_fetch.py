@@ -10,7 +10,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.service.replicate.fetching.fetch import fetch
-from tests.builders import log, partition
+from tests.builders import log, merged, partition
 from tests.fakes import FakeClock, Fault
 from tests.unit.service.replicate.fetching.two_replicas import FOLLOWER, LEADER, ORDER, Two
 
@@ -24,32 +24,69 @@ def test_a_follower_takes_what_it_lacks():
     assert report.followers[0].counts_in(5)
 
 
+COMPACTED = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
+
+
+def finish_compaction(two):
+    """Have the leader say that it is compacted, in which it has lost no record."""
+    replica = two.replicas.open(LEADER)
+    state = replica.load()
+    replica.commit(state, replacing.set_compaction(state, COMPACTED, leader_epoch=5))
+
+
 # fmt: off
-TAKEN = [  # what the follower has, bytes that each of two fetches may bring, and how far it is then
-    pytest.param("",    None, 2, id="all-in-several-commits"),
-    pytest.param("",    200,  0, id="a-part-and-later-the-rest"),
-    pytest.param("5:a", None, 0, id="more-than-it-had"),
+TAKEN = [  # what the follower has, and bytes that each of two fetches may bring
+    pytest.param("",    None, id="all-in-several-commits"),
+    pytest.param("",    200,  id="a-part-and-later-the-rest"),
+    pytest.param("5:a", None, id="the-rest-of-what-it-had"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("follower, copied, finished", TAKEN)
+@pytest.mark.parametrize("follower, copied", TAKEN)
 def test_a_follower_is_compacted_as_far_as_the_leader_of_which_it_has_all_at_one_version(
-    follower, copied, finished
+    follower, copied
 ):
     two = Two("5:abc", follower)
-    progress = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
-    replica = two.replicas.open(LEADER)
-    replica.commit(
-        replica.load(), replacing.set_compaction(replica.load(), progress, leader_epoch=5)
-    )
+    finish_compaction(two)
 
     for _ in range(2):
         two.fetch(partition("1 2", isr="1"), fetch_bytes_max=100, copy_bytes_max=copied)
 
     taken = two.replicas.open(FOLLOWER).load()
     assert taken.log_end_offset == 3
-    assert (taken.compaction.compacted_below, taken.compaction.finished_below) == (2, finished)
+    assert taken.compaction == COMPACTED
+
+
+def test_a_follower_that_has_other_files_than_its_leader_is_compacted_by_itself():
+    two = Two("5:abc", "")
+    two.fetch(partition("1 2", isr="1"), fetch_bytes_max=100, copy_bytes_max=200)
+    replica = two.replicas.open(LEADER)
+    state = replica.load()
+    into = merged(state, 0, 2)
+    replica.commit(
+        state, replacing.merge(state, state.batches[:2], into, leader_epoch=5, stable_offset=2)
+    )
+    finish_compaction(two)
+
+    two.fetch(partition("1 2", isr="1"))
+
+    taken = two.replicas.open(FOLLOWER).load()
+    assert taken.log_end_offset == 3
+    assert (taken.compaction.compacted_below, taken.compaction.finished_below) == (2, 0)
+
+
+def test_a_follower_that_is_compacted_further_than_its_leader_does_not_go_back():
+    two = Two("5:abc", "5:ab")
+    replica = two.replicas.open(FOLLOWER)
+    replica.commit(
+        replica.load(), replacing.set_compaction(replica.load(), COMPACTED, leader_epoch=5)
+    )
+
+    two.fetch(partition("1 2", isr="1"))
+
+    taken = two.replicas.open(FOLLOWER).load()
+    assert (taken.log_end_offset, taken.compaction) == (3, COMPACTED)
 
 
 def test_out_of_range_below_the_leaders_start_begins_there_again():
