@@ -17,7 +17,12 @@ from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
-from kafka_on_spark.service.serve.serving import RETRY_MS_MAX, RETRY_MS_MIN, Serving
+from kafka_on_spark.service.serve.serving import (
+    COPY_MS_MAX,
+    RETRY_MS_MAX,
+    RETRY_MS_MIN,
+    Serving,
+)
 from kafka_on_spark.service.serve.serving_metrics import is_cut_off, serving_metrics
 from kafka_on_spark.spark.wiring import accounts
 from kafka_on_spark.spark.wiring.accounts import charged
@@ -130,7 +135,9 @@ class ServedCluster:
                 metadata=metadata, clock=clock, after_pass=after_pass
             ),
             run_round=charged(
-                lambda: Upkeep(self._root, services).replicate(None, False, None),
+                lambda: Upkeep(self._root, services).replicate(
+                    None, False, None, copy_ms_max=COPY_MS_MAX
+                ),
                 services.ledger,
                 accounts.REPLICATE,
             ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from math import inf
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cluster.figures import metrics_of
@@ -53,11 +54,13 @@ class Upkeep:
         topics: str | Iterable[str] | None,
         is_sweep: bool,
         configs: Mapping[str, object] | None,
+        *,
+        copy_ms_max: float = inf,
     ) -> ReplicationReport:
         counts = self._services.counts
         with timed(counts, ROUND_MS):
             report = self._services.keeping.replication_round(configs).run(
-                topics, is_sweep=is_sweep
+                topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
             )
         counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
         counts.count(REPLICATION_MESSAGES_IN, report.copied_records)

@@ -29,7 +29,7 @@ class ReplicationReport:
             the ISR; and all replicas were inspected within the interval.
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
-            lets bytes through. None: nothing waits for time.
+            lets bytes through; 0: its time to copy was over. None: nothing waits for time.
         upkeep_failures: Which upkeep fails, or is left for long, in words, and since when. It keeps
             no replica from being caught up.
     """

@@ -2,11 +2,13 @@
 
 A round visits the partitions with work: a high watermark below the recorded log end, a replica out
 of the ISR, a reassignment. It also inspects a slice of all partitions, to find what no record says.
+What there is much to copy of is copied in waves (`copy_waves.py`), each with a decision.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
+from math import inf
 from operator import attrgetter
 
 from kafka_on_spark.controller.partitions.isr import awaiting_compaction
@@ -24,6 +26,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     create_replicas,
     renew_lost,
 )
+from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
@@ -59,12 +62,16 @@ class _Tally:
     """What a round has done so far.
 
     Attributes:
+        waves: In which its fetches copy.
+        scope: The topics that it is over.
         failures: In words, by partition and broker.
         left_out: Fetches that were left out although there was work.
         uncompacted: Followers that may join the ISR once they are compacted.
         waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
     """
 
+    waves: CopyWaves
+    scope: Scope
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0
@@ -120,9 +127,15 @@ class ReplicationRound:
         self._quiet = quiet or QuietPartitions(clock)
 
     def run(
-        self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        copy_ms_max: float = inf,
     ) -> ReplicationReport:
         """Run one round over `topics`, one topic, or all. `is_sweep`: inspect all partitions now.
+
+        `copy_ms_max`: after that, what is left to copy is left to the next round.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -142,7 +155,7 @@ class ReplicationRound:
         )
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
-        tally = _Tally()
+        tally = _Tally(CopyWaves(self._clock, copy_ms_max), scope)
         due = sweep_round.next_keys()
         keys = due if is_sweep else keys_with_work(image, scope)
         self.create_replicas(keys)
@@ -244,7 +257,33 @@ class ReplicationRound:
         is_inspection: bool = False,
         is_sweep: bool = False,
     ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch as planned, and decide; return the partitions not inspected completely."""
+        """Fetch as planned, in waves; return the partitions not inspected completely, and the
+        fetches of the first wave."""
+        image, waves = self._metadata.image, tally.waves
+        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
+        failed, paced = self._fetch_wave(
+            plans, tally, is_inspection=is_inspection, is_sweep=is_sweep
+        )
+        while waves.is_more_left and not waves.is_time_over:
+            missed |= failed & plans.keys()
+            keys = waves.next_keys(self._metadata.catch_up(), tally.scope)
+            self.create_replicas(keys)
+            image = self._metadata.image
+            failed, _ = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
+        if waves.is_more_left:
+            tally.waits_ms.append(0.0)
+        return missed | (failed & plans.keys()), paced
+
+    def _fetch_wave(
+        self,
+        plans: Mapping[PartitionKey, Sequence[FetchOrder]],
+        tally: _Tally,
+        *,
+        is_inspection: bool = False,
+        is_sweep: bool = False,
+    ) -> tuple[set[PartitionKey], PacedOrders]:
+        """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
+        out."""
         image = self._metadata.image
         planned = list(chain.from_iterable(plans.values()))
         if is_inspection and not is_sweep:  # the next round copies
@@ -252,8 +291,9 @@ class ReplicationRound:
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
-        results = self._run(paced.orders, is_inspection=is_inspection)
-        reports = merge_reports([each.report for each in results])
+        bounded = tally.waves.begin(image, plans, paced.orders)
+        results = self._run(bounded, is_inspection=is_inspection)
+        reports = merge_reports(tally.waves.end(paced.orders, results))
         self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):
@@ -271,8 +311,7 @@ class ReplicationRound:
             for order, result in zip(paced.orders, results, strict=True)
             if not refusals(result)
         }
-        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
-        return missed | {each.key for each in planned if fetcher_of(each) not in seen}, paced
+        return {each.key for each in planned if fetcher_of(each) not in seen}, paced
 
     def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
         if not orders:

@@ -17,7 +17,7 @@ class Limits:
 
     Attributes:
         stalled_ms: A loop that has not gone on for so long is stuck.
-        rounds_stalled_ms: The same of the loop of rounds: one of these may copy for hours.
+        rounds_stalled_ms: The same of the loop of rounds: one append may take hours to copy.
         look_ms: The last look of each kind must have ended within that.
     """
 
@@ -65,7 +65,7 @@ def readyz(seen: Seen, now_ms: int, limits: Limits) -> Answer:
     """Return whether the process does its work: it can read the cluster, and if it is the
     controller, its last pass has come to its end in time, and its last round did not fail.
 
-    A round copies what there is to copy, for hours if it must: `looks` says when the last one ended
+    A round copies an append as a whole, for hours if it must: `looks` says when the last one ended
     and since when one is under way. A standby makes neither, and says nothing of them.
     """
     reasons = [*_reasons(seen, now_ms, limits)]

@@ -36,6 +36,10 @@ RETRY_MS_MAX: Final = 30_000.0
 TOLD_MAX: Final = 20
 """Failures of one round that are logged one by one; all are counted."""
 
+COPY_MS_MAX: Final = 20_000.0
+"""For how long a round goes on copying. Inspections and upkeep follow, which must not wait for
+hours; and what has failed is tried again by the next round, within replica.lag.time.max.ms."""
+
 TAKING_OVER_MS: Final = 100.0
 """How often the loop of rounds looks whether this process is the controller."""
 

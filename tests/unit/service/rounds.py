@@ -1,6 +1,7 @@
 """A cluster of three brokers in memory whose rounds of replication tests run."""
 
 from dataclasses import replace
+from math import inf
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
@@ -30,7 +31,7 @@ EPOCH = LeaderEpoch(5)
 class Rounds:
     """A cluster of three brokers in memory, its rounds, and what they fetched."""
 
-    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None, **fields):
+    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None, settings=None, **fields):
         self.clock = FakeClock()
         roots = {f"memory://{each}": disk(each) for each in (1, 2, 3)}
         self.roots = MemoryRoots(roots)
@@ -41,7 +42,7 @@ class Rounds:
         ]
         self.log = MemoryMetadataLog()
         self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
-        start = image_of(*partitions, configs=configs)
+        start = replace(image_of(*partitions, configs=configs), configs=settings or {})
         self.submit(snapshot_records(start))
         self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
         for key in self.keys:
@@ -91,7 +92,7 @@ class Rounds:
         )
         self.submit([record])
 
-    def run(self, *, is_sweep=False, **call):
+    def run(self, *, is_sweep=False, copy_ms_max=inf, **call):
         """Do one round; `call`: settings, dots as underlines."""
         settings = {name.replace("_", "."): str(value) for name, value in call.items()}
         self.orders = []
@@ -109,7 +110,7 @@ class Rounds:
             pace=self.pace,
             overrides=settings,
             compact_followers=self._compact_followers,
-        ).run(is_sweep=is_sweep)
+        ).run(is_sweep=is_sweep, copy_ms_max=copy_ms_max)
 
     def _compact_followers(self, followers):
         self.waited.append({key.partition: list(each) for key, each in followers.items()})

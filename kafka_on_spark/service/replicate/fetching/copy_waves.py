@@ -1,0 +1,117 @@
+"""Waves of copies: how much the fetches of a round copy before the round decides on what they saw.
+
+Fetches run side by side, and a round decides once all of them have ended. One that copied for hours
+would keep all other followers out of the ISR, and all high watermarks where they are. Apart from
+`fetch_pace`, which remembers between rounds: what a throttle grants a fetch is its part of a wave.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch_plan import fetcher_of, keys_with_work
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
+
+COPY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes that one fetch copies in a wave: for some seconds, of which beginning it takes a part."""
+
+WAVE_BYTES: Final = 8 * COPY_BYTES_MAX
+"""Bytes that all fetches of a wave copy together, unless they are so many that a commit of each is
+more: a thousand large copies on a few cores would else take an hour a wave."""
+
+
+class CopyWaves:
+    """The waves of one round, which begins none after `duration_ms`.
+
+    A copy ends where its leader's log ended when the round first saw it: appends may be as fast.
+    """
+
+    def __init__(self, clock: Clock, duration_ms: float = inf) -> None:
+        self._clock = clock
+        self._until_ms = clock.monotonic_ms() + duration_ms
+        self._planned_on: dict[PartitionKey, PartitionRegistration | None] = {}
+        self._ends: dict[tuple[PartitionKey, BrokerId | None], Offset] = {}
+        self._filled: list[PartitionKey] = []
+        self._throttled: list[PartitionKey] = []
+
+    @property
+    def is_more_left(self) -> bool:
+        """Whether a fetch of the last wave would copy more at once."""
+        return bool(self._filled)
+
+    @property
+    def is_time_over(self) -> bool:
+        """Whether what is left is for the next round."""
+        return self._clock.monotonic_ms() >= self._until_ms
+
+    def begin(
+        self,
+        image: MetadataImage,
+        keys: Iterable[PartitionKey],
+        orders: Sequence[FetchOrder],
+    ) -> list[FetchOrder]:
+        """Begin a wave of the partitions `keys`, planned on `image`; return its fetches, `orders`,
+        with the bytes that each may copy."""
+        self._planned_on.update((key, image.partition(key)) for key in keys)
+        copies = sum(
+            order.copy_bytes_max is None and order.follower is not None for order in orders
+        )
+        share = min(COPY_BYTES_MAX, WAVE_BYTES // max(1, copies))
+        return [
+            order
+            if order.copy_bytes_max is not None
+            else replace(order, copy_bytes_max=max(share, order.fetch_bytes_max))
+            for order in orders
+        ]
+
+    def end(
+        self, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+    ) -> list[PartitionReport]:
+        """End a wave with the results of `orders`, as they were given to `begin`; return the
+        reports to decide by.
+
+        A member of the ISR whose copy goes on does not lag: else a round that finds much to copy
+        would take it out of the ISR, and the next wave would have brought it all.
+        """
+        self._filled, self._throttled = [], []
+        return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
+
+    def _ended(self, order: FetchOrder, result: FetchResult) -> PartitionReport:
+        report = result.report
+        if refusals(result):
+            return report
+        end = self._ends.setdefault(fetcher_of(order), report.leader.log_end_offset)
+        if all(seen.log_end_offset >= end for seen in report.followers):
+            return report
+        if order.copy_bytes_max is not None:
+            self._throttled.append(order.key)
+            return report
+        if not result.copied_bytes:  # its leader's log has been cut since
+            return report
+        self._filled.append(order.key)
+        followers = (
+            replace(seen, missing_since_ms=None, missing_bytes=0)
+            if seen.broker_id in order.partition.isr
+            else seen
+            for seen in report.followers
+        )
+        return replace(report, followers=tuple(followers))
+
+    def next_keys(
+        self, image: MetadataImage, topic_ids: Collection[TopicId] | None
+    ) -> list[PartitionKey]:
+        """Return the partitions of the next wave: those that are not copied yet, and of some
+        topics, or of all, those with work that have changed since this round fetched them."""
+        changed = (
+            key
+            for key in keys_with_work(image, topic_ids)
+            if image.partition(key) != self._planned_on.get(key)
+        )
+        return list(dict.fromkeys((*self._filled, *self._throttled, *changed)))

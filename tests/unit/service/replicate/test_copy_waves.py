@@ -1,0 +1,154 @@
+"""Rounds that copy much: in waves, so that one copy holds up no ISR and no high watermark."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.service.replicate.fetching import copy_waves
+from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
+from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.fakes import FakeClock
+from tests.unit.service.rounds import Rounds
+
+LAG_MS = 30_000  # replica.lag.time.max.ms
+
+
+@pytest.fixture(autouse=True)
+def small_waves(monkeypatch):
+    """Three batches a wave, of one fetch or of all together."""
+    monkeypatch.setattr(copy_waves, "COPY_BYTES_MAX", 300)
+    monkeypatch.setattr(copy_waves, "WAVE_BYTES", 300)
+
+
+class Waves(Rounds):
+    """Rounds whose commits bring a batch, and that note what is so before each wave's decision.
+
+    `after_wave` is called when the fetches of a wave have ended, with the number of waves before.
+    """
+
+    def __init__(self, *arguments, **fields):
+        super().__init__(*arguments, settings={"replica.fetch.max.bytes": "100"}, **fields)
+        self.after_wave = lambda number: None
+        self.ends, self.isrs, self.hws = [], [], []
+
+    def _run_fetches(self, orders):
+        results = super()._run_fetches(orders)
+        if any(each.copy_bytes_max for each in orders):  # the slice's inspection copies nothing
+            self.note()
+        return results
+
+    def note(self):
+        partitions = [self.metadata.image.partition(key) for key in self.keys]
+        self.ends.append([self.end(3, key.partition) for key in self.keys])
+        self.isrs.append([sorted(each.isr) for each in partitions])
+        self.hws.append([each.high_watermark for each in partitions])
+        self.after_wave(len(self.ends) - 1)
+
+
+def test_a_follower_joins_while_another_partition_s_is_still_copied():
+    rounds = Waves(2, isr="1")
+    rounds.append(0, "a")
+    rounds.append(1, "b", 15)
+
+    report = rounds.run()
+
+    assert rounds.isrs[1] == [[1, 2, 3], [1]]  # the first wave has decided
+    assert rounds.ends[1][1] < rounds.end(3, 1) == 15
+    assert (report.is_caught_up, report.isr_changes, report.copied_bytes) == (True, 2, 3200)
+
+
+def test_what_is_appended_during_a_copy_is_committed_by_the_next_wave():
+    rounds = Waves(2, isr="1 2")
+    rounds.append(1, "b", 15)
+    rounds.after_wave = lambda number: rounds.append(0, "a") if number == 1 else None
+
+    rounds.run()
+
+    assert [hw for hw, _ in rounds.hws[:4]] == [0, 0, 0, 1]
+    assert rounds.ends[3][1] < 15
+
+
+def test_a_round_copies_to_where_the_leader_s_log_ended_when_it_first_saw_it():
+    """Appends that are as fast as a copy would keep a round for ever."""
+    rounds = Waves(isr="1 2")
+    rounds.append(0, "a", 6)
+    rounds.after_wave = lambda number: rounds.append(0, f"b{number}", 5)
+
+    rounds.run()
+
+    assert 6 <= rounds.end(3) < rounds.end(1)
+
+
+def test_a_member_of_the_isr_whose_copy_goes_on_is_not_taken_out():
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 9)
+    rounds.clock.advance(LAG_MS + 1)
+
+    report = rounds.run()
+
+    assert (report.isr_changes, report.is_caught_up) == (0, True)
+    assert rounds.hws == sorted(rounds.hws)
+    assert len({hw for [hw] in rounds.hws}) > 2  # it moves with each wave
+
+
+def test_a_round_ends_with_its_time_and_the_next_one_goes_on_at_once():
+    rounds = Waves(isr="1 2")
+    rounds.append(0, "a", 9)
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    first = rounds.run(copy_ms_max=1000)
+    rounds.after_wave = lambda number: None
+    second = rounds.run(copy_ms_max=1000)
+
+    assert (first.is_caught_up, first.resume_after_ms) == (False, 0)
+    assert (second.is_caught_up, second.resume_after_ms) == (True, None)
+    assert first.copied_bytes + second.copied_bytes == 1800
+
+
+def test_a_sweep_copies_in_waves_as_well_and_has_inspected_all():
+    rounds = Waves(2, isr="1")
+    rounds.append(0, "a")
+    rounds.append(1, "b", 15)
+
+    report = rounds.run(is_sweep=True)
+
+    assert (report.is_caught_up, report.not_looked_at) == (True, 0)
+    assert [[1, 2, 3], [1]] in rounds.isrs
+
+
+def test_a_throttled_copy_goes_on_with_each_wave_and_makes_none():
+    """Replica 3 gets one batch a second, and a wave takes a second."""
+    rounds = Waves(isr="1", configs={"follower.replication.throttled.replicas": "0:3"})
+    rounds.append(0, "a", 9)
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    report = rounds.run(follower_replication_throttled_rate=100)
+
+    assert rounds.end(2) == 9
+    assert rounds.ends == [[1], [2], [3]]
+    assert not report.is_caught_up
+
+
+def test_many_copies_share_a_wave():
+    rounds = Waves(3, isr="1 2")
+    for number in range(3):
+        rounds.append(number, "abc"[number], 4)
+
+    rounds.run()
+
+    assert rounds.ends[0] == [1, 1, 1]
+    assert [rounds.end(3, number) for number in range(3)] == [4, 4, 4]
+
+
+def test_a_later_wave_fetches_what_has_changed_and_not_all_that_has_work():
+    """Of many partitions that wait for a broker, each wave would else look at each."""
+    before = partition("1 2 3", isr="1 2")
+    image = image_of(before, before)
+    waves = CopyWaves(FakeClock())
+    waves.begin(image, [key for key, _ in image.partitions()], [])
+    waves.end([], [])
+    topic = image.topics[TOPIC_ID]
+    changed = replace(topic, partitions={**topic.partitions, 0: replace(before, log_end_offset=1)})
+
+    assert waves.next_keys(image, None) == []
+    assert waves.next_keys(replace(image, topics={TOPIC_ID: changed}), None) == [KEY]
