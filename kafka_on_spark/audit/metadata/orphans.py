@@ -17,7 +17,7 @@ from kafka_on_spark.log.batch import epoch_in_name
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import CleaningTimes, Fate, FoundFile, TableFiles, judge
 
-_AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=0, delete_delay_ms=0, append_ms=0)
+_AT_ANY_LATER_TIME: Final = CleaningTimes(now_ms=2**62, delete_delay_ms=0, append_ms=0)
 
 
 def segment_orphans(

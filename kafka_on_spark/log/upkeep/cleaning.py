@@ -34,6 +34,10 @@ CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
 ORPHANS_STAY_MS: Final = 24 * 3600 * 1000
 """How long orphans stay that are few in bytes, but many for what the log has."""
 
+STAGING_MS: Final = 3600 * 1000
+"""For how long an append under way may stage nothing for one partition, and still be committed if
+its epoch is over. Source: the largest file.delete.delay.ms, which is for readers."""
+
 ORPHANS_PART: Final = 10
 """Orphans are many if they take more than such a part of what the log's files do."""
 
@@ -109,6 +113,7 @@ class TableFiles:
             listed.
         producers_written_at_ms: When each producer-state file that was listed was written, by its
             number and the root's clock.
+        staged_at_ms: When the newest file was staged, by epoch (`newest_staged_at_ms`).
     """
 
     named: Collection[str]
@@ -116,6 +121,7 @@ class TableFiles:
     removed_at_ms: Mapping[str, int]
     producers: int | None = None
     producers_written_at_ms: Mapping[int, int] = field(default_factory=dict)
+    staged_at_ms: Mapping[LeaderEpoch, int] = field(default_factory=dict)
 
 
 def is_cleaned(name: str) -> bool:
@@ -142,12 +148,28 @@ def judge(file: FoundFile, table: TableFiles, times: CleaningTimes) -> Verdict:
     if removed_at_ms is not None:
         return _after(times, removed_at_ms, times.delete_delay_ms, Fate.GOES)
     if epoch < table.fence:
-        # An append that goes on under a later epoch copies what it had staged under this one.
-        delay_ms = max(times.delete_delay_ms, times.append_ms)
-        return _after(times, file.written_at_ms, delay_ms, Fate.GOES)
+        # An append names all of its files by the epoch in which it began, and one that goes on
+        # under a later epoch copies them at its end: the first as the last, hours later.
+        since_ms = table.staged_at_ms.get(epoch, file.written_at_ms)
+        delay_ms = max(STAGING_MS, times.delete_delay_ms, times.append_ms)
+        return _after(times, since_ms, delay_ms, Fate.GOES)
     if epoch == table.fence:
         return _after(times, file.written_at_ms, times.append_ms, Fate.ORPHAN)
     return Verdict(Fate.STAYS)
+
+
+def newest_staged_at_ms(
+    found: Iterable[FoundFile], removed: Collection[str], times: CleaningTimes
+) -> dict[LeaderEpoch, int]:
+    """Return when the newest file was staged, by epoch, of files that a table neither names nor has
+    removed. A time that says nothing does not count."""
+    newest: dict[LeaderEpoch, int] = {}
+    for file in found:
+        epoch = epoch_in_name(file.name)
+        is_ahead = file.written_at_ms - times.now_ms > CLOCK_ERROR_MS
+        if epoch is not None and file.name not in removed and not is_ahead:
+            newest[epoch] = max(file.written_at_ms, newest.get(epoch, 0))
+    return newest
 
 
 def removed_wait_ms(name: str, table: TableFiles, times: CleaningTimes) -> int | None:

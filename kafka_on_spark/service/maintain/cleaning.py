@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.producers import producers_file_name, producers_file_number
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep.cleaning import (
@@ -21,6 +22,7 @@ from kafka_on_spark.log.upkeep.cleaning import (
     files_of,
     is_cleaned,
     judge,
+    newest_staged_at_ms,
     removed_wait_ms,
 )
 from kafka_on_spark.service.maintain.upkeep_work import (
@@ -81,6 +83,7 @@ class _Cleaning:
             append_ms=order.settings.integer("delivery.timeout.ms"),
         )
         self._written_at_ms: dict[int, int] = {}
+        self._staged_at_ms: dict[LeaderEpoch, int] = {}
         self._number = producers_number
         table = self._table(state)
         waits = {name: removed_wait_ms(name, table, self._times) for name in unnamed}
@@ -90,6 +93,7 @@ class _Cleaning:
         for file in found:
             if (number := producers_file_number(file.name)) is not None:
                 self._written_at_ms[number] = file.written_at_ms
+        self._staged_at_ms = newest_staged_at_ms(found, self._removed_at_ms, self._times)
         table = self._table(state)
         self._verdicts = [(file, self._judge(file, table)) for file in found]
         # Of the current epoch only: an older fence follows by itself.
@@ -106,6 +110,7 @@ class _Cleaning:
             removed_at_ms=self._removed_at_ms,
             producers=self._number if self._number in self._written_at_ms else None,
             producers_written_at_ms=self._written_at_ms,
+            staged_at_ms=self._staged_at_ms,
         )
 
     def _judge(self, file: FoundFile, table: TableFiles) -> Verdict:

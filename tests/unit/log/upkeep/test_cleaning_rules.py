@@ -1,5 +1,6 @@
 """Which files in a replica's folder may be deleted, and when."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_on_spark.log.upkeep.cleaning import (
     FoundFile,
     TableFiles,
     judge,
+    newest_staged_at_ms,
 )
 from tests.builders import segment
 
@@ -120,6 +122,50 @@ def test_a_file_that_waits_says_for_how_long():
     verdict = judge(file, table(), TIMES)
 
     assert (verdict.fate, verdict.wait_ms) == (Fate.WAITS, 10)
+
+
+MINUTE = 60_000
+BEGAN = NOW - 75 * MINUTE
+
+
+# fmt: off
+STAGED = [  # minutes since the first of two files, the second 70 minutes later; delay; fate of both
+    pytest.param(75,  DELAY, Fate.WAITS, id="its-append-may-go-on"),
+    pytest.param(129, DELAY, Fate.WAITS, id="within-the-delay-of-the-newest"),
+    pytest.param(131, DELAY, Fate.GOES,  id="nothing-was-staged-for-the-delay"),
+    pytest.param(129, 0,     Fate.WAITS, id="readers-have-no-time-and-appends-have"),
+    pytest.param(131, 0,     Fate.GOES,  id="nor-have-appends"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("minutes, delay_ms, fate", STAGED)
+def test_what_an_append_staged_first_stays_as_long_as_what_it_staged_last(minutes, delay_ms, fate):
+    times = CleaningTimes(
+        now_ms=BEGAN + minutes * MINUTE, delete_delay_ms=delay_ms, append_ms=APPEND
+    )
+    files = [
+        FoundFile(segment(each, epoch=5).file_name, 7, BEGAN + after * MINUTE)
+        for each, after in (("a", 0), ("b", 70))
+    ]
+    staged = replace(table(6), staged_at_ms=newest_staged_at_ms(files, (), times))
+
+    assert {judge(file, staged, times).fate for file in files} == {fate}
+
+
+def test_what_counts_as_staged_last_is_no_file_of_another_epoch_nor_removed_nor_of_a_wrong_clock():
+    times = [LONG_AGO, NOW - 5, NOW - 4, NOW + CLOCK_ERROR_MS + 1]
+    epochs = [4, 5, 4, 4]
+    files = [
+        FoundFile(segment(f"f{place}", epoch=epoch).file_name, 7, at_ms)
+        for place, (epoch, at_ms) in enumerate(zip(epochs, times, strict=True))
+    ]
+
+    staged = newest_staged_at_ms(files, {files[2].name}, TIMES)
+
+    assert staged == {4: LONG_AGO, 5: NOW - 5}
+    files_of_4 = replace(table(), staged_at_ms=staged)
+    assert judge(files[0], files_of_4, TIMES).fate is Fate.GOES
 
 
 def test_an_append_under_way_has_its_time_if_readers_have_none():

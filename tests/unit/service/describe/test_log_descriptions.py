@@ -7,6 +7,7 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.ids import LOST, BrokerId, Offset
+from kafka_on_spark.log.upkeep.cleaning import STAGING_MS
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.log_descriptions import describe_log, describe_logs
@@ -105,11 +106,11 @@ def test_a_log_start_that_a_replica_has_not_applied_is_due():
 
 
 def test_files_that_may_go_are_due_since_they_may():
-    told = Told(1, configs={"file.delete.delay.ms": "1000", "delivery.timeout.ms": "1000"})
+    told = Told(1)
     files = told.roots["memory://2"].files[folder(address(2, key=told.keys[0]))]
     stale = "0-" + "a" * 32 + "-" + "b" * 32 + ".parquet"
     files[stale] = b"staged once"
-    told.folders.written[stale] = told.folders.now - 5000
+    told.folders.written[stale] = told.folders.now - STAGING_MS - 4000
 
     due = told.due(2)["clean"]
 

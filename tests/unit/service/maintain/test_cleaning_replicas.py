@@ -89,6 +89,20 @@ def test_files_of_older_leaderships_go():
     assert old not in cluster.names()
 
 
+def test_files_of_an_older_leadership_stay_while_an_append_stages_under_it():
+    """It copies them all once it is committed, under the leadership of then."""
+    cluster = Cleaned()
+    first = cluster.put("first", epoch=EPOCH - 1, written_at_ms=cluster.folders.now - 10 * DELAY_MS)
+    last = cluster.put("last", epoch=EPOCH - 1, written_at_ms=cluster.folders.now - DELAY_MS + 7)
+
+    waits = cluster.clean()
+    assert (waits.count, waits.due_in_ms) == (0, 7)
+    assert {first, last} <= set(cluster.names())
+
+    cluster.folders.now += 7
+    assert cluster.clean().count == 2
+
+
 def test_an_unnamed_file_of_the_current_epoch_is_counted_and_stays():
     cluster = Cleaned()
     name = cluster.put("staged")
