@@ -3,6 +3,7 @@ topics at once. What a try's errors mean is decided in service/append/produce/de
 """
 
 import logging
+import weakref
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Final
@@ -88,6 +89,10 @@ class ProducerAppends:
         self._settings = settings
         self.limits: dict[str, TopicLimits] = {}
         self._run = _Run()
+        self._ids = [self.producer_id]
+        # A process that makes a producer for each request would remember the runs of all. One that
+        # was left may have an append under way for as long as a thread has this object.
+        weakref.finalize(self, services.producers.forget, self._ids).atexit = False
 
     @property
     def producer_id(self) -> str:
@@ -100,9 +105,8 @@ class ProducerAppends:
             return
         # As a whole: an id with the sequences of another would have appends called duplicates.
         self._run = _Run()
-        log.warning(
-            "a producer can't go on under its id; it takes another: %s", self._run.producer_id
-        )
+        self._ids.append(self.producer_id)
+        log.warning("a producer can't go on under its id; it takes another: %s", self.producer_id)
 
     def now_ms(self) -> int:
         """Return the time of a record that is sent now: by the clock of this process or, if that is

@@ -41,6 +41,20 @@ def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, top
     producer.flush()
 
 
+def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic):
+    """Ids are drawn: a process that makes a producer for each request has them without number."""
+    runs = cluster._services.producers
+    with cluster.producer() as producer:
+        producer.send(topic, None, b"v")
+    producer_id = producer._appends.producer_id
+    assert producer_id in runs.own
+
+    del producer
+    gc.collect()
+
+    assert producer_id not in runs.own
+
+
 def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(
     cluster, topic, monkeypatch
 ):

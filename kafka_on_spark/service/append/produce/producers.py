@@ -4,7 +4,7 @@ What a process remembers of its own runs is here; controller/commands/producer_r
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -36,7 +36,8 @@ class ProducerRuns:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._mine: dict[str, OwnRun] = {}
-        self._lock = threading.Lock()
+        # Taken twice by one thread if a collection of garbage has it forget runs there.
+        self._lock = threading.RLock()
         # A lock goes with the last thread that holds it or waits for it: ids are without number.
         self._begins: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
@@ -121,6 +122,16 @@ class ProducerRuns:
         """The runs as they are now, by producer id; writers by their keys."""
         with self._lock:
             return dict(self._mine)
+
+    def forget(self, producer_ids: Iterable[str]) -> None:
+        """Forget the runs of ids under which nobody will append any more.
+
+        Of any other id what this process has appended is remembered as long as the process lives:
+        the register forgets an id that has expired, and what is tried again then is refused.
+        """
+        with self._lock:
+            for producer_id in producer_ids:
+                self._mine.pop(producer_id, None)
 
     def adopt(self, runs: Mapping[str, OwnRun]) -> None:
         """Go on with `runs` that another process has begun for the same writer."""

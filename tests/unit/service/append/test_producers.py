@@ -58,6 +58,17 @@ def test_threads_begin_one_run_of_an_id_and_keep_its_lock_as_long_as_they_use_it
     assert len(mine._begins) == 0
 
 
+def test_a_run_under_whose_id_nobody_appends_any_more_is_forgotten(world):
+    """A process that makes a producer for each request has ids without number."""
+    mine = runs(world)
+    for producer_id in (OF_ONE_RUN, "p"):
+        mine.begin(producer_id, None, 1)
+
+    mine.forget([OF_ONE_RUN, "never begun"])
+
+    assert list(mine.own) == ["p"]
+
+
 def test_an_epoch_that_is_given_is_taken_if_it_is_new(world):
     assert runs(world).begin("p", 5, 1).producer_epoch == 5
     assert runs(world).begin("p", None, 1).producer_epoch == 6
