@@ -78,7 +78,8 @@ class CopyWaves:
         reports to decide by.
 
         A member of the ISR whose copy goes on does not lag: else a round that finds much to copy
-        would take it out of the ISR, and the next wave would have brought it all.
+        would take it out of the ISR, and the next wave would have brought it all. Once the time of
+        the round is over it is judged as always: its root may be slower than the appends for ever.
         """
         self._filled, self._throttled = [], []
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
@@ -96,6 +97,8 @@ class CopyWaves:
         if not result.copied_bytes:  # its leader's log has been cut since
             return report
         self._filled.append(order.key)
+        if self.is_time_over:
+            return report
         followers = (
             replace(seen, missing_since_ms=None, missing_bytes=0)
             if seen.broker_id in order.partition.isr

@@ -91,6 +91,19 @@ def test_a_member_of_the_isr_whose_copy_goes_on_is_not_taken_out():
     assert len({hw for [hw] in rounds.hws}) > 2  # it moves with each wave
 
 
+def test_a_member_of_the_isr_that_a_whole_round_could_not_catch_up_lags():
+    """Its root may be slower than the appends, for ever."""
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 9)
+    rounds.clock.advance(LAG_MS + 1)
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    report = rounds.run(copy_ms_max=1000)
+
+    assert report.isr_changes == 1
+    assert rounds.metadata.image.partition(KEY).isr == {1}
+
+
 def test_a_round_ends_with_its_time_and_the_next_one_goes_on_at_once():
     rounds = Waves(isr="1 2")
     rounds.append(0, "a", 9)
