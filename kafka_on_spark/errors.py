@@ -201,7 +201,7 @@ class OutOfOrderSequenceError(ProtocolError):
 
 
 class DuplicateSequenceError(ProtocolError):
-    """The sequence was appended before with other records."""
+    """The sequence was appended before with other records, or perhaps with others."""
 
     code = 46
 

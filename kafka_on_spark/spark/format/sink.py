@@ -1,8 +1,10 @@
 """Writes of ``format("kafka_on_spark")``: executors stage segments, the driver appends them.
 
 Exactly once. A stream's query id and batch number are producer and sequence; Spark runs a batch
-again after a crash, and the second append finds the first. An abort deletes nothing, because
-Spark calls it with the same messages after a commit whose outcome is unknown.
+again after a crash, and the second append finds the first. A batch that Spark may run again is its
+query's last one, so the logs know what records it had; one that they know by its number only comes
+from an older checkpoint, with records that nobody has compared, and is refused. An abort deletes
+nothing, because Spark calls it with the same messages after a commit whose outcome is unknown.
 
 One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
 with the messages. Spark creates both again for each batch, so what a run has open is in a module
@@ -23,12 +25,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import DuplicateSequenceError, InvalidRequestError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.options.columns import check_columns
 from kafka_on_spark.query.options.sink_options import SinkOptions, parse_sink
+from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.plan.multi_topic import (
     MultiTopicOrder,
     StagedTopic,
@@ -177,18 +180,18 @@ def _append(
     writer: WriterFence | None,
     image_offset: Offset,
     known: MetadataImage,
-) -> None:
-    """Append what tasks have staged, all topics at once.
+) -> list[AppendResult]:
+    """Append what tasks have staged, all topics at once; return what each topic got.
 
     `image_offset`: the metadata offset of the plan. `known`: an image, perhaps an older one.
     """
     given = _answers(messages)
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
-        return  # acks=0 waits for no errors
+        return []  # acks=0 waits for no errors
     answers = by_topic(given)
     answers |= conditions_only(options.expected_offsets, answers)
     if not answers:
-        return
+        return []
     plans = services.appends.plan_topics(
         services.metadata.image_at(image_offset, known),
         {name: each.partition_count for name, each in answers.items()},
@@ -198,7 +201,7 @@ def _append(
         expected_offsets=options.expected_offsets,
         may_decide=options.may_decide,
     )
-    services.appends.append_staged_topics(
+    return services.appends.append_staged_topics(
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
     )
@@ -297,7 +300,12 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         return _stage(self._options, self._plan, iterator, producer, Awaits.CLUSTER)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Append a batch under its number, or find that it was appended before."""
+        """Append a batch under its number, or find that it was appended before.
+
+        Raises:
+            DuplicateSequenceError: It was, perhaps with other records, or with other records.
+            And as `append_staged_topics`.
+        """
         staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
         if not staged:
             return  # a batch without records, perhaps without a task
@@ -317,7 +325,8 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         )
         shared.store(producers.own)
         planned = Offset(staged[0].image_offset)
-        _append(services, self._options, staged, producer, writer, planned, known)
+        results = _append(services, self._options, staged, producer, writer, planned, known)
+        _check_compared(results, query_id, batchId)
 
     def _services(self) -> Services:
         if self._run not in _RUNS:
@@ -332,6 +341,26 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Leave everything as it is: files that no commit names do no harm."""
+
+
+def _check_compared(results: Sequence[AppendResult], query_id: str, number: int) -> None:
+    """Check that a batch that stood before was found with its records, and not by its number only.
+
+    A log forgets which records an append had once its producer has appended a later one there. Of
+    a query that is behind that, all batches up to the newest would be taken for appended.
+
+    Raises:
+        DuplicateSequenceError: A partition knows only the number.
+    """
+    parts = [part for result in results for part in result.partitions.values()]
+    if any(part.is_duplicate and part.base_offset is None for part in parts):
+        raise DuplicateSequenceError(
+            f"batch {number} of query {query_id} was appended before, and later batches after it,"
+            " so whether it had these records is not known, and they are not appended where one"
+            " was: the query's checkpoint is older than the topic; put the newest one back, or"
+            " start the query with a new checkpointLocation, at the offsets that it has not yet"
+            " appended"
+        )
 
 
 def _producer_of(query_id: str) -> str:

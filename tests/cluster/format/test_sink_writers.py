@@ -8,6 +8,7 @@ from pyspark.sql.types import IntegerType
 
 from kafka_on_spark.errors import (
     CommitConflictError,
+    DuplicateSequenceError,
     InvalidRecordError,
     KafkaStorageError,
     ProducerFencedError,
@@ -15,6 +16,7 @@ from kafka_on_spark.errors import (
     UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.log.merging.merge_plan import FAN_IN
 from kafka_on_spark.spark.format import sink
 from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
 from kafka_on_spark.spark.format.sink import BatchWriter
@@ -286,6 +288,40 @@ def test_a_run_whose_epochs_can_not_be_shared_goes_on_in_one_worker(
 
     assert disks.cluster.image.producers == {"spark-q": 0}
     assert "the epochs of a query's run can't be stored" in caplog.text
+
+
+@pytest.fixture
+def merged(disks, monkeypatch):
+    """The values of a query's batches, all merged: logs can compare those of the last one only."""
+    disks.cluster.alter_cluster_configs({"merge.min.lag.batches": 0})
+    values = [b"%d" % number for number in range(FAN_IN)]
+    query = Query(disks, monkeypatch, run="a")
+    for number, value in enumerate(values):
+        query.add(number, [[row("two", value)]])
+    merges = [each.count for each in disks.cluster.maintain().rows if each.kind == "merge"]
+    assert merges == [1, 1]
+    return values
+
+
+def test_a_batch_of_an_older_checkpoint_is_refused_and_never_taken_for_the_one_of_its_number(
+    disks, monkeypatch, merged
+):
+    """It was planned anew, over other records, and the headers of its number are merged."""
+    again = Query(disks, monkeypatch, run="b")
+
+    with pytest.raises(DuplicateSequenceError, match=r"batch 3 of query q .*checkpoint is older"):
+        again.add(3, [[row("two", b"another")]])
+
+    assert values_of(disks.cluster, "two") == merged
+
+
+def test_the_last_batch_is_found_also_when_it_is_merged(disks, monkeypatch, merged):
+    again = Query(disks, monkeypatch, run="b")
+
+    again.add(FAN_IN - 1, [[row("two", merged[-1])]])
+    again.add(FAN_IN, [[row("two", b"next")]])
+
+    assert values_of(disks.cluster, "two") == [*merged, b"next"]
 
 
 def test_an_older_run_of_the_same_query_is_fenced(disks, monkeypatch):
