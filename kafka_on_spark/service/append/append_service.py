@@ -159,7 +159,14 @@ class AppendService:
             topic = image.topic(name)
             expected = expected_offsets.get(name, {})
             check_expected(topic, expected)
-            order = plan_stage(image, topic, acks=acks, has_producer=producer is not None, now_ms=0)
+            order = plan_stage(
+                image,
+                topic,
+                acks=acks,
+                has_producer=producer is not None,
+                now_ms=0,
+                needs_min_isr=False,  # that is looked at when it is appended
+            )
             plan = AppendPlan(
                 topic_id=topic.topic_id,
                 order=replace(order, targets=order.targets[:count]),

@@ -14,6 +14,7 @@ global. That can go once Spark keeps a writer for a run.
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ from kafka_on_spark.service.append.produce.producers import (
     check_producer,
     producer_of,
 )
+from kafka_on_spark.service.append.waiting.in_sync_waiting import append_when_in_sync
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.format.shared_runs import SharedRuns
@@ -113,8 +115,12 @@ def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
     return cached_metadata(root, storage, is_patient=is_stream)
 
 
-def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool) -> WritePlan:
+def _plan(
+    metadata: MetadataService, options: SinkOptions, *, has_producer: bool, is_stream: bool
+) -> WritePlan:
     """Return a plan on the newest image; nothing is written, no epoch taken.
+
+    A stream's batch waits for in-sync replicas when it is appended, and is staged without.
 
     Raises:
         UnknownTopicOrPartitionError, NotEnoughReplicasError: The topic can't be appended to.
@@ -126,6 +132,7 @@ def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool
         acks=options.acks,
         has_producer=has_producer,
         now_ms=SystemClock().now_ms(),
+        needs_min_isr=not is_stream,
     )
     order = None if options.topic is None else topics.order_of(image, options.topic)
     return WritePlan(topics=topics, order=order)
@@ -180,10 +187,13 @@ def _append(
     writer: WriterFence | None,
     image_offset: Offset,
     known: MetadataImage,
+    *,
+    is_stream: bool,
 ) -> list[AppendResult]:
     """Append what tasks have staged, all topics at once; return what each topic got.
 
     `image_offset`: the metadata offset of the plan. `known`: an image, perhaps an older one.
+    A stream's batch waits while too few replicas are in sync.
     """
     given = _answers(messages)
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
@@ -201,9 +211,18 @@ def _append(
         expected_offsets=options.expected_offsets,
         may_decide=options.may_decide,
     )
-    return services.appends.append_staged_topics(
+    append = partial(
+        services.appends.append_staged_topics,
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
+    )
+    if not is_stream:
+        return append()
+    return append_when_in_sync(
+        append,
+        services.metadata.catch_up_waiting,
+        services.clock,
+        timeout_ms=min(plan.timeout_ms for plan in plans),
     )
 
 
@@ -224,7 +243,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
         check_producer(producer_id, options.producer_epoch, options.sequence)
         self._options = options
-        self._plan = _plan(metadata, options, has_producer=producer_id is not None)
+        self._plan = _plan(metadata, options, has_producer=producer_id is not None, is_stream=False)
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         runs = ProducerRuns(metadata, SystemClock(), timeout_ms=timeout_ms)
         self._writer = runs.take_over(options.transactional_id)
@@ -251,6 +270,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
             self._writer,
             planned,
             services.metadata.image if known is None else known,
+            is_stream=False,
         )
         if known is None:
             # The process is new, and its application may end with this write: maintenance that is
@@ -282,9 +302,8 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._run = run
         self._plan: WritePlan | None = None
         if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
-            self._plan = _plan(
-                _metadata(self._options, is_stream=True), self._options, has_producer=True
-            )
+            metadata = _metadata(self._options, is_stream=True)
+            self._plan = _plan(metadata, self._options, has_producer=True, is_stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
@@ -325,7 +344,9 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         )
         shared.store(producers.own)
         planned = Offset(staged[0].image_offset)
-        results = _append(services, self._options, staged, producer, writer, planned, known)
+        results = _append(
+            services, self._options, staged, producer, writer, planned, known, is_stream=True
+        )
         _check_compared(results, query_id, batchId)
 
     def _services(self) -> Services:

@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
     DuplicateSequenceError,
     InvalidRecordError,
     KafkaStorageError,
+    NotEnoughReplicasError,
     ProducerFencedError,
     UnexpectedOffsetError,
     UnknownProducerIdError,
@@ -20,8 +21,9 @@ from kafka_on_spark.log.merging.merge_plan import FAN_IN
 from kafka_on_spark.spark.format import sink
 from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
 from kafka_on_spark.spark.format.sink import BatchWriter
-from tests.cluster.disks import new_disks, values_of
+from tests.cluster.disks import PATIENCE_MS, isr_of, new_disks, values_of
 from tests.cluster.format.sinks import TYPES, Query, options_of, schema_of, write_batch
+from tests.fakes import FakeClock
 
 
 @pytest.fixture
@@ -189,6 +191,53 @@ def test_a_batch_of_a_topic_that_grows_while_it_is_staged_is_not_appended(disks,
     assert values_of(disks.cluster, "one") == []
     query.add(0, keys)
     assert len(values_of(disks.cluster, "one")) == 20
+
+
+# fmt: off
+WAITS = [
+    pytest.param({},                 True,  id="by row, while they are away"),
+    pytest.param({"topic": "three"}, True,  id="by option, while they are away"),
+    pytest.param({"topic": "three"}, False, id="staged before"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, is_away", WAITS)
+def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, given, is_away):
+    cluster, tasks, clock = disks.cluster, [[row("three", b"a")]], FakeClock()
+    cluster.create_topic(
+        "three", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
+    )
+    cluster.alter_cluster_configs({"delivery.timeout.ms": PATIENCE_MS})
+    query = Query(disks, monkeypatch, **given)
+    query.services().clock = clock
+
+    def come_back():
+        clock.on_sleep = lambda: None
+        disks.give_back(2, 3)
+        cluster.run_controller()
+        cluster.replicate()
+        cluster.replicate()
+
+    clock.on_sleep = come_back
+    messages = None if is_away else query.stage(0, tasks)
+    disks.take_down(2, 3)
+    assert isr_of(cluster, "three") == [1]
+    query.commit(0, tasks, messages or query.stage(0, tasks))
+
+    assert clock.slept_ms
+    assert values_of(cluster, "three") == [b"a"]
+
+
+def test_a_batch_write_with_too_few_replicas_in_sync_is_refused_at_once(disks, monkeypatch):
+    disks.cluster.alter_topic_configs("two", {"min.insync.replicas": 2})
+    disks.cluster.append("two", [("k", "first")])
+    disks.take_down(isr_of(disks.cluster, "two")[1])
+
+    with pytest.raises(NotEnoughReplicasError):
+        write_batch(disks, [[row("two", b"a")]], monkeypatch)
+
+    assert values_of(disks.cluster, "two") == [b"first"]
 
 
 def test_a_run_of_a_query_takes_its_epoch_once(disks, monkeypatch):

@@ -35,6 +35,7 @@ class MultiTopicOrder:
         acks: "all", "1" or "0".
         has_producer: As in StageOrder.
         now_ms: Timestamp of records without one.
+        needs_min_isr: As in `plan_stage`.
     """
 
     cluster_id: str | None
@@ -42,6 +43,7 @@ class MultiTopicOrder:
     acks: str
     has_producer: bool
     now_ms: int
+    needs_min_isr: bool = True
 
     def order_of(self, image: MetadataImage, name: str) -> StageOrder:
         """Return the order for one topic on `image`, which is that of `image_offset`.
@@ -55,6 +57,7 @@ class MultiTopicOrder:
             acks=self.acks,
             has_producer=self.has_producer,
             now_ms=self.now_ms,
+            needs_min_isr=self.needs_min_isr,
         )
 
 

@@ -171,14 +171,18 @@ def plan_stage(
     acks: str,
     has_producer: bool,
     now_ms: int,
+    needs_min_isr: bool = True,
 ) -> StageOrder:
     """Return the order for one append's tasks.
+
+    `needs_min_isr`: an append that can't have acks=all now is refused; else that is left to its
+    commit.
 
     Raises:
         NotEnoughReplicasError: acks=all, and no partition has its minimum of in-sync replicas.
     """
     settings = image.settings(topic.topic_id)
-    if acks == "all":
+    if acks == "all" and needs_min_isr:
         _check_min_isr(image, topic)
     return StageOrder(
         targets=tuple(
