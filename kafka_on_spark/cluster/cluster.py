@@ -367,7 +367,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
             InvalidRecordError, MessageTooLargeError: Nothing was appended.
-            NotEnoughReplicasError: Nothing was appended.
+            NotEnoughReplicasError, NotLeaderOrFollowerError: Nothing was appended.
             RequestTimedOutError, NotEnoughReplicasAfterAppendError: The outcome is unknown; retry
                 with the same producer and sequence.
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.

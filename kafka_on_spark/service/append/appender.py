@@ -45,6 +45,8 @@ from kafka_on_spark.service.append.preconditions import (
     check_keys,
     check_min_isr,
     check_replicas,
+    has_unknown_end,
+    keys_of_ends,
 )
 from kafka_on_spark.service.append.stages import (
     AnsweredPart,
@@ -169,21 +171,23 @@ class Appender:
         """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
 
         Each round commits what is ready; a partition that waits goes into a later round, and
-        `watch` is told of it.
+        `watch` is told of it. A conditional append waits for leaders before the first round.
         `other_ends`: where partitions that get no record must end, of a conditional append.
         `take` gets each answer also as soon as there is one: others may wait for long.
 
         Raises:
-            NotEnoughReplicasError, UnexpectedOffsetError, InvalidRecordError: Nothing was appended.
+            NotEnoughReplicasError, UnexpectedOffsetError, InvalidRecordError,
+            NotLeaderOrFollowerError: Nothing was appended.
         """
         image = self._metadata.image
         if acks == "all":
             check_replicas(image, parts)
         check_keys(image, parts)
-        check_ends(image, self._replicas, parts, other_ends or {})
+        deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
+        self._wait_for_leaders(keys_of_ends(parts, other_ends or {}), watch, deadline_ms)
+        check_ends(self._metadata.image, self._replicas, parts, other_ends or {})
         pending = {part.key: _Pending(part) for part in parts}
         answers = _Answers(take)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while pending:
             ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
@@ -196,13 +200,39 @@ class Appender:
                 self._give_up(pending, answers, watch)
                 break
             watch.update([each.wait for each in pending.values() if each.wait is not None])
-            self._clock.sleep_ms(watch.pause_ms(next(pauses) * (0.5 + self._random())))
-            try:
-                self._second_inspections.inspect_due()
-                self._metadata.catch_up()
-            except METADATA_AWAY as error:
+            error = self._pause(watch, next(pauses))
+            if error is not None:
                 self._not_concluded(error, pending, answers)
         return answers.of(parts)
+
+    def _wait_for_leaders(
+        self, keys: Sequence[PartitionKey], watch: AppendWatch, deadline_ms: float
+    ) -> None:
+        """Wait until it is known where the logs of `keys` end, or the time is up."""
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
+        while self._clock.monotonic_ms() < deadline_ms:
+            found = [(key, self._metadata.image.partition(key)) for key in keys]
+            waits = [
+                Wait(key=key, partition=each, error="it has no leader")
+                for key, each in found
+                if each is not None and has_unknown_end(each)
+            ]
+            if not waits:
+                return
+            watch.update(waits)
+            error = self._pause(watch, next(pauses))
+            if isinstance(error, RootAccessDeniedError):
+                raise error  # waiting gives no permission
+
+    def _pause(self, watch: AppendWatch, pause_ms: float) -> KafkaOnSparkError | None:
+        """Sleep before another look, and catch up; return what kept it from that."""
+        self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
+        try:
+            self._second_inspections.inspect_due()
+            self._metadata.catch_up()
+        except METADATA_AWAY as error:
+            return error
+        return None
 
     def _round(
         self, pending: _Pendings, answers: _Answers, acks: str, ready: Sequence[_Pending]

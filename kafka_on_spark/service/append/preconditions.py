@@ -8,6 +8,7 @@ from kafka_on_spark.errors import (
     InvalidRecordError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
@@ -70,6 +71,23 @@ def check_keys(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
             )
 
 
+def keys_of_ends(
+    parts: Sequence[StagedPart], others: Mapping[PartitionKey, Offset]
+) -> list[PartitionKey]:
+    """Return the partitions whose logs `check_ends` looks at: for where they end, or for an earlier
+    try of the append."""
+    asked = [part.key for part in parts if part.expected_offset is not None or others]
+    return [*asked, *others]
+
+
+def has_unknown_end(partition: PartitionRegistration) -> bool:
+    """Return whether nobody can say now where a partition's log ends: it has no leader, and may
+    have records."""
+    is_unmade = partition.known_log_end == 0 and not any(partition.directories)
+    is_led = partition.leader is not None and partition.is_created(partition.leader)
+    return not (is_led or is_unmade)
+
+
 def check_ends(
     image: MetadataImage,
     replicas: ReplicaStore,
@@ -82,6 +100,7 @@ def check_ends(
 
     Raises:
         UnexpectedOffsetError: One ends elsewhere.
+        NotLeaderOrFollowerError: One has no leader, so where it ends is not known.
     """
     is_retry = False
     for part in parts:
@@ -99,9 +118,16 @@ def check_ends(
 def _leader_state(
     image: MetadataImage, replicas: ReplicaStore, key: PartitionKey
 ) -> ReplicaState | None:
-    """Return the leader's log; None if the partition has no records yet, or no leader now."""
+    """Return the leader's log; None if the partition never had a replica, or is gone."""
     partition = image.partition(key)
-    if partition is None or partition.leader is None or not partition.is_created(partition.leader):
+    if partition is None:
+        return None
+    if has_unknown_end(partition):
+        raise NotLeaderOrFollowerError(
+            f"partition {image.name_of(key)} has no leader, so where its log ends is not known, and"
+            " nothing was appended: bring its brokers back, and append again"
+        )
+    if partition.leader is None or not partition.is_created(partition.leader):
         return None
     return replicas.open(address_of(image, key, partition, partition.leader)).load()
 

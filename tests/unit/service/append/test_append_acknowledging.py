@@ -8,11 +8,17 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.service.append.acknowledging import is_acknowledged, is_committed
-from kafka_on_spark.service.append.preconditions import check_ends, check_min_isr
+from kafka_on_spark.service.append.preconditions import (
+    check_ends,
+    check_min_isr,
+    has_unknown_end,
+    keys_of_ends,
+)
 from kafka_on_spark.service.append.stages import StagedPart
 from tests.builders import KEY, address, disk, image_of, log, partition, staged
 from tests.fakes import MemoryReplicaStore, MemoryRoots
@@ -148,8 +154,37 @@ def test_a_partition_without_a_log_ends_at_0():
         check_ends(unmade, store_of(""), [conditional("c", 1)], {})
 
 
-def test_a_partition_that_is_gone_or_led_by_nobody_ends_at_0():
-    for image in (image_of(), image_of(partition("1 2", leader=None))):
-        check_ends(image, store_of(""), [conditional("c", 0)], {})
-        with pytest.raises(UnexpectedOffsetError):
-            check_ends(image, store_of(""), [conditional("c", 1)], {})
+def test_a_partition_that_is_gone_ends_at_0():
+    check_ends(image_of(), store_of(""), [conditional("c", 0)], {})
+    with pytest.raises(UnexpectedOffsetError):
+        check_ends(image_of(), store_of(""), [conditional("c", 1)], {})
+
+
+# fmt: off
+UNLED = [  # a partition whose log may have records
+    pytest.param(partition("1 2", leader=None, isr="1", hw=2),               id="fenced"),
+    pytest.param(partition("1 2", leader=None, isr="1"),                     id="with records that were not reported"),
+    pytest.param(partition("1", leader=None, lost="1"),                      id="lost"),
+    pytest.param(partition("1", leader=None, unmade="1", hw=2),              id="lost, and to be created again"),
+    pytest.param(partition("1 2", unmade="1"),                               id="its leader is not created"),
+]
+CONDITIONS = [  # parts, and others
+    pytest.param([conditional("c", 0)],    {},       id="0"),
+    pytest.param([conditional("c", 2)],    {},       id="the right one"),
+    pytest.param([],                       {KEY: 0}, id="of a partition without records"),
+    pytest.param([conditional("c", None)], {KEY: 2}, id="with a part that may be a retry"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("parts, others", CONDITIONS)
+@pytest.mark.parametrize("unled", UNLED)
+def test_of_a_partition_without_a_leader_nobody_says_where_it_ends(unled, parts, others):
+    assert has_unknown_end(unled)
+    assert set(keys_of_ends(parts, others)) == {KEY}
+    with pytest.raises(NotLeaderOrFollowerError, match="where its log ends is not known"):
+        check_ends(image_of(unled), store_of("0:ab"), parts, others)
+
+
+def test_an_append_without_conditions_asks_for_no_end():
+    assert keys_of_ends([conditional("c", None)], {}) == []

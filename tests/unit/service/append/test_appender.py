@@ -11,9 +11,11 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
     ProducerFencedError,
     QuorumUnavailableError,
     RequestTimedOutError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
@@ -60,7 +62,7 @@ class Images:
 class Unwatched(Appender):
     """Its appends make no small passes."""
 
-    def append(self, parts, *, acks, timeout_ms):
+    def append(self, parts, *, acks, timeout_ms, other_ends=None):
         ports = WatchPorts(
             metadata=self._metadata,
             clock=self._clock,
@@ -70,7 +72,9 @@ class Unwatched(Appender):
             caller="process 1 on here",
         )
         watch = AppendWatch(ports, is_allowed=False)
-        return super().append(parts, acks=acks, timeout_ms=timeout_ms, watch=watch)
+        return super().append(
+            parts, acks=acks, timeout_ms=timeout_ms, watch=watch, other_ends=other_ends
+        )
 
 
 @pytest.fixture
@@ -233,6 +237,48 @@ def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
 
     with pytest.raises(NotEnoughReplicasError):
         appender(Images(ALONE)).append([part], acks="all", timeout_ms=1000)
+
+
+UNLED = image_of(partition("1 2", isr="1", leader=None, version=2))
+
+
+def test_a_conditional_append_waits_for_a_leader_to_say_where_the_log_ends(appender):
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+
+    [outcome] = appender(Images(UNLED, UNLED, IN_SYNC)).append([part], acks="1", timeout_ms=9000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+def test_a_conditional_append_without_a_leader_appends_nothing_elsewhere(roots, appender, acks):
+    """That the other partition ends at 0 is not known: it may have records."""
+    other = KEY._replace(partition=1)
+    unled = image_of(partition("1 2"), partition("1 2", isr="1", leader=None))
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
+
+    with pytest.raises(NotLeaderOrFollowerError, match="orders-1 has no leader"):
+        appender(Images(unled)).append([part], acks=acks, timeout_ms=1000, other_ends={other: 0})
+
+    assert MemoryReplicaStore(roots).open(address(1)).load().batches == ()
+
+
+@ROOT_ERRORS
+def test_a_conditional_append_waits_for_a_leader_while_the_metadata_root_is_away(appender, error):
+    images = AwayImages(UNLED, IN_SYNC, away=2, error=error)
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+
+    [outcome] = appender(images).append([part], acks="1", timeout_ms=9000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)
+
+
+def test_a_conditional_append_that_may_not_read_the_metadata_ends_its_wait(appender):
+    images = AwayImages(UNLED, away=999, error=RootAccessDeniedError)
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),), expected_offset=0)
+
+    with pytest.raises(RootAccessDeniedError):
+        appender(images).append([part], acks="1", timeout_ms=9000)
 
 
 # fmt: off
