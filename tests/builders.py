@@ -432,15 +432,20 @@ def report(
     *followers: ReplicaReport,
     epoch: int = 5,
     version: int = 9,
+    known_end: int = 0,
     epoch_start: int = 0,
     uncommitted_since_ms: int | None = None,
     key: PartitionKey = KEY,
 ) -> PartitionReport:
-    """Return one round's report on a partition, at the builders' epochs."""
+    """Return one round's report on a partition, at the builders' epochs.
+
+    `known_end`: the recorded log end that the round was planned on.
+    """
     return PartitionReport(
         key=key,
         leader_epoch=LeaderEpoch(epoch),
         partition_epoch=PartitionEpoch(version),
+        known_end=Offset(known_end),
         leader=leader,
         epoch_start_offset=Offset(epoch_start),
         uncommitted_since_ms=uncommitted_since_ms,

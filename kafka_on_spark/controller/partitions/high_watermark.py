@@ -19,8 +19,8 @@ def advance_high_watermark(
 
     It moves only while the ISR has its minimum (I9), never down (I8), and not past a member
     that has not adopted the leadership: its log end says nothing about this log. If it can't move,
-    the leader's log end is recorded, so that replication knows of the work. A report of a log with
-    another chain digest at the committed end moves nothing.
+    the leader's log end is recorded, so that replication knows of the work. A late report does not
+    lower that end. A report of a log with another chain digest at the committed end moves nothing.
     """
     partition = image.partition(report.key)
     if partition is None or not _is_current(report, partition):
@@ -30,7 +30,8 @@ def advance_high_watermark(
         end = _smallest_end(partition, report)
     if end is not None and end.log_end_offset <= partition.high_watermark:
         end = None
-    if end is None and report.leader.log_end_offset == partition.log_end_offset:
+    log_end_offset = _leaders_end(partition, report)
+    if end is None and log_end_offset == partition.log_end_offset:
         return None
     return HighWatermarkRecord(
         topic_id=report.key.topic_id,
@@ -40,8 +41,20 @@ def advance_high_watermark(
         high_watermark=end.log_end_offset if end else None,
         high_watermark_epoch=end.last_epoch if end else None,
         high_watermark_chain=end.chain_digest if end else None,
-        log_end_offset=report.leader.log_end_offset,
+        log_end_offset=log_end_offset,
     )
+
+
+def _leaders_end(partition: PartitionRegistration, report: PartitionReport) -> Offset:
+    """Return the leader's log end to record.
+
+    Only a look that was planned on the recorded end may lower it. To any other one the log was
+    shorter because it came before what others have appended and recorded since: lowered, that would
+    stay without a replica in sync, and unread, until somebody appends more.
+    """
+    seen, recorded = report.leader.log_end_offset, partition.log_end_offset
+    is_late = seen < recorded and report.known_end != recorded
+    return recorded if is_late else seen
 
 
 def _is_current(report: PartitionReport, partition: PartitionRegistration) -> bool:

@@ -75,6 +75,7 @@ class PartitionReport:
         key: The partition.
         leader_epoch: Of the image that the round was planned on.
         partition_epoch: Of that image.
+        known_end: The leader's log end as it was recorded in that image.
         leader: The leader's own replica.
         epoch_start_offset: Where the current leadership's records begin in the leader's log.
         uncommitted_since_ms: Append time of the leader's first batch at or above the image's
@@ -88,6 +89,7 @@ class PartitionReport:
     key: PartitionKey
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
+    known_end: Offset
     leader: ReplicaReport
     epoch_start_offset: Offset
     uncommitted_since_ms: int | None

@@ -234,6 +234,7 @@ def report_of(key, partition, appended, lagging):
         key=key,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
+        known_end=partition.log_end_offset,
         leader=seen(leader, end),
         epoch_start_offset=partition.high_watermark,
         uncommitted_since_ms=NOW_MS - LONG_MS if is_behind else None,

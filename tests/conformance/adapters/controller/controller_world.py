@@ -311,6 +311,7 @@ class ControllerWorld(Adapter):
             key=key,
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
+            known_end=one.log_end_offset,
             leader=replace(seen(leader), log_end_offset=one.high_watermark, missing_since_ms=None),
             epoch_start_offset=0,
             uncommitted_since_ms=None,

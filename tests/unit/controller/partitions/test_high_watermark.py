@@ -54,6 +54,31 @@ def test_advance_high_watermark(before, rows, minimum, expected):
     assert (record.leader_epoch, record.partition_epoch, record.key) == (5, 9, KEY)
 
 
+# fmt: off
+ENDS = [  # the end that is seen, the recorded one that the look was planned on    high watermark, epoch, log end
+    pytest.param(10, 5,  None,             id="late-it-lowers-nothing"),
+    pytest.param(15, 10, (15, 5, 20),      id="late-it-still-says-what-is-committed"),
+    pytest.param(30, 10, (30, 5, 30),      id="late-and-longer"),
+    pytest.param(10, 20, (None, None, 10), id="the-log-is-shorter-now"),
+    pytest.param(15, 20, (15, 5, 15),      id="shorter-and-committed"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("end, known, expected", ENDS)
+def test_a_late_report_never_lowers_the_log_end_that_others_have_recorded(end, known, expected):
+    image = image_of(partition("1 2 3", hw=10, hw_epoch=4, leo=20))
+
+    record = advance_high_watermark(
+        image, report(*(seen(each, end) for each in (1, 2, 3)), known_end=known)
+    )
+
+    if expected is None:
+        assert record is None
+        return
+    assert (record.high_watermark, record.high_watermark_epoch, record.log_end_offset) == expected
+
+
 @pytest.mark.parametrize(
     "fields",
     [

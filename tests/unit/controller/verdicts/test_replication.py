@@ -26,6 +26,17 @@ def test_a_replica_that_joins_has_the_high_watermark_that_the_same_commit_raises
     assert found.isr == isr
 
 
+@pytest.mark.parametrize("end", [10, 15])
+def test_after_a_late_report_replication_still_knows_of_what_was_appended_since(end):
+    """Of two appends with acks=1, the first one reports last."""
+    image = image_of(partition("1 2 3", hw=10, leo=20))
+
+    found = after(image, report(*(seen(each, end) for each in (1, 2, 3)), known_end=5))
+
+    assert (found.high_watermark, found.log_end_offset) == (end, 20)
+    assert found.needs_work
+
+
 def test_an_isr_that_changes_stays_a_set_that_cannot_be_changed():
     image = image_of(partition("1 2 3", isr="1 3", hw=5))
 
