@@ -213,17 +213,27 @@ class AppendService:
         For an append whose producer was known only when its tasks had run.
 
         Raises:
-            CommitConflictError: It is split in another way.
+            CommitConflictError: It was staged in another way.
             And as `ExpandedTopics.split`.
         """
         topic = self._metadata.catch_up().topics.get(plan.topic_id)
         if plan.producer is None or topic is None or not topic.is_expanded:
             return
-        count = self._split(topic, plan.producer, plan.may_decide, plan.timeout_ms)
-        if count != len(plan.order.targets):
+        staged_count = len(plan.order.targets)
+        count = self._split(
+            topic, plan.producer, plan.may_decide, plan.timeout_ms, staged_count=staged_count
+        )
+        if count != staged_count:
             raise split_differently(topic.name)
 
-    def _split(self, topic: TopicImage, run: ProducerRun, may_decide: bool, timeout_ms: int) -> int:
+    def _split(
+        self,
+        topic: TopicImage,
+        run: ProducerRun,
+        may_decide: bool,
+        timeout_ms: int,
+        staged_count: int | None = None,
+    ) -> int:
         return wait_for_split(
             self._expanded,
             topic,
@@ -231,6 +241,7 @@ class AppendService:
             self._watch_ports,
             may_decide=may_decide,
             timeout_ms=timeout_ms,
+            staged_count=staged_count,
         )
 
     def append_staged(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:

@@ -10,6 +10,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
+from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.records import input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -111,6 +112,31 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
         older._services.appends.append_staged(plan, rows)
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
+
+
+def test_after_a_try_that_was_split_otherwise_the_next_one_of_its_run_is_fenced_anew(orders):
+    """A commit of that try may come late, and the next one would not know of it."""
+    cluster = orders.cluster
+    cluster.append("orders", GIVEN, producer_id="p", sequence=0)
+    cluster.add_partitions("orders", to=7)
+    run = ProducerRun(producer_id="p", producer_epoch=0, sequence=1)
+    expanded, topic = cluster._services.appends._expanded, cluster.image.topic("orders")
+    folder = orders.folder(partition_of(cluster, "orders").leader, "orders") / "_delta_log"
+
+    def commits_of(staged_count):
+        before = len(list(folder.glob("*.json")))
+        assert expanded.split(topic, run, staged_count) == (staged_count or 7)
+        return len(list(folder.glob("*.json"))) - before
+
+    assert [commits_of(each) for each in (None, 7, 3, 3, None, None)] == [1, 0, 1, 1, 1, 0]
+
+
+def test_what_was_staged_for_partitions_that_are_gone_is_split_anew(orders):
+    cluster = orders.cluster
+    cluster.add_partitions("orders", to=7)
+    run = ProducerRun(producer_id="p", producer_epoch=0, sequence=0)
+
+    assert cluster._services.appends._expanded.split(cluster.image.topic("orders"), run, 8) == 7
 
 
 def test_a_sequence_that_stands_nowhere_is_not_taken_for_a_new_one(orders):

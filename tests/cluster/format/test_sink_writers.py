@@ -175,22 +175,48 @@ def test_a_batch_that_runs_again_after_its_topic_was_expanded_is_the_same(
     again.add(1, keys)
 
     assert len(values_of(disks.cluster, "one")) == 40
-    numbers = set(disks.cluster.read("one").column("partition").to_pylist())
-    assert len(numbers) > 2
+    assert len(numbers_of(disks.cluster)) > 2
 
 
-def test_a_batch_of_a_topic_that_grows_while_it_is_staged_is_not_appended(disks, monkeypatch):
+@pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
+def test_a_batch_of_a_topic_that_grows_while_it_is_staged_is_appended_as_it_was_split(
+    disks, monkeypatch, given
+):
     keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
-    query = Query(disks, monkeypatch)
+    query = Query(disks, monkeypatch, run="first", **given)
     messages = query.stage(0, keys)
-    disks.cluster.add_partitions("one", to=3)
+    disks.cluster.add_partitions("one", to=7)
+
+    query.commit(0, keys, messages)
+    assert numbers_of(disks.cluster) == {0, 1}
+    again = Query(disks, monkeypatch, run="second", **given)
+    again.add(0, keys)
+    assert len(values_of(disks.cluster, "one")) == 20
+    again.add(1, keys)
+
+    assert len(values_of(disks.cluster, "one")) == 40
+    assert len(numbers_of(disks.cluster)) > 2
+
+
+def test_a_batch_that_is_staged_otherwise_than_its_first_try_stands_is_not_appended(
+    disks, monkeypatch
+):
+    """A task that could not read what the first try has left takes it for the first one."""
+    keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
+    query = Query(disks, monkeypatch, run="first")
+    older = query.stage(0, keys)
+    disks.cluster.add_partitions("one", to=7)
+    newer = query.stage(0, keys)
+    query.commit(0, keys, older)
 
     with pytest.raises(CommitConflictError, match=r"'one' was given partitions.*run it again"):
-        query.commit(0, keys, messages)
+        Query(disks, monkeypatch, run="second").commit(0, keys, newer)
 
-    assert values_of(disks.cluster, "one") == []
-    query.add(0, keys)
     assert len(values_of(disks.cluster, "one")) == 20
+
+
+def numbers_of(cluster) -> set[int]:
+    return set(cluster.read("one").column("partition").to_pylist())
 
 
 # fmt: off

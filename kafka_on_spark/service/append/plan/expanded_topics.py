@@ -2,7 +2,8 @@
 
 A retry is known by its producer and sequence, partition by partition. If the topic was expanded
 since the first try, the retry would be split in another way: its records would stand twice, in two
-partitions. So the retry is split as the first try was. Before an append counts as a first try,
+partitions. So the retry is split as the first try was: each batch says how, so that a first try
+which was staged before the topic grew stays as it is. Before an append counts as a first try,
 every partition is fenced, so that no late commit of an older try can come after the answer. Every
 replica that may lead next has also adopted that leadership, so that none brings an older try back:
 a record that the leader lacks is not committed, but may be once its holder is elected.
@@ -68,8 +69,12 @@ class ExpandedTopics:
         self._threads = threads
         self._fenced: set[tuple[TopicId, int, str, int]] = set()
 
-    def split(self, topic: TopicImage, run: ProducerRun) -> int:
-        """Return into how many partitions an append of `run` is split.
+    def split(self, topic: TopicImage, run: ProducerRun, staged_count: int | None = None) -> int:
+        """Return into how many partitions an append of `run` is split: as its first try was.
+
+        If it is the first one, into all partitions, or into the `staged_count` that its tasks have
+        split it into already. A fence holds for further tries that are split alike; after one that
+        was split otherwise the next try of the run is fenced anew.
 
         Raises:
             NotLeaderOrFollowerError: A partition has no leader to ask.
@@ -82,6 +87,9 @@ class ExpandedTopics:
         if not topic.is_expanded:
             return count
         fence = (topic.topic_id, count, run.producer_id, int(run.producer_epoch))
+        is_split_alike = staged_count in (None, count)
+        if not is_split_alike:
+            self._fenced.discard(fence)
         is_fenced = fence in self._fenced
         if not is_fenced:
             self._create_replicas([PartitionKey(topic.topic_id, n) for n in topic.partitions])
@@ -93,8 +101,9 @@ class ExpandedTopics:
             return found
         if not is_fenced:
             list(self._threads.map(lambda each: self._fence_successors(image, each), logs))
-            self._fenced.add(fence)
-        return count
+            if is_split_alike:
+                self._fenced.add(fence)
+        return count if staged_count is None else min(staged_count, count)
 
     def _read(
         self, image: MetadataImage, key: PartitionKey, run: ProducerRun, is_fenced: bool

@@ -108,10 +108,11 @@ def by_topic(answers: Iterable[StagedTopic]) -> dict[str, StagedTopic]:
 
 
 def split_differently(topic: str) -> CommitConflictError:
-    """Return the error for an append that was not split as in its first try."""
+    """Return the error for an append that was not split as in its first try, or not alike by all of
+    its tasks."""
     return CommitConflictError(
-        f"topic {topic!r} was given partitions while this append was staged; nothing of it is"
-        " appended: run it again"
+        f"topic {topic!r} was given partitions, or lost some, and this append was not staged as its"
+        " first try was, or not alike by all tasks; nothing of it is appended now: run it again"
     )
 
 

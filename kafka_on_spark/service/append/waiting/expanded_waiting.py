@@ -45,8 +45,11 @@ def wait_for_split(
     *,
     may_decide: bool,
     timeout_ms: int,
+    staged_count: int | None = None,
 ) -> int:
     """Return into how many partitions an append of `run` is split; wait for absent replicas.
+
+    `staged_count`: as in `ExpandedTopics.split`.
 
     Raises: as `ExpandedTopics.split`, once the time is up.
     """
@@ -57,7 +60,7 @@ def wait_for_split(
     while True:
         if failure is None or not any(watch.is_blocked(each.key) for each in waits):
             try:
-                return expanded.split(topic, run)
+                return expanded.split(topic, run, staged_count)
             except RootAccessDeniedError:
                 raise
             except _TRY_AGAIN as error:
