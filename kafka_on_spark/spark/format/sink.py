@@ -322,7 +322,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         """Append a batch under its number, or find that it was appended before.
 
         Raises:
-            DuplicateSequenceError: It was, perhaps with other records, or with other records.
+            DuplicateSequenceError: It was, with other records or perhaps with others.
             And as `append_staged_topics`.
         """
         staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
@@ -376,9 +376,9 @@ def _check_compared(results: Sequence[AppendResult], query_id: str, number: int)
     parts = [part for result in results for part in result.partitions.values()]
     if any(part.is_duplicate and part.base_offset is None for part in parts):
         raise DuplicateSequenceError(
-            f"batch {number} of query {query_id} was appended before, and later batches after it,"
-            " so whether it had these records is not known, and they are not appended where one"
-            " was: the query's checkpoint is older than the topic; put the newest one back, or"
+            f"batch {number} of query {query_id} and later ones were appended before, so whether it"
+            " had these records is not known, and partitions that have later ones did not take"
+            " them: the query's checkpoint is older than the topic; put the newest one back, or"
             " start the query with a new checkpointLocation, at the offsets that it has not yet"
             " appended"
         )
