@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX
 from kafka_on_spark.log.compaction.progress import lacks_replaced_records
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
 from kafka_on_spark.log.merged_segment import MergedSegment
@@ -233,8 +234,8 @@ def follow(
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
-        ReplicaLostError: It would end below `floor` (I14), or lack records that were compacted away
-            (I27); the replica is bad.
+        ReplicaLostError: It would end below `floor` (I14), lack records that were compacted away
+            (I27), or give up more files than one commit can name; the replica is made again.
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
     start = leader.log_start_offset
@@ -245,18 +246,38 @@ def follow(
         raise ReplicaLostError(
             "the replica shares nothing with its leader's log", high_watermark=floor
         )
+    change: LogChange | None
     if shared is None or floor <= shared < start:
-        return operations.truncate_fully_and_start_at(
+        change = operations.truncate_fully_and_start_at(
             follower,
             start,
             leader_epoch=leader_epoch,
             producers=united(not_above(follower.producers, shared or Offset(0)), leader.producers),
             chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
         )
-    return operations.adopt(
-        follower,
-        leader_epoch=leader_epoch,
-        truncate_to=shared,
-        floor=floor,
-        kept_part=kept_part,
-    )
+    else:
+        change = operations.adopt(
+            follower,
+            leader_epoch=leader_epoch,
+            truncate_to=shared,
+            floor=floor,
+            kept_part=kept_part,
+        )
+    if change is not None:
+        _check_one_commit(follower, change)
+    return change
+
+
+def _check_one_commit(follower: ReplicaState, change: LogChange) -> None:
+    """Check that one commit can name all files that a follower gives up.
+
+    Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
+
+    Raises:
+        ReplicaLostError: They are more.
+    """
+    file_count = sum(len(part.segments) for part in follower.removed_by(change))
+    if file_count > SEGMENTS_A_BATCH_MAX:
+        raise ReplicaLostError(
+            "the replica would give up more files than one commit can name", files=file_count
+        )

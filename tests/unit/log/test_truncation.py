@@ -6,12 +6,14 @@ from itertools import combinations, product, takewhile
 
 import pytest
 
-from kafka_on_spark.errors import UnknownLeaderEpochError
+from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
+from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.follower.truncation import (
     TruncationStep,
     divergence_offset,
+    follow,
     truncation_step,
     truncation_steps,
 )
@@ -58,6 +60,29 @@ def test_follower_keeps_what_it_shares(follower, leader, fence, expected):
 
     assert text_of(after) == expected
     assert after.leader_epoch == fence
+
+
+# fmt: off
+LEADERS = [
+    pytest.param(log("1:x"),         id="it is cut"),
+    pytest.param(log("1:x", base=5), id="it begins anew"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("leader", LEADERS)
+def test_a_follower_that_gives_up_more_files_than_one_commit_names_is_made_again(
+    monkeypatch, leader
+):
+    """The commit could be put, and nobody could read the replica after it."""
+    follower = log("0:abc")
+    move = partial(follow, follower, leader, leader_epoch=1, floor=Offset(0))
+    monkeypatch.setattr(truncation, "SEGMENTS_A_BATCH_MAX", 3)
+    assert follower.apply(move()).batches == ()
+
+    monkeypatch.setattr(truncation, "SEGMENTS_A_BATCH_MAX", 2)
+    with pytest.raises(ReplicaLostError):
+        move()
 
 
 def test_follower_above_its_leader_is_told_that_the_leader_is_behind():
