@@ -12,7 +12,7 @@ SMALL_FILE_BYTES_MAX: Final = 2**16
 COMMIT_BYTES_MAX: Final = 2**26
 """Of a commit file: a segment takes 700 bytes of one, and a commit names 16,384 of them at most,
 where others can follow in another one (`FILES_A_CHANGE_MAX`), and twice as many where they are one
-append's (`SEGMENTS_A_BATCH_MAX`)."""
+append's (`SEGMENTS_A_BATCH_MAX`) or a follower gives them up. A larger one is not put."""
 
 CHECKPOINT_BYTES_MAX: Final = 2**30
 """Of a checkpoint: 300,000 counters take 16 MB."""

@@ -252,6 +252,16 @@ def test_commit_whose_link_is_refused_is_certainly_not_written(log, uri, monkeyp
     commit(log, 1)
 
 
+def test_commit_that_is_larger_than_anybody_reads_one_is_not_put(log, uri, monkeypatch):
+    with monkeypatch.context() as small:
+        small.setattr(commit_files, "COMMIT_BYTES_MAX", 100)
+        with pytest.raises(KafkaStorageError, match="100 at most"):
+            commit(log, 1)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
+    commit(log, 1)
+
+
 @pytest.mark.parametrize("is_linked", [True, False])
 def test_commit_whose_link_got_an_error_is_looked_for(log, uri, monkeypatch, is_linked):
     """NFS may do what it was asked for and lose the answer."""

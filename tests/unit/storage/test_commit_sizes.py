@@ -1,6 +1,8 @@
-"""How large a commit of an append can be."""
+"""How large a commit can be that names the most files."""
 
 import json
+
+import pytest
 
 from kafka_on_spark.log.batch import (
     SEGMENTS_A_BATCH_MAX,
@@ -10,12 +12,13 @@ from kafka_on_spark.log.batch import (
     segment_name,
 )
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
-from kafka_on_spark.storage.replicas.replica_headers import added_files
+from kafka_on_spark.storage.replicas.replica_headers import added_files, removed_files
 
 MUCH = 2**62
 
 
-def test_a_commit_of_the_most_segments_that_an_append_may_have_can_be_read():
+@pytest.mark.parametrize("files_of", [added_files, removed_files])
+def test_a_commit_of_the_most_segments_that_an_append_may_have_can_be_read(files_of):
     segment = Segment(
         file_name=segment_name(2**31 - 1, "f" * 32, "f" * 32),
         size_bytes=2**32,
@@ -38,7 +41,7 @@ def test_a_commit_of_the_most_segments_that_an_append_may_have_can_be_read():
         segments=(segment,),
         chain_digests=("f" * 64,),
     )
-    [file] = added_files(batch)
+    [file] = files_of(batch)
 
     line = json.dumps(file.action(2**42)) + "\n"
 

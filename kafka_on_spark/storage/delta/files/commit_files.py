@@ -55,10 +55,16 @@ class CommitFiles:
         On a store the file may be this call's: its first put, whose answer was lost.
 
         Raises:
-            NotPutError: It is certainly not put.
+            NotPutError: It is certainly not put: the disk refused it, or it is larger than a commit
+                can be.
             KafkaStorageError: It may be put, now or later.
         """
         path = commit_path(self.uri, version)
+        if len(content) > COMMIT_BYTES_MAX:  # whoever read it would find the table damaged
+            raise NotPutError(
+                f"{path} was not written: it would have {len(content)} bytes, and a commit has"
+                f" {COMMIT_BYTES_MAX} at most"
+            )
         if not is_local(self.uri):
             return self.files.write_if_absent(path, content)
         put = partial(_put_local, path, content, is_flushed=is_flushed)
