@@ -26,6 +26,7 @@ class SegmentExtent:
         record_count: Its records.
         leader_epoch: Leadership of its records: a segment has records of one.
         has_append_time: Its timestamps are the append time; a segment has one kind.
+        file_count: Its files.
     """
 
     base_offset: Offset
@@ -34,6 +35,7 @@ class SegmentExtent:
     record_count: int
     leader_epoch: LeaderEpoch
     has_append_time: bool
+    file_count: int
 
 
 def next_group(
@@ -42,11 +44,12 @@ def next_group(
     *,
     bytes_max: int,
     records_max: int,
+    files_max: int,
 ) -> range | None:
     """Return the places of the extents that are looked at next; None: there are no more.
 
-    Their bytes are at most `bytes_max` and their records `records_max`, or they are one extent. The
-    last one may reach above the target: its records from there on stay.
+    Their bytes are at most `bytes_max`, their records `records_max` and their files `files_max`, or
+    they are one extent. The last one may reach above the target: its records from there on stay.
     """
     first = next(
         (place for place, each in enumerate(extents) if each.end_offset > progress.compacted_to),
@@ -56,13 +59,15 @@ def next_group(
     if first is None or is_done or extents[first].base_offset >= progress.round_below:
         return None
     begin, end = extents[first], first + 1
-    size_bytes, record_count = begin.size_bytes, begin.record_count
+    size_bytes, record_count, file_count = begin.size_bytes, begin.record_count, begin.file_count
     for each in extents[end:]:
         size_bytes += each.size_bytes
         record_count += each.record_count
+        file_count += each.file_count
         if (
             size_bytes > bytes_max
             or record_count > records_max
+            or file_count > files_max
             or each.base_offset >= progress.round_below
             or each.leader_epoch != begin.leader_epoch
             or each.has_append_time != begin.has_append_time

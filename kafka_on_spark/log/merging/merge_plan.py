@@ -6,6 +6,9 @@ by a tier at least, and a record is rewritten as often as there are tiers above 
 logarithm to the base of 32 of a full file's weight by its batch's. Where fewer than 32 fit into the
 largest size, those that fit become one, if they are not too few to be worth it; that ends it.
 
+A merge names each file that it takes in its commit, so it takes no more than one commit names. An
+append of many tasks has thousands: then a few batches are one merge, or a batch alone is.
+
 Neighbours of one kind are a run: one file can't hold what another leadership appended, or what
 retention drops at another time. A run is closed once the log goes on with another kind. Then what
 is left of each tier becomes one file, or a log of many leaderships would keep 31 files of each. A
@@ -21,6 +24,7 @@ from typing import Final
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import OFFSETS_MAX, LogPart
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX
 
 FAN_IN: Final = 32
 """Files of a tier that become one of the next."""
@@ -68,7 +72,8 @@ def merges_due(batches: Sequence[LogPart], rules: MergeRules) -> list[tuple[LogP
     """Return runs of neighbours that are each to become one segment; none if nothing is due.
 
     The runs share no batch and are of one tier, the lowest in which any is due: each can be merged
-    whatever becomes of the others, and what they become is considered next time.
+    whatever becomes of the others, and what they become is considered next time. A run is of two
+    batches at least, or of one that has many files.
     """
     runs = list(_runs(batches, rules))
     for tier in range(TIERS):
@@ -181,7 +186,7 @@ def _merges_of(run: _Run, tier: int, rules: MergeRules) -> Iterator[tuple[LogPar
             taken = _Taken(rules)
             continue
         if not taken.has_room_for(part):
-            if len(taken.parts) >= FILLING_MIN:
+            if len(taken.parts) >= FILLING_MIN or taken.is_full_of_files:
                 yield tuple(taken.parts)
             taken = _Taken(rules)
         taken.add(part)
@@ -203,18 +208,27 @@ class _Taken:
         self._bytes_max = rules.size_bytes_max
         self._bytes_min = rules.size_bytes_min
         self._records_left = RECORDS_MAX
+        self._file_count = 0
 
     def add(self, part: LogPart) -> None:
         self.parts.append(part)
         self.size_bytes += part.size_bytes
         self._records_left -= part.record_count
+        self._file_count += len(part.segments)
+
+    @property
+    def is_full_of_files(self) -> bool:
+        """Return whether they have so many files that they need not be many batches: of two
+        neighbours that have too many together, one has."""
+        return self._file_count > FILES_A_CHANGE_MAX // 2
 
     @property
     def is_worth_one_file(self) -> bool:
-        """Return whether they are to become one file though no more come: none is heavier than the
-        others together, and what is written besides is not more than they are."""
+        """Return whether they are to become one file though no more come: their files are many, or
+        none is heavier than the others together, and what is written besides is not more than they
+        are."""
         weights = [_weight(part) for part in self.parts]
-        return (
+        return self.is_full_of_files or (
             len(weights) > 1
             and 2 * max(weights) <= sum(weights)
             and self.size_bytes >= self._bytes_min
@@ -225,5 +239,6 @@ class _Taken:
         return not self.parts or (
             self.size_bytes + part.size_bytes <= self._bytes_max
             and part.record_count <= self._records_left
+            and self._file_count + len(part.segments) <= FILES_A_CHANGE_MAX
             and part.end_offset - self.parts[0].base_offset <= OFFSETS_MAX
         )

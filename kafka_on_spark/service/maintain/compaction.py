@@ -19,7 +19,7 @@ from kafka_on_spark.log.compaction.groups import SegmentExtent, next_group
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.merging.merge_plan import RECORDS_MAX
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.state import FILES_A_CHANGE_MAX, LogChange, ReplicaState
 from kafka_on_spark.log.upkeep import replacing
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.ports.replicas import LastOffsets, ReplicaLog
@@ -175,11 +175,18 @@ class _Cleaner:
                 each.record_count,
                 each.leader_epoch,
                 each.has_append_time,
+                len(each.segments),
             )
             for each in self.state.batches
         ]
         bytes_max = min(self.order.settings.integer("segment.bytes"), GROUP_BYTES_MAX)
-        return next_group(extents, progress, bytes_max=bytes_max, records_max=RECORDS_MAX)
+        return next_group(
+            extents,
+            progress,
+            bytes_max=bytes_max,
+            records_max=RECORDS_MAX,
+            files_max=FILES_A_CHANGE_MAX,
+        )
 
     def _fitting_into_one(self, parts: tuple[LogPart, ...]) -> tuple[LogPart, ...]:
         """Return as many of a group, from the first on, as a reader takes in one file: how large

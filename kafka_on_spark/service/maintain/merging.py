@@ -195,7 +195,7 @@ class _Merger:
                 raise
             return False  # or another process has merged it, and its inputs are cleaned
         taken = [part for part in run if part.end_offset <= merged.end_offset]
-        if len(taken) > 1:
+        if sum(len(part.segments) for part in taken) > 1:
             self._commit(taken, merged)
         else:  # no two fit: the same would be written again and again
             self.too_large.update(run[0].segments)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.merged_segment import OFFSETS_MAX, MergedSegment
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.log.merging.merge_plan import (
     FAN_IN,
     MergeRules,
@@ -211,6 +212,33 @@ def test_files_that_fill_the_largest_size_become_one_without_waiting_for_more():
     assert offsets(merges_due(run(*[eighth] * 9), RULES)) == [(0, 8)]
     assert merges_due(run(*[eighth] * 8), RULES) == []
     assert merges_due(run(*[quarter] * 9), RULES) == []
+
+
+def of_files(base, count):
+    """Return a batch of so many files, of a record each."""
+    return replace(batch(base, count), segments=(segment(1, 2 * KIB),) * count)
+
+
+@pytest.mark.parametrize("files_a_batch", [3, 4, 5, 8, 20])
+def test_a_merge_names_no_more_files_than_a_commit_may_and_few_are_left(monkeypatch, files_a_batch):
+    """Else the commit is put, and nobody can read the replica after it."""
+    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 8)
+    log = [of_files(place * files_a_batch, files_a_batch) for place in range(32)]
+
+    while due := merges_due(log, RULES):
+        for each in due:
+            assert len(each) == 1 or sum(len(part.segments) for part in each) <= 8
+            place = log.index(each[0])
+            log[place : place + len(each)] = [together(each)]
+
+    assert sum(len(part.segments) for part in log) <= files_a_batch + 8
+
+
+def test_of_a_closed_run_a_batch_of_many_files_becomes_one_file(monkeypatch):
+    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 8)
+
+    assert offsets(merges_due([of_files(0, 5), batch(5, epoch=1)], RULES)) == [(0, 5)]
+    assert merges_due([of_files(0, 4), batch(4, epoch=1)], RULES) == []
 
 
 def test_a_segment_covers_no_more_offsets_than_a_delta_counts():

@@ -60,10 +60,11 @@ class Rounds:
     def submit(self, records):
         self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
 
-    def append(self, number, name, count=1, *, producer=None):
-        """Append `count` batches of 100 bytes to a partition's leader; record where it ends.
+    def append(self, number, name, count=1, *, counts="1", producer=None):
+        """Append `count` batches to a partition's leader; record where it ends.
 
-        `producer`: the id under which they are numbered from 0 on.
+        `counts`: the records of each of a batch's segments, a record has 100 bytes. `producer`: the
+        id under which they are numbered from 0 on.
         """
         key = self.keys[number]
         place = address(1, key=key)
@@ -74,7 +75,7 @@ class Rounds:
             state = replica.commit(state, change)
         for turn in range(count):
             header = None if producer is None else stamp(turn, producer=producer)
-            batch = staged(f"{name}{turn}", epoch=EPOCH, producer=header)
+            batch = staged(f"{name}{turn}", counts, epoch=EPOCH, producer=header)
             for segment in batch.segments:
                 self.segments.put(place, segment)
             change = operations.append(state, batch, leader_epoch=EPOCH, now_ms=self.clock.now_ms())

@@ -102,7 +102,9 @@ class Log:
         leader.epochs += [leader.epoch] * len(new)
         leader.records += new
         leader.extents.append(
-            SegmentExtent(base, leader.end, len(new), len(new), self.partition.leader_epoch, False)
+            SegmentExtent(
+                base, leader.end, len(new), len(new), self.partition.leader_epoch, False, 1
+            )
         )
         return True
 
@@ -295,7 +297,7 @@ class Log:
             return False
         begun = replica.progress.begun(decided)
         begun = begun.in_round(self._round_of(replica, begun))
-        group = groups.next_group(replica.extents, begun, bytes_max=3, records_max=99)
+        group = groups.next_group(replica.extents, begun, bytes_max=3, records_max=99, files_max=99)
         if group is None:
             replica.progress = begun.round_finished()
             return True

@@ -60,11 +60,11 @@ def test_a_batch_behind_one_that_is_too_new_is_not_compacted_though_its_time_is_
 
 
 def extents(text: str) -> list[SegmentExtent]:
-    """Read "0:5 0:5 1:3" as segments of ten offsets: leader epoch and bytes."""
+    """Read "0:5 0:5 1:3" as batches of ten offsets and two files: leader epoch and bytes."""
     pairs = [word.split(":") for word in text.split()]
     return [
         SegmentExtent(
-            at * 10, at * 10 + 10, int(size.rstrip("a")), 10, int(epoch), size.endswith("a")
+            at * 10, at * 10 + 10, int(size.rstrip("a")), 10, int(epoch), size.endswith("a"), 2
         )
         for at, (epoch, size) in enumerate(pairs)
     ]
@@ -91,22 +91,32 @@ GROUPS = [  # segments           C   done   places
 def test_groups(text, target, done, places):
     progress = CompactionProgress(compacted_below=target, round_below=target, compacted_to=done)
 
-    found = next_group(extents(text), progress, bytes_max=10, records_max=20)
+    found = next_group(extents(text), progress, bytes_max=10, records_max=20, files_max=4)
 
     assert (None if found is None else list(found)) == places
 
 
 def test_a_group_covers_no_more_offsets_than_a_segment_can_count():
-    long = [SegmentExtent(0, 10, 1, 9, 0, False), SegmentExtent(10, OFFSETS_MAX, 1, 9, 0, False)]
+    ends = ((0, 10), (10, OFFSETS_MAX))
+    long = [SegmentExtent(base, end, 1, 9, 0, False, 1) for base, end in ends]
 
-    assert list(next_group(long, TO_20, bytes_max=9, records_max=99)) == [0]
+    assert list(next_group(long, TO_20, bytes_max=9, records_max=99, files_max=9)) == [0]
 
 
 @pytest.mark.parametrize("records_max, places", [(1, [0]), (19, [0]), (20, [0, 1])])
 def test_a_group_has_no_more_records_than_a_reader_can_hold_or_is_one_segment(records_max, places):
     small = extents("0:1 0:1")
 
-    assert list(next_group(small, TO_20, bytes_max=9, records_max=records_max)) == places
+    found = next_group(small, TO_20, bytes_max=9, records_max=records_max, files_max=9)
+
+    assert list(found) == places
+
+
+@pytest.mark.parametrize("files_max, places", [(1, [0]), (3, [0]), (4, [0, 1])])
+def test_a_group_has_no_more_files_than_one_commit_names_or_is_one_batch(files_max, places):
+    found = next_group(extents("0:1 0:1"), TO_20, bytes_max=9, records_max=99, files_max=files_max)
+
+    assert list(found) == places
 
 
 def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision():

@@ -8,6 +8,7 @@ from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import is_segment_name, segment_name
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.service.maintain.merging import ATTEMPTS_MAX
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.replica.replica_operations import append
@@ -198,6 +199,18 @@ def test_a_first_part_with_which_no_other_fits_is_written_alone_once_a_visit():
 
     assert (done.count, done.is_left) == (1, False)
     assert taken == [0, 32]
+
+
+def test_a_batch_of_many_files_becomes_one_file_also_alone(monkeypatch):
+    monkeypatch.setattr(merge_plan, "FILES_A_CHANGE_MAX", 4)
+    cluster = Merging(1)
+    cluster.append(0, "b", 4 + NEWEST, counts="1 1 1")
+    cluster.run()
+
+    assert not cluster.merge().is_left
+
+    parts = cluster.table(1).load().batches
+    assert [(each.end_offset, len(each.segments)) for each in parts[:2]] == [(10, 1), (13, 3)]
 
 
 def test_a_merge_that_loses_each_race_is_left_and_no_other_is():
