@@ -53,14 +53,15 @@ class CommitOutcomes:
         Raises:
             CommitConflictError: Another commit stands there.
             CommitOutcomeUnknownError: Ours may still land.
-            NotPutError: Nothing was put.
+            KafkaStorageError: Nothing was put; its kind says whether the root refuses the caller,
+                or is full.
         """
         error: KafkaStorageError | None = None
         try:
             if self.commits.put(version, content, is_flushed=self.is_flushed):
                 return True
-        except NotPutError:
-            raise
+        except NotPutError as failed:
+            raise failed.error from failed.__cause__
         except BaseException as raised:
             if not is_failure(raised):
                 raise

@@ -13,6 +13,8 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     KafkaStorageError,
     ReplicaLostError,
+    RootAccessDeniedError,
+    RootFullError,
 )
 from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
@@ -221,33 +223,55 @@ def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient
     assert log.refresh() == 2
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE])
+# fmt: off
+NOT_WRITTEN = [
+    (errno.EIO,    KafkaStorageError),
+    (errno.EMFILE, KafkaStorageError),
+    (errno.ENOSPC, RootFullError),
+    (errno.EDQUOT, RootFullError),
+    (errno.EPERM,  RootAccessDeniedError),
+    (errno.EACCES, RootAccessDeniedError),
+]
+REFUSED = [
+    (errno.EPERM,  RootAccessDeniedError),
+    (errno.EACCES, RootAccessDeniedError),
+    (errno.EROFS,  KafkaStorageError),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("number, kind", NOT_WRITTEN)
 def test_commit_that_failed_before_its_file_had_a_name_is_certainly_not_written(
-    log, uri, monkeypatch, number
+    log, uri, monkeypatch, number, kind
 ):
+    """Whether the root refuses the caller, or is full, the error's kind says: a denial counts
+    against no replica, and of a full disk a former replica is given up."""
+
     def fail(*args, **others):
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as failing:
         failing.setattr(commit_files, "write_temporary", fail)
-        with pytest.raises(KafkaStorageError):
+        with pytest.raises(KafkaStorageError) as failed:
             commit(log, 1)
 
+    assert type(failed.value) is kind
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
     assert log.version == log.refresh() == 1
     commit(log, 1)
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.EROFS])
-def test_commit_whose_link_is_refused_is_certainly_not_written(log, uri, monkeypatch, number):
+@pytest.mark.parametrize("number, kind", REFUSED)
+def test_commit_whose_link_is_refused_is_certainly_not_written(log, uri, monkeypatch, number, kind):
     def refuse(*paths):
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as refusing:
         refusing.setattr(os, "link", refuse)
-        with pytest.raises(KafkaStorageError):
+        with pytest.raises(KafkaStorageError) as failed:
             commit(log, 1)
 
+    assert type(failed.value) is kind
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
     commit(log, 1)
 

@@ -25,8 +25,18 @@ FileStamp = tuple[object, ...]
 """What tells a file from another one of its name: inode, time and size; on a store the ETag."""
 
 
-class NotPutError(KafkaStorageError):
-    """The commit was certainly not put: it failed before its file got a name."""
+class NotPutError(Exception):
+    """The commit was certainly not put: it failed before its file got a name.
+
+    It is for `commit_outcomes`, which raises what failed in its place.
+
+    Attributes:
+        error: What failed; its kind says whether the root refuses the caller, or is full.
+    """
+
+    def __init__(self, error: KafkaStorageError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +71,11 @@ class CommitFiles:
         """
         path = commit_path(self.uri, version)
         if len(content) > COMMIT_BYTES_MAX:  # whoever read it would find the table damaged
-            raise NotPutError(
+            error = KafkaStorageError(
                 f"{path} was not written: it would have {len(content)} bytes, and a commit has"
                 f" {COMMIT_BYTES_MAX} at most"
             )
+            raise NotPutError(error)
         if not is_local(self.uri):
             return self.files.write_if_absent(path, content)
         put = partial(_put_local, path, content, is_flushed=is_flushed)
@@ -153,14 +164,14 @@ def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
     try:
         temporary = write_temporary(path, [content], is_flushed=is_flushed)
     except OSError as error:
-        raise NotPutError(storage_error(error, f"write {path}").message) from error
+        raise NotPutError(storage_error(error, f"write {path}")) from error
     try:
         link(temporary, path)
     except FileExistsError:
         return False
     except OSError as error:
-        kind = NotPutError if is_refused(error) else KafkaStorageError
-        raise kind(storage_error(error, f"write {path}").message) from error
+        failed = storage_error(error, f"write {path}")
+        raise (NotPutError(failed) if is_refused(error) else failed) from error
     finally:
         with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
             delete_file(temporary)
