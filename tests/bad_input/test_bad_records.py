@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -19,11 +20,16 @@ from tests.cluster.disks import new_disks
 
 NAIVE = datetime(2013, 7, 1)  # noqa: DTZ001
 LATE = pa.array([10_000 * 365 * 86_400 * 1_000_000], pa.timestamp("us", tz="UTC"))
+HALF = "a\udcff"
 INT_HEADERS = pa.array([[{"key": 1, "value": 2}]])
 
 
 def table(**columns):
     return pa.table({"value": [b"v"], **columns})
+
+
+def frame(**cells):
+    return pd.DataFrame({name: [cell] for name, cell in cells.items()}, dtype=object)
 
 
 # fmt: off
@@ -50,6 +56,11 @@ COLUMNS = [
     pytest.param([Record(b"k", b"v", headers="abc")],      ["'headers'"],                                                                   id="headers that are a text"),
     pytest.param([Record(b"k", b"v", headers=[("a",)])],   ["'headers'"],                                                                   id="a header without a value"),
     pytest.param([Record(b"k", b"v", headers=[(1, b"")])], ["'headers'"],                                                                   id="a header's name that is a number"),
+    pytest.param([(b"k", HALF)],                           ["'value'", "no text that UTF-8 has"],                                            id="half a character in a list"),
+    pytest.param([(HALF, b"v")],                           ["'key'", "no text that UTF-8 has"],                                              id="half a character for a key in a list"),
+    pytest.param([Record(b"k", b"v", headers=[(HALF, b"")])], ["'headers'"],                                                                 id="half a character in a header's name"),
+    pytest.param(frame(value=HALF),                        ["'value'", "no text that UTF-8 has"],                                            id="half a character in a frame"),
+    pytest.param(frame(key=HALF, value=b"v"),              ["'key'", "no text that UTF-8 has"],                                              id="half a character for a key in a frame"),
     pytest.param([b"value"],                               ["b'value'", "(key, value, headers, timestamp, partition)"],                     id="bytes in a list"),
     pytest.param([(b"k",)],                                ["(b'k',)", "(key, value, headers, timestamp, partition)"],                      id="too few"),
     pytest.param([(1, 2, 3, 4, 5, 6)],                     ["(1, 2, 3, 4, 5, 6)", "(key, value, headers, timestamp, partition)"],           id="too many"),

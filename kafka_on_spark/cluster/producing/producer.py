@@ -23,6 +23,7 @@ from kafka_on_spark.service.append.produce.sent_record import (
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
+from kafka_on_spark.storage.staging.records import encoded_text
 
 GivenHeaders = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
 
@@ -157,10 +158,7 @@ def _encoded(name: str, given: object) -> bytes | None:
     if given is None or type(given) is bytes:
         return given
     if isinstance(given, str):
-        try:
-            return given.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidRequestError(f"{name!r} is no text that UTF-8 has: {error}") from None
+        return encoded_text(name, given)
     if isinstance(given, bytes | bytearray | memoryview):
         return bytes(given)
     raise _wrong_type(name, given, "bytes, a str or None")

@@ -83,7 +83,9 @@ def _array_of_series(name: str, series: Any) -> pa.Array:
     except _NOT_CONVERTIBLE:
         # Texts and bytes in one column, or what can't be a record's.
         cells = (None if _is_missing(each) else each for each in series.tolist())
-        return _array(name, [each.encode() if isinstance(each, str) else each for each in cells])
+        return _array(
+            name, [encoded_text(name, each) if isinstance(each, str) else each for each in cells]
+        )
 
 
 def _is_missing(value: object) -> bool:
@@ -98,8 +100,20 @@ def _table_of_list(records: list[Any]) -> pa.Table:
             row["headers"] = _headers(row["headers"])
         for name in ("key", "value"):
             if isinstance(row.get(name), str):
-                row[name] = row[name].encode()
+                row[name] = encoded_text(name, row[name])
     return pa.table({name: _array(name, [row.get(name) for row in rows]) for name in names})
+
+
+def encoded_text(name: str, text: str) -> bytes:
+    """Return a record's key or value, or a part of its headers, that was given as a text.
+
+    Raises:
+        InvalidRequestError: UTF-8 can't encode it: it has half of a surrogate pair.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"{name!r} is no text that UTF-8 has: {error}") from None
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
