@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
@@ -24,7 +24,13 @@ _KEY_NAMES: Final = ("aws_access_key_id", "access_key_id")
 _TOKEN_NAMES: Final = ("aws_session_token", "session_token", "aws_token", "token")
 _PROFILE_NAMES: Final = ("aws_profile", "profile")
 _FRESH_SECONDS: Final = 60
-"""How long a profile's keys are used before its files are read again: keys are rotated."""
+"""How long a profile is used before its files are looked at again: keys are rotated."""
+
+_FILES: Final = {
+    "AWS_CONFIG_FILE": "~/.aws/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+}
+"""The variables that name the files of profiles, and where these are without."""
 
 
 def check_name(name: object, what: str) -> None:
@@ -111,7 +117,7 @@ def _from_environment(prefix: str, url: str) -> dict[str, str]:
 
 def _from_profile(profile: str, url: str) -> dict[str, str]:
     try:
-        return dict(_profile(profile, int(time.monotonic()) // _FRESH_SECONDS))
+        return _profile(profile).options()
     except LookupError as error:
         raise KafkaStorageError(
             f"{url} has the credentials profile:{profile}, {error.args[0]}: add it to"
@@ -120,13 +126,76 @@ def _from_profile(profile: str, url: str) -> dict[str, str]:
         ) from None
 
 
-@lru_cache(maxsize=64)
-def _profile(profile: str, _time: int) -> dict[str, str]:
-    """Return a profile's options.
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """A profile as its files had it.
+
+    Attributes:
+        credentials: botocore's. Temporary keys, which expire, it gets anew by itself, and says the
+            same until then: each set of keys has a client of its own.
+        config: The profile's other settings.
+        stamps: What tells its files from others of their names.
+    """
+
+    credentials: Any
+    config: Mapping[str, Any]
+    stamps: tuple[object, ...]
+
+    @property
+    def stays_fresh(self) -> bool:
+        """Whether it need not be read again: its keys are temporary, and its files the same."""
+        return hasattr(self.credentials, "refresh_needed") and self.stamps == _stamps()
+
+    def options(self) -> dict[str, str]:
+        """Return the options of now.
+
+        Raises:
+            LookupError: Its keys have expired, and there are no new ones.
+        """
+        from botocore.exceptions import BotoCoreError  # here: as in `_read_profile`
+
+        try:
+            keys = self.credentials.get_frozen_credentials()
+        except BotoCoreError as error:
+            raise _unreadable(error) from None
+        return _options_of(keys, self.config)
+
+
+_profiles: Final[dict[str, tuple[float, _Profile]]] = {}
+"""The profiles that this process uses, and when they were last looked at, in monotonic seconds. It
+is a module global since the environment and the files that they come from are the process's."""
+
+
+def _profile(name: str) -> _Profile:
+    """Return a profile.
 
     Raises:
-        LookupError: There are none; its text says why. The cache does not hold errors.
+        LookupError: There is none; its text says why. This is not kept: it may be added.
     """
+    now = time.monotonic()
+    looked_at, found = _profiles.get(name, (now, None))
+    if found is not None and now - looked_at < _FRESH_SECONDS:
+        return found
+    if found is None or not found.stays_fresh:
+        found = _read_profile(name)
+    _profiles[name] = now, found
+    return found
+
+
+def _stamps() -> tuple[object, ...]:
+    return tuple(map(_stamp, _FILES.items()))
+
+
+def _stamp(file: tuple[str, str]) -> tuple[object, ...]:
+    path = os.path.expanduser(os.environ.get(*file))
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (path,)
+    return path, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read_profile(profile: str) -> _Profile:
     # In the function: botocore comes with the extra s3 only, and other roots need none of it. It
     # can move up once the package requires s3fs.
     try:
@@ -134,16 +203,20 @@ def _profile(profile: str, _time: int) -> dict[str, str]:
         from botocore.session import Session
     except ImportError:
         raise LookupError("which need the package s3fs that is not installed") from None
+    stamps = _stamps()  # first: who changes a file while it is read has it read again
     try:
         session = Session(profile=profile)
         credentials: Any = session.get_credentials()
         config: Mapping[str, Any] = session.get_scoped_config()
-        keys = None if credentials is None else credentials.get_frozen_credentials()
     except BotoCoreError as error:
-        raise LookupError(f"which can't be read ({type(error).__name__})") from None
-    if keys is None:
+        raise _unreadable(error) from None
+    if credentials is None:
         raise LookupError("which has no keys")
-    return _options_of(keys, config)
+    return _Profile(credentials, config, stamps)
+
+
+def _unreadable(error: Exception) -> LookupError:
+    return LookupError(f"which can't be read ({type(error).__name__})")
 
 
 def _options_of(keys: Any, config: Mapping[str, Any]) -> dict[str, str]:

@@ -2,8 +2,10 @@
 where S3 is used.
 """
 
+import json
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Final
 
 from botocore.handlers import add_expect_header
@@ -26,6 +28,10 @@ KINDS: Final[Mapping[str, RequestKind]] = {
     "AbortMultipartUpload": RequestKind.DELETE,
 }
 """What S3's operations are billed as. All others list, or are billed as if they did."""
+
+CLIENTS_MAX: Final = 32
+"""File systems that a process keeps, each with a client and its connections. One is of one set of
+keys, and temporary keys become others each hour."""
 
 _path: Final[ContextVar[str]] = ContextVar("path", default="")
 """What the call is about whose request is sent."""
@@ -79,6 +85,20 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
             return await super()._call_s3(method, *given, **kwargs)
         finally:
             _path.reset(token)
+
+
+def s3_files(given: Mapping[str, Any]) -> S3Files:
+    """Return the file system for `client_options`, one for all who give the same.
+
+    Of those used longest ago, no more is kept: they are closed once nobody uses them.
+    """
+    return _s3_files(json.dumps(given, sort_keys=True))
+
+
+@lru_cache(maxsize=CLIENTS_MAX)
+def _s3_files(given: str) -> S3Files:
+    # fsspec's own cache keeps each that there ever was.
+    return S3Files(**json.loads(given), skip_instance_cache=True)
 
 
 def _path_of(kwargs: Mapping[str, Any]) -> str:

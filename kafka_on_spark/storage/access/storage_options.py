@@ -6,6 +6,7 @@ names only. Named credentials (`credentials`) are looked up at each use, and it 
 
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ _SAFE: Final = {
 _SECRET: Final = re.compile(
     "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
 )
+_LOOKED_UP_MAX: Final = 512
+"""Secrets that were looked up and are kept to be hidden: temporary keys become others each hour."""
+
 # Any of these is an explicit credential, so named credentials from the environment are ignored.
 _IDENTITY: Final = re.compile(
     "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
@@ -62,7 +66,8 @@ class StorageOptions:
                 " names and texts"
             )
         self._options = {str(name): each for name, each in options.items()}
-        self._secrets: set[str] = set()
+        self._lock = threading.Lock()
+        self._looked_up: dict[str, None] = {}  # secrets, the newest last
         for prefix, each in self._options.items():
             if _is_prefix(prefix) and not isinstance(each, Mapping):
                 check_name(each, f"{prefix} in the storage options")
@@ -112,8 +117,16 @@ class StorageOptions:
         scope = {name: str(text) for name, text in self._scope(url).items()}
         options = resolve_credentials(scope, url)
         check_safe(options)
-        self._secrets.update(_secrets_of(options))
+        self._remember(_secrets_of(options))
         return options
+
+    def _remember(self, secrets: Iterable[str]) -> None:
+        with self._lock:
+            for each in secrets:
+                self._looked_up.pop(each, None)
+                self._looked_up[each] = None
+            while len(self._looked_up) > _LOOKED_UP_MAX:
+                del self._looked_up[next(iter(self._looked_up))]
 
     def credentials_name(self, url: str) -> str | None:
         """Return the name of one URL's credentials, ``profile:NAME`` or ``env:PREFIX``, or None if
@@ -129,7 +142,9 @@ class StorageOptions:
 
     def redact(self, text: str) -> str:
         """Return `text` without the secrets that these options hold or have looked up."""
-        secrets = self._secrets.union(*map(_secrets_of, self._scopes()))
+        with self._lock:
+            looked_up = set(self._looked_up)
+        secrets = looked_up.union(*map(_secrets_of, self._scopes()))
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, "[hidden]")
         return text

@@ -72,9 +72,9 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     given = client_options(scheme, options.for_url(url))
     try:
         if scheme in ("s3", "s3a"):
-            from kafka_on_spark.storage.access.s3_files import S3Files
+            from kafka_on_spark.storage.access.s3_files import s3_files
 
-            return S3Files(**given)
+            return s3_files(given)
         return fsspec.filesystem(scheme, **given)
     except ImportError as error:
         raise InvalidRootError(

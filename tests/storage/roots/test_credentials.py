@@ -2,11 +2,12 @@
 
 import pickle
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
-from kafka_on_spark.storage.access import credentials
+from kafka_on_spark.storage.access import credentials, s3_files, storage_options
 from kafka_on_spark.storage.access.hadoop_options import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.access.store_clients import client_options
@@ -41,9 +42,9 @@ def _environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("STORE_AWS_ACCESS_KEY_ID", "id-of-store")
     monkeypatch.setenv("STORE_AWS_SECRET_ACCESS_KEY", SECRET)
-    credentials._profile.cache_clear()
+    credentials._profiles.clear()
     yield
-    credentials._profile.cache_clear()
+    credentials._profiles.clear()
 
 
 ONE = {
@@ -152,6 +153,65 @@ def test_profile_that_is_added_later_is_found(tmp_path):
     (tmp_path / "config").write_text(added)
 
     assert options.for_url(URL) == {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
+
+
+@pytest.fixture
+def minute(monkeypatch):
+    """Have a clock of the process that stands; each call lets a minute pass."""
+    now = [0.0]
+    monkeypatch.setattr(credentials, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def passes():
+        now[0] += 60
+
+    return passes
+
+
+def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
+    monkeypatch, tmp_path, minute
+):
+    """A service that runs for months would else keep a client of each key that it had."""
+    monkeypatch.setattr(storage_options, "_LOOKED_UP_MAX", 4)
+    options = StorageOptions({"s3://bucket": "profile:often"})
+    seen = []
+    for number in range(s3_files.CLIENTS_MAX + 8):
+        keys = f"aws_access_key_id = id-{number}\naws_secret_access_key = secret-{number}\n"
+        (tmp_path / "config").write_text(f"[profile often]\n{keys}")
+        seen.append(filesystem(URL, options))
+        assert filesystem(URL, options) is seen[-1]
+        minute()
+
+    assert len({each.key for each in seen}) == len(seen)
+    assert s3_files._s3_files.cache_info().currsize <= s3_files.CLIENTS_MAX
+    assert not [each for each in s3_files.S3Files._cache.values() if each in seen]
+    newest = f"secret-{len(seen) - 1}"
+    assert options.redact(f"{newest} secret-1") == "[hidden] secret-1"
+
+
+def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_path, minute):
+    """Each new set of them is another client, and a request to whoever gives them."""
+    process = tmp_path / "keys"
+    process.write_text(
+        "#!/bin/sh\n"
+        'echo "{\\"Version\\": 1, \\"AccessKeyId\\": \\"id-$$\\", \\"SecretAccessKey\\": \\"s\\",'
+        ' \\"SessionToken\\": \\"t\\", \\"Expiration\\": \\"2999-01-01T00:00:00Z\\"}"\n'
+    )
+    process.chmod(0o700)
+    config = tmp_path / "config"
+    config.write_text(f"[profile temporary]\ncredential_process = {process}\n")
+    options = StorageOptions({"s3://bucket": "profile:temporary"})
+    first = options.for_url(URL)
+
+    for _ in range(5):
+        minute()
+        assert options.for_url(URL) == first
+    config.write_text(f"{config.read_text()}region = eu-west-1\n")
+    assert options.for_url(URL) == first, "files are looked at once a minute"
+    minute()
+
+    other = options.for_url(URL)
+    assert other["aws_region"] == "eu-west-1"
+    assert other["aws_access_key_id"] != first["aws_access_key_id"]
 
 
 @pytest.mark.parametrize("given", [{"s3://bucket": "profile:one"}, {"AWS_ACCESS_KEY_ID": "x"}])
