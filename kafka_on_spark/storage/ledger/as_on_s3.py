@@ -14,6 +14,9 @@ from kafka_on_spark.storage.ledger.ledger import asked, pages_of
 PART_BYTES: Final = 50 * 2**20
 """An object of twice as much is put in parts of this size. Source: s3fs's `pipe_file`."""
 
+FETCH_BYTES: Final = 2**25
+"""What one request fetches of an object at most: half a megabyte a second is enough for it."""
+
 COMMIT_READS: Final = 4
 CHECKPOINT_READS: Final = 21
 """How often delta-rs reads each commit, and the checkpoint before, when it writes a checkpoint: it
@@ -29,9 +32,18 @@ def count_read(path: str, content: Any) -> None:
     range of it."""
     if _counts_itself(path):
         return
-    asked(RequestKind.GET, path, bytes_out=len(content or b""))
+    count_fetched(path, len(content or b""))
     if content is not None and not len(content):
         asked(RequestKind.HEAD, path)
+
+
+def count_fetched(path: str, size_bytes: int) -> None:
+    """Count that an object's bytes are fetched, by several requests if it is large."""
+    if _counts_itself(path):
+        return
+    asked(RequestKind.GET, path, count=max(1, -(-size_bytes // FETCH_BYTES)), bytes_out=size_bytes)
+    if size_bytes >= FETCH_BYTES:
+        asked(RequestKind.HEAD, path, count=2)  # before the rest, and after it
 
 
 def count_look(path: str) -> None:

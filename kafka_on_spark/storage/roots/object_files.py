@@ -1,10 +1,32 @@
-"""Reads the objects of stores."""
+"""Reads and writes the objects of stores.
 
-from collections.abc import Sequence
-from typing import Any
+An object comes by one request, or, if it is large, by some, and each that is answered is progress;
+a put has time by its bytes. So nobody takes a store for one that hangs because its link is slow.
+"""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls.deadlines import (
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+)
 from kafka_on_spark.storage.calls.error_translation import ABSENT
+from kafka_on_spark.storage.ledger.as_on_s3 import FETCH_BYTES
 from kafka_on_spark.storage.roots.local_files import check_size
+
+PUT_BYTES_A_SECOND: Final = 2**19
+"""What goes to a store over the slowest usable link."""
+
+_STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
+"""What stores' clients call an object's ETag and time."""
+
+
+def stamp_in(found: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what tells an object from another one of its name, in what a store says of it."""
+    return tuple(str(found.get(name)) for name in _STAMP_NAMES)
 
 
 def read_object(store: Any, path: str, bytes_max: int) -> bytes:
@@ -12,9 +34,37 @@ def read_object(store: Any, path: str, bytes_max: int) -> bytes:
 
     Raises:
         UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
+        KafkaStorageError: It is large, and was replaced while it was fetched.
     """
+    content = _beginning(store, path, min(bytes_max + 1, FETCH_BYTES))
+    check_size(len(content), bytes_max, path)
+    return content if len(content) < FETCH_BYTES else _with_rest(store, path, content, bytes_max)
+
+
+def _with_rest(store: Any, path: str, beginning: bytes, bytes_max: int) -> bytes:
+    """Return the bytes of a large object that begins so.
+
+    It is looked at before the rest is fetched, so no range begins at its end, and once more after
+    it. What was put in its place just before the first look, its reader finds damaged, and reads
+    again.
+    """
+    found = store.info(path)
+    size_bytes = found["size"]
+    check_size(size_bytes, bytes_max, path)
+    pieces = [beginning]
+    for start in range(len(beginning), size_bytes, FETCH_BYTES):
+        extend_deadline(short_call_seconds(path))
+        pieces.append(store.cat_file(path, start=start, end=min(start + FETCH_BYTES, size_bytes)))
+    content = b"".join(pieces)
+    if len(content) != size_bytes or stamp_in(store.info(path)) != stamp_in(found):
+        raise KafkaStorageError(f"{path} was replaced while it was read: read it again")
+    return content
+
+
+def _beginning(store: Any, path: str, count: int) -> bytes:
+    """Return the first `count` bytes of an object, or all if it has fewer."""
     try:
-        content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)
+        content: bytes = store.cat_file(path, start=0, end=count)
     except ABSENT:
         raise
     except Exception:
@@ -23,7 +73,6 @@ def read_object(store: Any, path: str, bytes_max: int) -> bytes:
         if store.info(path)["size"] != 0:
             raise
         return b""
-    check_size(len(content), bytes_max, path)
     return content
 
 
@@ -49,3 +98,10 @@ def _checked(store: Any, path: str, found: bytes | Exception, bytes_max: int) ->
         return read_object(store, path, bytes_max)
     except ABSENT:
         return None
+
+
+def write_object(store: Any, path: str, pieces: Iterable[bytes]) -> None:
+    """Put an object that consists of `pieces`."""
+    content = b"".join(pieces)
+    extend_deadline(long_call_seconds(path) + len(content) / PUT_BYTES_A_SECOND)
+    store.pipe_file(path, content)

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
-from kafka_on_spark.ports.ledger import RequestKind
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
@@ -22,13 +21,13 @@ from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.ledger.as_on_s3 import (
     count_deleted_file,
     count_deleted_folder,
+    count_fetched,
     count_listing,
     count_look,
     count_put_if_absent,
     count_read,
     put_pieces,
 )
-from kafka_on_spark.storage.ledger.ledger import asked
 from kafka_on_spark.storage.roots.local_changes import (
     create_file,
     delete,
@@ -44,13 +43,15 @@ from kafka_on_spark.storage.roots.local_files import (
     read_local_end,
     size_of,
 )
-from kafka_on_spark.storage.roots.object_files import read_object, read_objects
+from kafka_on_spark.storage.roots.object_files import (
+    read_object,
+    read_objects,
+    stamp_in,
+    write_object,
+)
 from kafka_on_spark.storage.roots.root_urls import normalize as normalize
 
 T = TypeVar("T")
-
-_STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
-"""What stores' clients call an object's ETag and time."""
 
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
@@ -186,7 +187,7 @@ class RootFiles:
             while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
                 size_bytes += len(piece)
                 yield piece
-        asked(RequestKind.GET, path, bytes_out=size_bytes)
+        count_fetched(path, size_bytes)
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
@@ -252,7 +253,7 @@ class RootFiles:
                 if is_local(path):
                     written.append((write_temporary(path, pieces, is_flushed=is_flushed), path))
                 else:
-                    filesystem(path, self.options).pipe_file(path, b"".join(pieces))
+                    write_object(filesystem(path, self.options), path, pieces)
         except (*ABSENT, FileExistsError) as error:
             raise storage_error(error, f"write {path}") from error
 
@@ -323,7 +324,7 @@ class RootFiles:
                 found = filesystem(path, self.options).info(path)
         except ABSENT:
             return None
-        return tuple(str(found.get(name)) for name in _STAMP_NAMES)
+        return stamp_in(found)
 
     def delete_file(self, path: str) -> None:
         """Delete a file of ours, such as a probe; no error if it is gone.

@@ -1,6 +1,7 @@
 """What the ledger counts: on S3 the requests that its server gets, and on a disk the same ones."""
 
 from collections import Counter
+from unittest.mock import patch
 
 import pytest
 
@@ -10,9 +11,11 @@ from kafka_on_spark.ports.ledger import RequestKind
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import encode_properties, probe_root
+from kafka_on_spark.storage.ledger import as_on_s3
 from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.replicas.evidence import inspect_root
 from kafka_on_spark.storage.replicas.view_table import file_sizes
+from kafka_on_spark.storage.roots import object_files
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.s3.faulty_s3 import BUCKET, Kind, faulty_s3
 from tests.storage.tables import create, live, opened
@@ -65,12 +68,24 @@ def in_table(name):
 
 one, empty, none, new = map(in_table, ("one", "empty", "none", "new"))
 
+
+def by_requests_of(count, work):
+    """Have a request fetch so many bytes at most."""
+    with (
+        patch.object(as_on_s3, "FETCH_BYTES", count),
+        patch.object(object_files, "FETCH_BYTES", count),
+    ):
+        return work()
+
+
 # fmt: off
 CALLS = {
     "read":                         lambda files: files.read(one(files), 100),
     "read what is empty":           lambda files: files.read(empty(files), 100),
     "read what is not there":       lambda files: files.read(none(files), 100),
     "read in pieces":               lambda files: [bytes(each) for each in files.pieces(one(files), 100)],
+    "read by five requests":        lambda files: by_requests_of(1, lambda: files.read(one(files), 100)),
+    "read in pieces, by three":     lambda files: by_requests_of(2, lambda: b"".join(map(bytes, files.pieces(one(files), 100)))),
     "ask for a size":               lambda files: files.size(one(files)),
     "ask for no size":              lambda files: files.size(none(files)),
     "list":                         lambda files: files.names(f"{files.url}/{TABLE}"),

@@ -1,0 +1,105 @@
+"""A large object comes piece by piece, whole and of one version, however slow the link is."""
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.roots import object_files, roots
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+ROOT = "s3://bucket/root"
+PATH = f"{ROOT}/object"
+PIECE = 4
+
+
+class SlowStore:
+    """A store with one object, of which a byte takes an eighth of a second by a clock that stands
+    else; where `replaced_at` is fetched, another one comes in its place.
+
+    Attributes:
+        asked: The ranges that were asked for.
+        is_late: A request was answered when its call's deadline was over.
+    """
+
+    def __init__(self, size_bytes, replaced_at=None):
+        self.content = bytes(range(size_bytes))
+        self.tag = 0
+        self.now = 1000.0
+        self.asked = []
+        self.is_late = False
+        self._replaced_at = replaced_at
+
+    def monotonic(self):
+        return self.now
+
+    def info(self, path):
+        return {"size": len(self.content), "ETag": str(self.tag)}
+
+    def cat_file(self, path, start, end):
+        self.asked.append((start, end))
+        if not start < len(self.content):
+            raise ValueError("InvalidRange")
+        self._take(len(self.content[start:end]))
+        self.tag += start == self._replaced_at
+        return self.content[start:end]
+
+    def pipe_file(self, path, content):
+        self._take(len(content))
+        self.content = content
+
+    def _take(self, count):
+        self.now += count / 8
+        self.is_late |= self.now >= deadlines._current.call.until
+
+
+def files_on(monkeypatch, store):
+    """Return a root on a store where a step may take a second, and a request fetches four bytes."""
+    monkeypatch.setattr(deadlines, "time", store)
+    monkeypatch.setattr(deadlines, "STORE_SHORT_CALL_SECONDS", 1.0)
+    monkeypatch.setattr(deadlines, "STORE_LONG_CALL_SECONDS", 1.0)
+    monkeypatch.setattr(object_files, "PUT_BYTES_A_SECOND", 8)
+    monkeypatch.setattr(object_files, "FETCH_BYTES", PIECE)
+    monkeypatch.setattr(roots, "filesystem", lambda url, options: store)
+    return RootFiles(ROOT, StorageOptions())
+
+
+@pytest.mark.parametrize("more", [0, 1, 90])
+@pytest.mark.parametrize("size_bytes", [0, 1, 3, 4, 5, 7, 8, 9, 40])
+def test_an_object_is_read_whole_and_no_request_takes_longer_than_a_piece_may(
+    monkeypatch, size_bytes, more
+):
+    store = SlowStore(size_bytes)
+    files = files_on(monkeypatch, store)
+
+    assert files.read(PATH, size_bytes + more) == store.content
+    assert not store.is_late
+    assert [start for start, _ in store.asked] == list(range(0, max(size_bytes, 1), PIECE))
+    assert deadlines._calls.stuck[ROOT] == 0
+
+
+@pytest.mark.parametrize("bytes_max", [2, 3, 4, 8])
+def test_an_object_that_is_larger_than_it_can_be_is_not_fetched_further(monkeypatch, bytes_max):
+    store = SlowStore(9)
+    files = files_on(monkeypatch, store)
+
+    with pytest.raises(UnsafeFileError):
+        files.read(PATH, bytes_max)
+    assert len(store.asked) == 1
+
+
+def test_an_object_that_is_replaced_between_two_pieces_is_read_again(monkeypatch):
+    files = files_on(monkeypatch, SlowStore(12, replaced_at=8))
+
+    with pytest.raises(KafkaStorageError, match="was replaced while it was read"):
+        files.read(PATH, 12)
+
+
+def test_a_put_has_the_time_that_its_bytes_take(monkeypatch):
+    store = SlowStore(0)
+    files = files_on(monkeypatch, store)
+
+    files.write(PATH, bytes(40))
+
+    assert not store.is_late
+    assert store.content == bytes(40)
