@@ -9,7 +9,8 @@ computes between two steps may take any time.
 Abandoned threads are counted by root. With `STUCK_MAX` of them, no call to that root begins until
 one of them returns: then the root answers again.
 
-A process that was frozen (SIGSTOP, a machine that slept) has not waited: its deadlines begin again.
+A process that was frozen (SIGSTOP, a machine that slept) has not waited: whatever its deadlines
+were, its calls have a moment from then on.
 
 The threads and the counts are a module global: threads that hang belong to the process, whichever
 cluster began them, and outlive that cluster. It can go once the system can interrupt such a call.
@@ -174,10 +175,10 @@ class _Call(Generic[T]):
             self._slow.tell(self.root)
             now = time.monotonic()
             if now - begun > _SLICE_SECONDS + _FREEZE_SECONDS and freezes < _FREEZES_MAX:
-                freezes += 1
-                if self.until is not None:
-                    self.last = None if self.last is None else now + SHORT_CALL_SECONDS
-                    self.extend(SHORT_CALL_SECONDS)
+                freezes, least = freezes + 1, now + SHORT_CALL_SECONDS
+                if (until := self.until) is not None:
+                    self.last = None if self.last is None else max(self.last, least)
+                    self.until = max(until, least)
             elif self.until is not None and now >= self.until and self._abandon(now):
                 raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
         if self._error is not None:

@@ -93,6 +93,27 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(
         within("/a", lambda: read(comes_on=False), SHORT)
 
 
+@pytest.mark.parametrize("calling", [within, all_within])
+def test_a_process_that_was_frozen_waits_no_shorter_for_it(
+    monkeypatch: pytest.MonkeyPatch, calling: Callable[..., bool]
+) -> None:
+    """A moment in which it does not run would else leave a put to a store five seconds of 240."""
+    clock, is_done = HeldClock(), threading.Event()
+    passing = [2.0, *[0.9] * 8]  # first a freeze, then longer than a call has after one
+
+    def pass_time(call: slow_calls.SlowCall, root: str) -> None:
+        if passing:
+            clock.now += passing.pop(0)
+        else:
+            is_done.set()
+
+    monkeypatch.setattr(deadlines, "time", clock)
+    monkeypatch.setattr(deadlines, "_SLICE_SECONDS", 0.01)
+    monkeypatch.setattr(slow_calls.SlowCall, "tell", pass_time)
+
+    assert calling("/frozen", is_done.wait, 60.0)
+
+
 class _UntilTold(logging.Handler):
     """Lets a call end once a warning tells of it."""
 
