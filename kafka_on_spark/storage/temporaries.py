@@ -1,9 +1,10 @@
-"""Removes what killed processes leave on a disk: unfinished files, probes, and the empty tables of
-cluster creations that lost a race.
+"""Removes what killed processes leave on a root: unfinished files, probes, tables of tests, and the
+empty tables of cluster creations that lost a race.
 
 No reader uses them, and they take space. A file is removed once it is a day old: a process that
 still writes it then only fails to rename it. One that can't be removed is told, and keeps no other
-from going; one that is gone was another cleaner's.
+from going; one that is gone was another cleaner's. A store has an object whole or not at all: of a
+broker's root there, probes and tables of tests go.
 """
 
 import logging
@@ -21,7 +22,7 @@ from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.identity.root_clock import modified_ms
+from kafka_on_spark.storage.identity.root_clock import modified_ms, time_and_size
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
@@ -30,10 +31,11 @@ log = logging.getLogger(__name__)
 
 AGE_SECONDS_MIN: Final = 24 * 3600.0
 
+_PROBE: Final = re.compile(r"_probe-[0-9a-f]{32}")
 _OF_FILES: Final = re.compile(
     r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
     r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
-    r"|_probe-[0-9a-f]{32}"
+    rf"|{_PROBE.pattern}"
     r"|[0-9]{20}\.checkpoint\.parquet\.unreadable"  # set aside
 )
 _QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
@@ -70,9 +72,12 @@ def clean_broker_root(
     begins_at: str = "",
     is_over: Callable[[], bool] = lambda: False,
 ) -> RootCleaned:
-    """Remove what killed processes left on a broker's root and in the replica folders `tables`,
-    from `begins_at` on, one folder at least, until `is_over`."""
+    """Remove what killed processes left on a broker's root and, on a disk, in the replica folders
+    `tables`, from `begins_at` on, one folder at least, until `is_over`."""
     cleaning = _Cleaning(root, options)
+    if not is_local(root):
+        cleaning.remove_objects()
+        return cleaning.result()
     if not begins_at:
         cleaning.remove_scratch_tables()
         cleaning.remove_files(root, _OF_FILES)
@@ -155,6 +160,29 @@ class _Cleaning:
                     if _is_old(table):
                         self._delete(table)
 
+    def remove_objects(self) -> None:
+        """Remove the probes and the tables of tests of a store, which one listing finds."""
+        with self._telling(self.root):
+            for name in self._files.names(self.root):
+                path = f"{self.root}/{name}"
+                with self._telling(path):
+                    if _PROBE.fullmatch(name):
+                        self._remove_probe(path)
+                    elif _SCRATCH_TABLE.fullmatch(name):
+                        self._remove_scratch_table(path)
+
+    def _remove_probe(self, path: str) -> None:
+        written_at_ms = _written_at_ms(path, self.options)
+        if written_at_ms is not None and _is_past(written_at_ms):
+            self._files.delete_file(path)
+            self.count += 1
+
+    def _remove_scratch_table(self, table: str) -> None:
+        written_at_ms = _written_at_ms(commit_path(table, 0), self.options)
+        # Its first commit was its first object: without it this is the rest of a deletion.
+        if written_at_ms is None or _is_past(written_at_ms):
+            self._delete(table)
+
     def remove_unnamed_tables(self, table: str) -> None:
         """Remove empty metadata tables other than the one that the root names: a root names its
         table once, so no process ever writes to the others."""
@@ -175,6 +203,17 @@ class _Cleaning:
 def _is_older(path: str, options: StorageOptions) -> bool:
     read = partial(modified_ms, path, options)
     written_at_ms = within(path, read, short_call_seconds(path))
+    return _is_past(written_at_ms)
+
+
+def _written_at_ms(path: str, options: StorageOptions) -> int | None:
+    """Return when a file was written, ms since 1970 UTC; None: there is none."""
+    read = partial(time_and_size, path, options)
+    found = within(path, read, short_call_seconds(path))
+    return None if found is None else found[0]
+
+
+def _is_past(written_at_ms: int) -> bool:
     return time.time() - written_at_ms / 1000 > AGE_SECONDS_MIN
 
 

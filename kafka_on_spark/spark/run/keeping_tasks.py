@@ -153,9 +153,8 @@ def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
 
 
 def visit_task(order: VisitOrder, options: StorageOptions) -> VisitResult:
-    """Remove what killed processes left on one root. A store has an object whole or not at all."""
-    if not is_local(order.root):
-        return VisitResult()
+    """Remove what killed processes left on one root; a store is asked for no replica folders, since
+    nothing is left there."""
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
 
@@ -165,13 +164,17 @@ def visit_task(order: VisitOrder, options: StorageOptions) -> VisitResult:
 
     try:
         check_directory(order.root, order.directory_id, options)
-        tables = [each.path for each in tables_on(order.broker_id, order.root, options, None)]
+        tables = _folders_of(order, options) if is_local(order.root) else []
         cleaned = clean_broker_root(
             order.root, tables, options, begins_at=order.begins_at, is_over=is_over
         )
     except KafkaOnSparkError as error:
         return VisitResult(error=error.message)
     return VisitResult(left_at=cleaned.left_at, error=cleaned.error)
+
+
+def _folders_of(order: VisitOrder, options: StorageOptions) -> list[str]:
+    return [each.path for each in tables_on(order.broker_id, order.root, options, None)]
 
 
 def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:

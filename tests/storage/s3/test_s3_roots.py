@@ -12,13 +12,21 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRootError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
+from kafka_on_spark.service.maintain.root_upkeep import VisitOrder, VisitResult
+from kafka_on_spark.spark.run.keeping_tasks import visit_task
+from kafka_on_spark.storage import temporaries
 from kafka_on_spark.storage.identity import root_safety
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.identity.root_identity import prepare_root, probe_root, read_identity
+from kafka_on_spark.storage.identity.root_identity import (
+    encode_properties,
+    prepare_root,
+    probe_root,
+    read_identity,
+)
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -32,6 +40,7 @@ from kafka_on_spark.storage.replicas.segments import (
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem
 from tests.builders import BEGINNING, NOW_MS, address
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, Kind, faulty_s3
+from tests.storage.tables import create
 
 STAMP = Stamp(time_ms=NOW_MS)
 
@@ -75,6 +84,27 @@ def lead(replica):
 def records(*values):
     rows = [{"timestamp": NOW_MS, "key": None, "value": value, "headers": None} for value in values]
     return pa.Table.from_pylist(rows, RECORD_SCHEMA)
+
+
+def test_what_killed_processes_left_on_a_store_is_removed_when_it_is_a_day_old(
+    root, options, files, monkeypatch
+):
+    directory = DirectoryId("e" * 32)
+    files.write(f"{root}/meta.properties", encode_properties("c", "broker.id=1", directory))
+    order = VisitOrder(broker_id=BrokerId(1), root=root, directory_id=directory)
+    probe, table, rest = f"_probe-{'a' * 32}", f"_race-{'b' * 32}", f"_race-{'c' * 32}"
+    others = ["_probe-mine", "_race-mine", f"orders-{'d' * 32}"]
+    files.write(f"{root}/{probe}", b"probe")
+    create(f"{root}/{table}", options)
+    for name in (rest, *others):
+        files.write(f"{root}/{name}/put-twice", b"first")
+
+    assert visit_task(order, options) == VisitResult()
+    assert files.names(root) == sorted([probe, table, *others, "meta.properties"])
+
+    monkeypatch.setattr(temporaries, "AGE_SECONDS_MIN", -60.0)
+    assert visit_task(order, options) == VisitResult()
+    assert files.names(root) == sorted([*others, "meta.properties"])
 
 
 def test_store_with_atomic_puts_passes_and_keeps_its_identity(root, options, files):
