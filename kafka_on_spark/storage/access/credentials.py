@@ -119,6 +119,7 @@ def _from_profile(profile: str, url: str) -> dict[str, str]:
     try:
         return _profile(profile).options()
     except LookupError as error:
+        _profiles.pop(profile, None)  # it is read again: somebody may mend it
         raise KafkaStorageError(
             f"{url} has the credentials profile:{profile}, {error.args[0]}: add it to"
             " ~/.aws/credentials, or to the files that AWS_SHARED_CREDENTIALS_FILE and"

@@ -176,9 +176,9 @@ class _Call(Generic[T]):
             now = time.monotonic()
             if now - begun > _SLICE_SECONDS + _FREEZE_SECONDS and freezes < _FREEZES_MAX:
                 freezes, least = freezes + 1, now + SHORT_CALL_SECONDS
-                if (until := self.until) is not None:
-                    self.last = None if self.last is None else max(self.last, least)
-                    self.until = max(until, least)
+                self.last = None if self.last is None else max(self.last, least)
+                if (until := self.until) is not None and until < least:
+                    self.until = least
             elif self.until is not None and now >= self.until and self._abandon(now):
                 raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
         if self._error is not None:
