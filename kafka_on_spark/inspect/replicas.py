@@ -70,7 +70,7 @@ def compare_partition(
 ) -> PartitionComparison:
     """Return the comparison of all replicas of a partition of `image`."""
     partition = image.topics[key.topic_id].partitions[key.partition]
-    if not any(partition.is_created(each) for each in partition.replicas):
+    if not partition.was_begun:
         return PartitionComparison(
             partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
         )

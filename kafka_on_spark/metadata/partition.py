@@ -185,6 +185,11 @@ class PartitionRegistration:
         return self.directory_of(broker_id) not in (None, LOST)
 
     @property
+    def was_begun(self) -> bool:
+        """Whether a replica was ever created, lost since or not: before, nothing was appended."""
+        return any(each is not None for each in self.directories)
+
+    @property
     def known_log_end(self) -> Offset:
         """The leader's log end by the metadata: at least the high watermark."""
         return max(self.high_watermark, self.log_end_offset)

@@ -202,12 +202,14 @@ class _Dump:
         image = self._image
         partition = image.topics[key.topic_id].partitions[key.partition]
         broker_id = _replica_asked_for(partition, self._broker, str(image.name_of(key)))
-        if not any(map(partition.is_created, partition.replicas)):
-            return None  # no replica was created, since nothing was appended
+        if not partition.was_begun:
+            return None
         if not partition.is_created(broker_id):
+            others = [int(each) for each in partition.replicas if partition.is_created(each)]
+            advice = f"name one of {others} by --broker" if others else "no other one is left"
             raise ReplicaLostError(
                 f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or"
-                " is lost: name another --broker"
+                f" is lost: {advice}"
             )
         address = address_of(image, key, partition, broker_id)
         state = load_replica(address, self._options)

@@ -1,6 +1,6 @@
 """`log-dirs` and `replica-verification`: sizes of replicas, and whether replicas are equal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,7 +13,12 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import PartitionComparison, compare_partition
-from kafka_on_spark.service.describe.log_dirs import ReplicaSize, created_replicas, replica_size
+from kafka_on_spark.service.describe.log_dirs import (
+    ReplicaSize,
+    created_replicas,
+    lost_sizes,
+    replica_size,
+)
 from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
 
 SIZE_COLUMNS: Final = {
@@ -61,7 +66,10 @@ def log_dirs(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show the bytes and the lag of each replica on each broker's disk."""
+    """Show the bytes and the lag of each replica on each broker's disk.
+
+    A replica that can't be read, or is lost, has an error in place of them.
+    """
     _refuse_past(as_of, "log-dirs")
     with opened(cluster, storage_option, output) as session:
         image = session.cluster.image
@@ -69,7 +77,7 @@ def log_dirs(
         for each in brokers or ():
             registered_broker(image, BrokerId(each))
         topics = None if topic is None else matching_topics(image, topic)
-        write_rows(output, SIZE_COLUMNS, list(_sizes(session, topics, brokers)))
+        write_rows(output, SIZE_COLUMNS, _sizes(session, topics, brokers))
 
 
 def _refuse_past(as_of: str | None, verb: str) -> None:
@@ -87,13 +95,15 @@ def _refuse_past(as_of: str | None, verb: str) -> None:
 
 def _sizes(
     session: Session, topics: Sequence[str] | None, brokers: Sequence[int] | None
-) -> Iterator[dict[str, Any]]:
+) -> list[dict[str, Any]]:
     image = session.cluster.image
     addresses = created_replicas(image, topics, brokers)
+    sizes = lost_sizes(image, topics, brokers)
     with progress("opening replicas", len(addresses)) as steps:
         for address, found in load_replicas(addresses, session.options):
             steps.advance()
-            yield _size_row(replica_size(image, address, found))
+            sizes.append(replica_size(image, address, found))
+    return [_size_row(each) for each in sorted(sizes, key=lambda each: (each.broker_id, each.name))]
 
 
 def _size_row(size: ReplicaSize) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from kafka_on_spark.log.upkeep.retention import due_since_ms, limits_of, retaine
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
+from kafka_on_spark.service.describe.log_dirs import IS_LOST
 from kafka_on_spark.service.maintain.replica_upkeep import run_upkeep
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_watch import COMPACTION, RETENTION
@@ -170,7 +171,7 @@ def _missing(
 ) -> LogDescription:
     directory_id, error = partition.directory_of(broker_id), None
     if directory_id == LOST:
-        error = "the replica is lost, and was not made again yet"
+        error = IS_LOST
     elif directory_id is not None and broker_id in image.brokers:
         error = f"broker {broker_id} is fenced: its root does not answer"
     elif directory_id is not None:

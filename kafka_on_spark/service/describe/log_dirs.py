@@ -1,17 +1,21 @@
 """The bytes that each broker's disk holds of each partition, as kafka-log-dirs shows them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.controller.moves.reassignment import Reassignment
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
+from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
+from kafka_on_spark.ids import LOST, BrokerId, Offset, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 Found = ReplicaState | KafkaOnSparkError
 """The state of a replica's table, or the error for why it can't be read."""
+
+IS_LOST: Final = "the replica is lost, and was not made again yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +52,38 @@ def created_replicas(
 ) -> list[ReplicaAddress]:
     """Return the addresses of created replicas, of some topics or brokers if given, in order of
     broker and name."""
+    return _replicas(image, topics, brokers, PartitionRegistration.is_created)
+
+
+def lost_sizes(
+    image: MetadataImage,
+    topics: Collection[str] | None = None,
+    brokers: Collection[int] | None = None,
+) -> list[ReplicaSize]:
+    """Return the lost replicas that were not made again, of some topics or brokers if given.
+
+    A replica that is the last member of its ISR is never made again: its records are nowhere else.
+    """
+    lost = _replicas(image, topics, brokers, _is_lost)
+    return [replica_size(image, each, ReplicaLostError(IS_LOST)) for each in lost]
+
+
+def _is_lost(partition: PartitionRegistration, broker_id: BrokerId) -> bool:
+    return partition.directory_of(broker_id) == LOST
+
+
+def _replicas(
+    image: MetadataImage,
+    topics: Collection[str] | None,
+    brokers: Collection[int] | None,
+    is_meant: Callable[[PartitionRegistration, BrokerId], bool],
+) -> list[ReplicaAddress]:
     found = [
         (broker_id, image.name_of(key), address_of(image, key, partition, broker_id))
         for key, partition in image.partitions()
         if topics is None or image.topics[key.topic_id].name in topics
         for broker_id in partition.replicas
-        if partition.is_created(broker_id) and (brokers is None or broker_id in brokers)
+        if is_meant(partition, broker_id) and (brokers is None or broker_id in brokers)
     ]
     return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
 

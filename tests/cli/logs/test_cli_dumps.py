@@ -140,3 +140,24 @@ def test_image_is_the_records_that_rebuild_it(call, new_topic, cluster):
 
     assert [each["record_type"] for each in of_topic] == ["TopicRecord", *["PartitionRecord"] * 2]
     assert [each["broker_id"] for each in brokers] == sorted(cluster.image.brokers)
+
+
+def test_partition_whose_every_replica_is_lost_is_no_sound_one_in_any_answer(
+    call, new_topic, cluster
+):
+    topic = new_topic(b"a", replica_assignment={0: [1]})
+    cluster.lose_replica(topic, 0, 1)
+    try:
+        compared = call.json("replica-verification", "--topic", topic, code=1)
+        [row] = call.json("log-dirs", "--topic", topic)
+        of_one = call.refused("dump-log", "--topic", topic, "--partition", 0, "--verify")
+
+        assert compared["partitions"][0]["differences"]
+        assert call("dump-log", "--topic", topic, "--verify", code=2) == ""
+    finally:
+        cluster.delete_topic(topic)
+
+    assert not compared["is_equal"]
+    assert (row["size_bytes"], row["is_in_sync"]) == (None, True)
+    assert "the replica is lost" in row["error"]
+    assert "is lost: no other one is left" in of_one

@@ -85,6 +85,15 @@ def test_missing_table_is_found(disks):
     assert "orders-0 on broker 3" in difference
 
 
+def test_partition_whose_every_replica_is_lost_is_a_difference(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1]})
+    disks.cluster.append("orders", records(b"a"))
+
+    disks.cluster.lose_replica("orders", 0, 1)
+
+    assert differences(disks) == ["orders-0 on broker 1: not created, or lost"]
+
+
 def test_replica_that_is_short_of_the_high_watermark_is_found(disks):
     topic_of_three_batches(disks)
     folder = disks.folder(2, "orders")

@@ -5,6 +5,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.service.describe.log_dirs import (
     awaited_replicas,
     created_replicas,
+    lost_sizes,
     offsets_to_copy,
     replica_size,
 )
@@ -61,6 +62,24 @@ def test_replica_that_cannot_be_read_says_why_and_no_size():
 
     assert (size.size_bytes, size.log_end_offset, size.offset_lag) == (None, None, None)
     assert size.error == "the disk is away"
+
+
+def test_lost_replicas_have_an_error_in_place_of_figures_and_those_never_made_no_row():
+    image = image_of(
+        partition("2 1", unmade="1"),
+        partition("3 1", lost="1", isr="3"),
+        partition("1", lost="1", leader=None),
+    )
+
+    sizes = lost_sizes(image)
+
+    assert [(each.name.partition, each.broker_id, each.is_in_sync) for each in sizes] == [
+        (1, 1, False),
+        (2, 1, True),
+    ]
+    assert {each.size_bytes for each in sizes} == {None}
+    assert all("the replica is lost" in each.error for each in sizes)
+    assert lost_sizes(image, {TOPIC}, [3]) == lost_sizes(image, {"others"}) == []
 
 
 def to_copy(registration, **found):
