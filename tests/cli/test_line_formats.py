@@ -121,3 +121,24 @@ def test_records_that_were_written_as_lines_are_read_back(rows):
 )
 def test_escapes_are_those_of_c(text, meant):
     assert unescaped(text) == meant
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        (r"\N", rb"\N"),
+        (r"\x", rb"\x"),
+        (r"\\N", rb"\N"),
+        (r"\t\x00", b"\t\0"),
+        ("\\", b"\\"),
+    ],
+)
+def test_unknown_escape_that_is_kept_has_its_backslash(text, meant):
+    assert unescaped(text, keeps_unknown=True) == meant
+
+
+def test_marker_of_databases_is_null_and_its_letter_is_not():
+    columns, bad = line_format({"null.marker": r"\N"}).records([b"N", rb"\N"])
+
+    assert bad is None
+    assert columns.values == [b"N", None]

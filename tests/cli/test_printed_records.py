@@ -20,6 +20,7 @@ PROPERTIES = [
     pytest.param({},                                             RECORD, b"v\xff\n",           id="the value alone"),
     pytest.param({},                                             BARE,   b"null\n",            id="a tombstone"),
     pytest.param({"null.literal": ""},                           BARE,   b"\n",                id="null is nothing"),
+    pytest.param({"null.literal": "\\N"},                        BARE,   b"\\N\n",             id="null as databases write it"),
     pytest.param({"print.key": "true"},                          RECORD, b"k\tv\xff\n",        id="key and value"),
     pytest.param({"print.key": "true", "key.separator": "\\x00"}, RECORD, b"k\0v\xff\n",       id="a separator of their own"),
     pytest.param({"print.key": "true", "print.value": "false"},  RECORD, b"k\n",               id="the key alone"),

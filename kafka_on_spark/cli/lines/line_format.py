@@ -144,7 +144,10 @@ def line_format(properties: Mapping[str, str]) -> LineFormat:
         if name not in PROPERTIES:
             raise InvalidRequestError(unknown_name("property", name, list(PROPERTIES)))
         place = PROPERTIES[name]
-        given[place] = parsed_flag(name, value) if place in flags else unescaped(value)
+        if place in flags:
+            given[place] = parsed_flag(name, value)
+        else:
+            given[place] = unescaped(value, keeps_unknown=place == "null_marker")
     found = LineFormat(**given)  # type: ignore[arg-type]
     _check(found)
     return found

@@ -77,7 +77,7 @@ def form_of(properties: Mapping[str, str]) -> Form:
         if name in shown:
             shown[name] = parsed_flag(name, text)
         elif name in parts:
-            parts[name] = unescaped(text)
+            parts[name] = unescaped(text, keeps_unknown=name == "null.literal")
         elif name in _REFUSED or "deserializer" in name:
             why = _REFUSED.get(name, "no class of Java's runs here; --json shows what is no text")
             raise InvalidRequestError(f"property {name!r} means nothing here: {why}")
