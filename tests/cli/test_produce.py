@@ -166,6 +166,17 @@ def test_line_that_can_be_no_record_is_not_read_to_its_end(call, new_topic, clus
     assert _values(cluster, topic) == [b"a"]
 
 
+def test_files_before_one_that_is_no_record_stand(call, new_topic, cluster, file):
+    topic = new_topic(configs={"max.message.bytes": 1000})
+    large = file(b"x" * 100_000, "large")
+
+    why = call.refused("produce", "-t", topic, file(b"a", "1"), file(b"b", "2"), large)
+
+    assert why.startswith(f"{large} has more than 66,536 bytes")
+    assert why.endswith("; appended before: 2 records")
+    assert _values(cluster, topic) == [b"a", b"b"]
+
+
 REFUSED = [
     (("--json", "-K", ":", "-l"), "--key-delimiter does not go with --json"),
     (("-K", ":"), "--key-delimiter is for lines"),
@@ -180,6 +191,7 @@ REFUSED = [
     (("-l", "-Z", "--property", "null.marker=N"), "null.marker is given twice"),
     (("-l", "-H", "=1"), "--header has no name"),
     (("-l", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+    (("/",), "/ can't be read: Is a directory"),
 ]
 
 

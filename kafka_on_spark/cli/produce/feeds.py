@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from errno import EISDIR
 from typing import Final
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
@@ -86,15 +87,21 @@ def _line_names(name: str, number: int) -> Callable[[int, int], str]:
 
 
 def files_as_values(paths: Sequence[str], pace: Pace, interrupts: Interrupts) -> Iterator[Chunk]:
-    """Yield whole files, several small ones in a chunk.
+    """Yield whole files, several small ones in a chunk; those before one that can't be read, too.
 
     Raises: as `lines_of`.
     """
     parts: list[bytes] = []
     first = 0
     for number, path in enumerate(paths):
-        with interrupts.waiting():
-            parts.append(_content(path, pace.line_bytes_max))
+        try:
+            with interrupts.waiting():
+                content = _content(path, pace.line_bytes_max)
+        except (InvalidRequestError, MessageTooLargeError):
+            if parts:
+                yield Chunk(parts=parts, name=_file_names(paths[first:number]))
+            raise
+        parts.append(content)
         if sum(map(len, parts)) >= pace.chunk_bytes or number == len(paths) - 1:
             yield Chunk(parts=parts, name=_file_names(paths[first : number + 1]))
             parts, first = [], number + 1
@@ -126,11 +133,15 @@ def check_readable(paths: Sequence[str]) -> None:
     """Check files before the first append; of a pipe the writer would take that for its end.
 
     Raises:
-        InvalidRequestError: One can't be opened.
+        InvalidRequestError: One can't be opened, or is a folder, which the system opens as well.
     """
     for path in paths:
         if path != "-" and not _is_pipe(path):
-            os.close(_opened(path))
+            descriptor = _opened(path)
+            is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            os.close(descriptor)
+            if is_folder:
+                raise _unreadable(path, IsADirectoryError(EISDIR, os.strerror(EISDIR)))
 
 
 def bytes_of(paths: Sequence[str]) -> int | None:
