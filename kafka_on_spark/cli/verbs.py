@@ -15,7 +15,11 @@ from typer.main import get_command
 
 from kafka_on_spark.cli.call.output import say
 from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
-from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.cli.kafka.kafka_spellings import (
+    own_and_rest,
+    with_command_config,
+    with_optional_values,
+)
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.version import __version__
@@ -87,10 +91,11 @@ class Verb(TyperCommand):
             InvalidRequestError: A file of options can't be read, or an option of Kafka's means
                 nothing here.
         """
-        if "--version" in args:
+        own, rest = own_and_rest(args)
+        if "--version" in own:
             say_version(True)
-        check_not_refused(ctx.info_name, args)
-        args = with_command_config(ctx.info_name, with_optional_values(args))
+        check_not_refused(ctx.info_name, own)
+        args = [*with_command_config(ctx.info_name, with_optional_values(own)), *rest]
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         options: list[Any] = self.params
         for option in options:

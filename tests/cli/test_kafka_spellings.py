@@ -7,7 +7,11 @@ import sys
 import pytest
 
 from kafka_on_spark import __version__
-from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.cli.kafka.kafka_spellings import (
+    own_and_rest,
+    with_command_config,
+    with_optional_values,
+)
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_offsets import describe_group
 from tests.cli.conftest import ROOT
@@ -197,6 +201,19 @@ def test_one_file_of_clients_settings_may_be_given_to_all_verbs(tmp_path):
     file.write_text("group.id=g\nacks=all\ncompression.type=none\n")
 
     assert with_command_config("topics", ["--command-config", str(file)]) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, own",
+    [
+        ([], []),
+        (["--list"], ["--list"]),
+        (["--prices", "p", "--", "produce", "--command-config", "f"], ["--prices", "p"]),
+        (["--", "a", "--", "b"], []),
+    ],
+)
+def test_what_is_behind_two_dashes_is_none_of_a_calls_own_options(arguments, own):
+    assert own_and_rest(arguments) == (own, arguments[len(own) :])
 
 
 def test_an_option_whose_value_may_be_left_out_has_one_then():

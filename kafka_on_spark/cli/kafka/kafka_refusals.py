@@ -39,15 +39,13 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def check_not_refused(verb: str | None, arguments: Sequence[str]) -> None:
-    """Check that a call has no option of Kafka's that its verb refuses.
+    """Check that a call's own arguments have no option of Kafka's that its verb refuses.
 
     Raises:
         InvalidRequestError: It has one.
     """
     refused = REFUSED.get(verb or "", {})
     for argument in arguments:
-        if argument == "--":
-            return
         option = argument.partition("=")[0]
         if option in refused:
             raise InvalidRequestError(f"{option} means nothing here: {refused[option]}")

@@ -64,6 +64,13 @@ OPTIONAL_VALUES: Final = {"--state": "all"}
 """Options whose value may be left out, and the value that they have then."""
 
 
+def own_and_rest(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a call's own options, and all from -- on, which are none: `cost` makes a call of it,
+    with options of another verb."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:end]), list(arguments[end:])
+
+
 def with_optional_values(arguments: Sequence[str]) -> list[str]:
     """Return a call's arguments with a value for each option that may have none."""
     found: list[str] = []
