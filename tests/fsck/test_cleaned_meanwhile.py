@@ -1,9 +1,15 @@
 """A deep check beside processes that merge, compact and clean: what they delete is not missing."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.audit.findings import FindingList, Place
+from kafka_on_spark.audit.replicas.contents import compare_contents
+from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from tests.cluster.disks import new_disks, records
@@ -89,6 +95,82 @@ def test_compacted_segments_that_are_replaced_before_their_keys_are_compared(dis
 
     assert report.findings == ()
     assert meanwhile.gone
+
+
+def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_and_that_is_said(
+    disks, monkeypatch
+):
+    def cut():
+        disks.cluster.delete_records({(TOPIC, 0): 10})
+        maintain(disks.cluster)
+
+    Meanwhile(monkeypatch, "configuration", cut)
+
+    report = check_cluster(disks.metadata_root)
+
+    assert report.findings == ()
+    words = "on brokers 1, 2, 3, since logs were"
+    assert report.not_checked == (
+        f"of {TOPIC}-0, the records in [0, 34) {words} cut at their start while they were read:"
+        " try again",
+        f"of {PRICES}-0, the records in [0, 7) {words} compacted further while they were read:"
+        " try again",
+    )
+
+
+# fmt: off
+CUT = [
+    pytest.param({1: 4, 2: 4}, 7, "[3, 7) on brokers 1, 2,", id="each of two"),
+    pytest.param({1: 3, 2: 4}, 7, "[3, 7) on broker 2,",     id="one of two"),
+    pytest.param({1: 3, 2: 3}, 7, None,                       id="none"),
+    pytest.param({1: 4},       7, None,                       id="the only one, which is compared with none"),
+    pytest.param({1: 4, 2: 4}, 3, None,                       id="where nothing was to be compared"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("starts, mark, words", CUT)
+def test_what_is_not_compared_since_its_start_has_risen(starts, mark, words):
+    said = not_compared(starts, mark)
+
+    assert [words in each for each in said] == ([] if words is None else [True])
+
+
+def test_what_is_not_compared_since_it_was_compacted_further():
+    progress = CompactionProgress(compacted_below=5, finished_below=5)
+
+    [said] = not_compared({1: 3, 2: 3}, 7, progress)
+
+    assert said.startswith(
+        "the records in [3, 7) on brokers 1, 2, since logs were compacted further"
+    )
+
+
+def not_compared(starts, mark, progress=NO_PROGRESS):
+    """Compare replicas whose logs start there; the register's starts at 3 and is not compacted."""
+    traces = [
+        ReplicaTrace(
+            key=PartitionKey("topic", 0),
+            broker_id=broker_id,
+            replica_uuid=f"uuid-{broker_id}",
+            is_read=True,
+            log_start_offset=start,
+            log_end_offset=max(mark, start),
+            compaction=progress,
+            contents=(ContentSum(), ContentSum()),
+        )
+        for broker_id, start in starts.items()
+    ]
+    register = SimpleNamespace(
+        log_start_offset=3,
+        high_watermark=mark,
+        compacted_below=0,
+        leader=1,
+        isr=frozenset(starts),
+        elr=frozenset(),
+        members=lambda ids: {(each, f"uuid-{each}") for each in ids},
+    )
+    return compare_contents(traces, register, FindingList(Place()))
 
 
 def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch):

@@ -7,7 +7,7 @@ is compacted if they have finished the same decision.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_on_spark.audit.findings import FindingList
@@ -31,14 +31,40 @@ def compare_contents(
 
     `register`: by whose borders the traces' contents were added up.
     """
-    summed = [trace for trace in traces if _is_complete(trace, register)]
-    if len(summed) < 2:
-        return ()
     start, compacted, mark = borders_of(register)
+    complete = [trace for trace in traces if _is_complete(trace, register)]
+    summed = [t for t in complete if t.log_start_offset <= register.log_start_offset]
     # A decision that was made since the register was read may have taken records above its own.
     whole = [t for t in summed if t.compaction.compacted_below <= register.compacted_below]
     _compare(_Range("I1", compacted, mark, 1), whole, register, findings)
-    if compacted == start:
+    return (
+        *_left_out(complete, summed, start, mark, "logs were cut at their start"),
+        *_left_out(summed, whole, compacted, mark, "logs were compacted further"),
+        *_compare_compacted(summed, register, findings),
+    )
+
+
+def _left_out(
+    traces: Sequence[ReplicaTrace],
+    compared: Sequence[ReplicaTrace],
+    first: int,
+    end: int,
+    why: str,
+) -> Iterator[str]:
+    """Say which of replicas that could be compared were not, where there was anything."""
+    left = {_member(trace) for trace in traces} - {_member(trace) for trace in compared}
+    if left and len(traces) > 1 and first < end:
+        yield (
+            f"the records in [{first}, {end}) on {brokers_of(left)}, since {why} while they were"
+            " read: try again"
+        )
+
+
+def _compare_compacted(
+    summed: Sequence[ReplicaTrace], register: Register, findings: FindingList
+) -> tuple[str, ...]:
+    start, compacted, _ = borders_of(register)
+    if len(summed) < 2 or compacted == start:
         return ()
     groups: dict[tuple[int, int], list[ReplicaTrace]] = defaultdict(list)
     for trace in summed:
@@ -72,11 +98,11 @@ class _Range(NamedTuple):
 
 
 def _is_complete(trace: ReplicaTrace, register: Register) -> bool:
-    """Return whether a replica was added up, and must have all that is committed."""
+    """Return whether a replica was added up, and must have all that is committed and was not cut
+    from its start since."""
     is_member = _member(trace) in register.members(register.isr | register.elr)
     return (
         trace.contents is not None
-        and trace.log_start_offset <= register.log_start_offset
         and trace.log_end_offset >= register.high_watermark
         and (is_member or has_chain(trace, register))
     )
