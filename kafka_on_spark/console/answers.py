@@ -17,11 +17,11 @@ from kafka_on_spark.console.views.cluster import (
     topic_view,
     voters_view,
 )
-from kafka_on_spark.console.views.foresight import comparison_view, forecast_view
+from kafka_on_spark.console.views.foresight import comparison_view, forecast_view, gone_view
 from kafka_on_spark.console.views.grid import grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.inspect.replicas import compare_partition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -131,13 +131,19 @@ class Answers:
         return self._messages.at_offset(image, topic, partition, whole(asked, "offset"), count)
 
     def _audit(self, asked: Asked) -> Iterator[object]:
-        image, name = self._services.metadata.catch_up(), text(asked, "topic")
-        topic = image.topic(name)
+        """Compare a topic's replicas, each partition's by a fresh image: the cluster goes on."""
+        metadata, name = self._services.metadata, text(asked, "topic")
+        options, is_deep = self._services.options, asked.get("deep") == "1"
+        topic = metadata.catch_up().topic(name)
         yield {"partitions": len(topic.partitions)}
         for number in sorted(topic.partitions):
             key = PartitionKey(topic.topic_id, number)
-            options, is_deep = self._services.options, asked.get("deep") == "1"
-            yield comparison_view(name, compare_partition(image, key, options, is_deep=is_deep))
+            try:
+                found = compare_partition(metadata.catch_up(), key, options, is_deep=is_deep)
+            except UnknownTopicOrPartitionError:
+                yield gone_view(name, number)
+            else:
+                yield comparison_view(name, found)
 
 
 def past_grid(image: MetadataImage) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
@@ -68,16 +68,19 @@ def compare_replicas(
 def compare_partition(
     image: MetadataImage, key: PartitionKey, options: StorageOptions, *, is_deep: bool = False
 ) -> PartitionComparison:
-    """Return the comparison of all replicas of a partition of `image`."""
-    partition = image.topics[key.topic_id].partitions[key.partition]
-    if not partition.was_begun:
-        return PartitionComparison(
-            partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
-        )
+    """Return the comparison of all replicas of a partition of `image`, which is a new one: what
+    retention and moves remove afterwards would be missing.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such partition any more.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
     logs: dict[BrokerId, ReplicaState] = {}
     read_bytes = 0
     differences: dict[BrokerId, str] = {}
-    for broker_id in partition.replicas:
+    for broker_id in partition.replicas if partition.was_begun else ():
         if not partition.is_created(broker_id):
             differences[broker_id] = "not created, or lost"
             continue

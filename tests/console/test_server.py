@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.console import Console
 from kafka_on_spark.console.views.timeline import Histories
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.inspect.replicas import compare_replicas
 from tests.cluster.disks import new_disks, records
 from tests.console.browsers import console_of
 
@@ -155,6 +157,33 @@ def test_an_audit_comes_partition_by_partition(asking):
     assert [each["name"] for each in rest] == ["orders-0", "orders-1"]
     assert all(each["differences"] == [] for each in rest)
     assert sum(each["bytes"] for each in rest) > 0
+
+
+def test_an_audit_of_a_cluster_in_use_finds_no_difference_and_tells_what_was_deleted():
+    with new_disks() as disks:
+        cluster, numbers = disks.cluster, (0, 1, 2)
+        cluster.create_topic("orders", replica_assignment={each: [1, 2] for each in numbers})
+        append_to_each(cluster, numbers)
+        before = cluster.image
+        audit = Answers(cluster, cluster._services, dict).streams["audit"]({"topic": "orders"})
+        assert next(audit) == {"partitions": 3}
+        assert next(audit)["name"] == "orders-0"
+
+        append_to_each(cluster, numbers)
+        cluster.delete_records({("orders", number): -1 for number in numbers})
+        for _ in range(2):
+            cluster.maintain()
+        assert compare_replicas(before, "orders")[1].differences  # by an image of before
+        cut = next(audit)
+        cluster.delete_topic("orders")
+        gone = next(audit)
+
+    assert (cut["name"], cut["replicas"], cut["differences"]) == ("orders-1", 2, ())
+    assert gone == {"name": "orders-2", "isGone": True}
+
+
+def append_to_each(cluster, numbers):
+    cluster.append("orders", [{"value": b"v", "partition": number} for number in numbers])
 
 
 def test_what_can_not_be_shown_is_a_sentence(asking):

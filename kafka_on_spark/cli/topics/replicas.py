@@ -6,13 +6,22 @@ from typing import Annotated, Any, Final
 import typer
 
 from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, StorageOption, numbers
-from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics
 from kafka_on_spark.controller.brokers.draining import registered_broker
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, TopicPartition
 from kafka_on_spark.inspect.replicas import PartitionComparison, compare_partition
+from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.service.describe.log_dirs import (
     ReplicaSize,
     created_replicas,
@@ -144,13 +153,9 @@ def replica_verification(
     """
     _refuse_past(as_of, "replica-verification")
     with opened(cluster, storage_option, output) as session:
-        names = all_partitions(session.cluster.image, matching_topics(session.cluster.image, topic))
-        rows = []
-        with progress("comparing replicas", len(names)) as steps:
-            for name in names:
-                comparison = _compare(session, name.topic, name.partition, is_deep=deep)
-                rows.append(_comparison_row(name.topic, comparison))
-                steps.advance()
+        image = session.cluster.image
+        names = all_partitions(image, matching_topics(image, topic))
+        rows = _compared(session, names, is_deep=deep)
         different = [row for row in rows if row["differences"]]
         if output is Output.JSON:
             write_json({"is_equal": not different, "partitions": rows})
@@ -160,11 +165,23 @@ def replica_verification(
         raise typer.Exit(FOUND if different else 0)
 
 
-def _compare(session: Session, topic: str, number: int, *, is_deep: bool) -> PartitionComparison:
-    """Compare a partition's replicas by a fresh image: appends may go on meanwhile."""
-    image = session.cluster.image
-    key = PartitionKey(image.topic(topic).topic_id, number)
-    return compare_partition(image, key, session.options, is_deep=is_deep)
+def _compared(
+    session: Session, names: Sequence[TopicPartition], *, is_deep: bool
+) -> list[dict[str, Any]]:
+    """Compare partitions' replicas, each by a fresh image: the cluster goes on meanwhile."""
+    rows = []
+    with progress("comparing replicas", len(names)) as steps:
+        for name in names:
+            image = session.cluster.image
+            try:
+                key = partition_key(image, name.topic, name.partition)
+            except UnknownTopicOrPartitionError as error:
+                note(f"{name} was deleted meanwhile: {error}.")
+            else:
+                found = compare_partition(image, key, session.options, is_deep=is_deep)
+                rows.append(_comparison_row(name.topic, found))
+            steps.advance()
+    return rows
 
 
 def _comparison_row(topic: str, comparison: PartitionComparison) -> dict[str, Any]:

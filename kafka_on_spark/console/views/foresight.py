@@ -68,3 +68,8 @@ def comparison_view(topic: str, found: PartitionComparison) -> View:
         "bytes": found.read_bytes,
         "differences": found.differences,
     }
+
+
+def gone_view(topic: str, number: int) -> View:
+    """Return that a partition was deleted before its replicas were compared."""
+    return {"name": f"{topic}-{number}", "isGone": True}

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from kafka_on_spark.cli.topics import replicas
+from kafka_on_spark.ids import TopicPartition
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -80,6 +82,20 @@ def test_equal_replicas_are_verified(call, new_topic):
     assert call("replica-verification", "--topics-include", topic).endswith(
         "The replicas of 1 partition are equal below the high watermark.\n"
     )
+
+
+def test_partition_that_is_deleted_while_replicas_are_compared_is_said_and_left_out(
+    call, new_topic, monkeypatch
+):
+    topic = new_topic(b"a", partitions=1)
+    names = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    monkeypatch.setattr(replicas, "all_partitions", lambda image, topics: names)
+
+    code, said, complaint = call._run("replica-verification", "--topic", topic)
+
+    assert code == 0
+    assert said.endswith("The replicas of 1 partition are equal below the high watermark.\n")
+    assert f"{topic}-1 was deleted meanwhile" in complaint
 
 
 def test_log_dirs_are_what_lies_on_the_disks(call, new_topic, disks):

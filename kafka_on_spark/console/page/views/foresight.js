@@ -82,9 +82,10 @@ export function auditView(page, asked) {
     const rows = [];
     let total = 0;
     let read = 0;
+    let gone = 0;
     const draw = (isDone) => {
       const bad = rows.filter((each) => each.differences.length);
-      fill(verdict, `${number(rows.length)} of ${number(total)} partitions compared${read ? `, ${bytes(read)} read` : ""}: `,
+      fill(verdict, `${number(rows.length)} of ${number(total)} partitions compared${gone ? `, ${number(gone)} deleted meanwhile` : ""}${read ? `, ${bytes(read)} read` : ""}: `,
         bad.length ? el("strong", { class: "bad" }, `${number(bad.length)} differ`) : "no difference", isDone ? "." : " so far …");
       fill(found, table("Differences", [["partition"], ["replicas read", "n"], ["batches", "n"], ["difference"]],
         bad.map((each) => [name(each.name), each.replicas, number(each.batches), each.differences.map((line) => el("div", {}, line))]), ""));
@@ -95,6 +96,7 @@ export function auditView(page, asked) {
       for await (const line of stream("audit", { topic: topics.value, deep: deep.checked ? "1" : "" }, aborter.signal)) {
         if (line.error) throw new Error(line.error);
         if (line.partitions !== undefined) total = line.partitions;
+        else if (line.isGone) gone += 1;
         else {
           rows.push(line);
           read += line.bytes;
