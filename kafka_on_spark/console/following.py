@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_on_spark.console.measuring import Measure, MoveMeter, Progress
-from kafka_on_spark.console.streaming import encode_event
+from kafka_on_spark.console.streaming import SILENCE_MS, encode_event
 from kafka_on_spark.console.views.grid import concerns, figures_view, grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.rates import Rates, RateWindow
@@ -83,12 +83,14 @@ class Follower:
         self._thread.join(within_s)
 
     def hello(self, *, allows_changes: bool) -> bytes:
-        """Return the first event of a page: where the log ends, what is wrong and the rates."""
+        """Return the first event of a page: where the log ends, what is wrong and the rates, and
+        how long there may be no other."""
         said = {
             "offset": self._seen.offset,
             "trouble": self._trouble,
             "rates": self._rates,
             "changes": allows_changes,
+            "silenceMs": SILENCE_MS,
         }
         return encode_event("hello", said)
 

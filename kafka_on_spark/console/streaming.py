@@ -12,6 +12,10 @@ QUEUE_MAX: Final = 64
 KEEP_ALIVE_S: Final = 15.0
 """A comment so often: a page that is gone is noticed, and a proxy does not end the answer."""
 
+SILENCE_MS: Final = round(3 * KEEP_ALIVE_S * 1000)
+"""A page that hears nothing for so long takes its stream for cut off: no end of a connection tells
+that a tunnel is gone."""
+
 
 def encode_event(name: str, data: Any) -> bytes:
     """Return an event as the stream has it: JSON has no line breaks of its own."""

@@ -1,9 +1,11 @@
 """What people do with the page: by keyboard, after a reload, while something moves or is lost."""
 
+import asyncio
 import os
 import secrets
 import shutil
 import socket
+import threading
 import time
 import webbrowser
 from contextlib import suppress
@@ -11,7 +13,8 @@ from contextlib import suppress
 import pytest
 
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
-from kafka_on_spark.console import answers
+from kafka_on_spark.console import answers, following, streaming
+from kafka_on_spark.console.streaming import Subscribers
 from tests.cluster.disks import new_disks, partition_of
 from tests.console.browsers import PATIENCE_MS, Page, browser, console_of, needed, page_of
 
@@ -155,6 +158,33 @@ def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
 
         page.page.get_by_text("the metadata root does not answer").wait_for(state="hidden")
         disks.cluster.append("orders", [(b"k", b"v")])
+        page.see("committed to 10")
+
+
+def test_a_console_that_says_nothing_any_more_is_told_until_it_goes_on(
+    chromium, disks, monkeypatch
+):
+    """As one that hangs, or whose tunnel is gone: the connection stands, and nothing comes."""
+    is_silent, listen = threading.Event(), Subscribers.listen
+
+    async def listen_unless_silent(subscribers, hello):
+        async for event in listen(subscribers, hello):
+            while is_silent.is_set():
+                await asyncio.sleep(0.05)
+            yield event
+
+    monkeypatch.setattr(Subscribers, "listen", listen_unless_silent)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 0.3)
+    monkeypatch.setattr(following, "SILENCE_MS", 3_000)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+
+        is_silent.set()
+        page.see("Not followed: the console says nothing any more")
+        disks.cluster.append("orders", [(b"k", b"v")])
+        is_silent.clear()
+
+        page.page.get_by_text("Not followed").wait_for(state="hidden")
         page.see("committed to 10")
 
 

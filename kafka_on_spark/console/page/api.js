@@ -2,6 +2,7 @@
 
 const KEY = "kafka-on-spark token";
 const PAUSE_MS_MAX = 5000;
+const GREETING_MS_MAX = 45_000; // until the server has said how long it may be silent
 
 /** What the page calls its newest moment, and the button that leads there. */
 export const PRESENT = { words: "now, live", button: "Live" };
@@ -59,12 +60,13 @@ export async function* stream(name, parameters, signal) {
   for await (const line of texts(response, "\n")) if (line) yield JSON.parse(line);
 }
 
-async function* texts(response, separator) {
+async function* texts(response, separator, heard = () => {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
+    heard();
     const parts = (rest + value).split(separator);
     rest = parts.pop();
     yield* parts;
@@ -72,22 +74,39 @@ async function* texts(response, separator) {
   if (rest) yield rest;
 }
 
-/** Follow the server's events for ever: `told(name, data)`; `lost(sentence)` while it is away. */
+/**
+ * Follow the server's events for ever: `told(name, data)`; `lost(sentence)` while it is away.
+ * It is never silent for longer than its greeting says: else it hangs, or a tunnel to it is gone,
+ * which no end of the stream would tell.
+ */
 export async function follow(told, lost) {
+  let silenceMs = GREETING_MS_MAX;
   for (let pause = 250; ; pause = Math.min(pause * 2, PAUSE_MS_MAX)) {
+    const aborter = new AbortController();
+    let timer = 0;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => aborter.abort(), silenceMs);
+    };
     try {
-      const response = await answer(await fetch(path("events", {}), { headers: headers() }));
-      for await (const event of texts(response, "\n\n")) {
+      heard();
+      const response = await answer(await fetch(path("events", {}), { headers: headers(), signal: aborter.signal }));
+      for await (const event of texts(response, "\n\n", heard)) {
         const kind = /^event: (.*)$/m.exec(event);
         const data = /^data: (.*)$/m.exec(event);
         if (kind && data) {
           pause = 250;
-          told(kind[1], JSON.parse(data[1]));
+          const said = JSON.parse(data[1]);
+          if (kind[1] === "hello") silenceMs = said.silenceMs;
+          told(kind[1], said);
         }
       }
       lost("the console has ended, or is not reached");
     } catch (error) {
-      lost(error.message);
+      lost(aborter.signal.aborted ? "the console says nothing any more" : error.message);
+    } finally {
+      clearTimeout(timer);
+      aborter.abort(); // what was not read to its end would keep its connection
     }
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
