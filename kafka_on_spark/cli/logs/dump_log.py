@@ -1,7 +1,8 @@
 """`dump-log`: shows the logs of replicas, batch by batch or record by record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -157,21 +158,28 @@ class _Dump:
         self.code = 0
 
     def batches(self, *, is_verified: bool) -> Iterator[dict[str, Any]]:
-        for log in self._logs():
-            for batch in log.batches:
-                row = _batch_row(batch, is_committed=batch.end_offset <= log.high_watermark)
-                if is_verified:
-                    row["flaw"] = batch_flaw(log.address, batch, self._options)
-                    if row["flaw"] is not None:
-                        self.code = self.code or FOUND
-                yield {**log.name, **row}
+        return self._of_each(partial(self._batches_of, is_verified=is_verified))
 
     def records(self) -> Iterator[dict[str, Any]]:
+        return self._of_each(self._records_of)
+
+    def _of_each(
+        self, rows_of: Callable[["_Log"], Iterator[dict[str, Any]]]
+    ) -> Iterator[dict[str, Any]]:
         for log in self._logs():
             try:
-                yield from self._records_of(log)
+                yield from rows_of(log)
             except KafkaOnSparkError as error:
                 self._continue_after(error, log.name["partition"])
+
+    def _batches_of(self, log: "_Log", *, is_verified: bool) -> Iterator[dict[str, Any]]:
+        for batch in log.batches:
+            row = _batch_row(batch, is_committed=batch.end_offset <= log.high_watermark)
+            if is_verified:
+                row["flaw"] = batch_flaw(log.address, batch, self._options)
+                if row["flaw"] is not None:
+                    self.code = self.code or FOUND
+            yield {**log.name, **row}
 
     def _records_of(self, log: "_Log") -> Iterator[dict[str, Any]]:
         for batch in log.batches:
