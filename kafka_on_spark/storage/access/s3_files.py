@@ -3,6 +3,7 @@ where S3 is used.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
@@ -92,11 +93,12 @@ def s3_files(given: Mapping[str, Any]) -> S3Files:
 
     Of those used longest ago, no more is kept: they are closed once nobody uses them.
     """
-    return _s3_files(json.dumps(given, sort_keys=True))
+    return _s3_files(json.dumps(given, sort_keys=True), os.getpid())
 
 
 @lru_cache(maxsize=CLIENTS_MAX)
-def _s3_files(given: str) -> S3Files:
+def _s3_files(given: str, _pid: int) -> S3Files:
+    # A forked child has others than its parent: the threads that these need are the parent's.
     # fsspec's own cache keeps each that there ever was.
     return S3Files(**json.loads(given), skip_instance_cache=True)
 

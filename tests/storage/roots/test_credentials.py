@@ -188,6 +188,19 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
     assert options.redact(f"{newest} secret-1") == "[hidden] secret-1"
 
 
+
+def test_a_forked_child_has_file_systems_of_its_own(monkeypatch):
+    """Those of its parent need a thread that the child does not have."""
+    options = StorageOptions({URL: "profile:one"})
+    ours = filesystem(URL, options)
+    monkeypatch.setattr(s3_files.os, "getpid", lambda: -1)
+
+    childs = filesystem(URL, options)
+
+    assert childs is not ours
+    assert filesystem(URL, options) is childs
+
+
 def test_temporary_keys_are_used_until_they_expire_or_their_profile_changes(tmp_path, minute):
     """Each new set of them is another client, and a request to whoever gives them."""
     process = tmp_path / "keys"
