@@ -188,7 +188,6 @@ def test_keys_that_become_others_leave_no_more_than_a_few_clients_and_secrets(
     assert options.redact(f"{newest} secret-1") == "[hidden] secret-1"
 
 
-
 def test_a_forked_child_has_file_systems_of_its_own(monkeypatch):
     """Those of its parent need a thread that the child does not have."""
     options = StorageOptions({URL: "profile:one"})
