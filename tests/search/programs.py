@@ -13,7 +13,7 @@ from typing import Any
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import Batch, ProducerStamp
-from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
+from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Answers, _Pending
 from kafka_on_spark.service.append.preconditions import check_replicas
 from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
@@ -85,8 +85,7 @@ class Appending:
                 check_replicas(process.metadata.image, [part])
             except KafkaOnSparkError as error:
                 return Refused(type(error).__name__, is_unknown=False)
-        outcomes, each = self._round(process, part)
-        outcome = outcomes.get(KEY)
+        outcome, each = self._round(process, part)
         if outcome is None:
             return replace(self, carried=_carried(each))
         if outcome.error is None:
@@ -94,9 +93,7 @@ class Appending:
         is_unknown = each.is_appended or each.may_be_appended
         return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
 
-    def _round(
-        self, process: Process, part: StagedPart
-    ) -> tuple[dict[Any, AnsweredPart], _Pending]:
+    def _round(self, process: Process, part: StagedPart) -> tuple[AnsweredPart | None, _Pending]:
         appender = Appender(
             process.metadata,
             process.replicas,
@@ -114,9 +111,9 @@ class Appending:
             is_duplicate=carried.is_duplicate,
             puts=list(carried.puts),
         )
-        outcomes: dict[Any, AnsweredPart] = {}
-        appender._round({KEY: each}, outcomes, "all", [each])
-        return outcomes, each
+        outcomes: list[AnsweredPart] = []
+        appender._round({KEY: each}, _Answers(outcomes.append), "all", [each])
+        return next(iter(outcomes), None), each
 
 
 def _carried(each: _Pending) -> Carried:

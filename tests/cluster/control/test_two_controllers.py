@@ -155,12 +155,12 @@ def harm(disks, controllers, seconds):
 
 def test_two_controllers_and_two_callers_at_once_lose_no_decision(disks, seconds):
     root = disks.metadata_root
-    with (
-        others(root, "control", "control", seconds=WAIT_S_MAX) as controllers,
-        others(root, "command", "command", seconds=seconds) as commanders,
-    ):
-        zombie = harm(disks, controllers, seconds)
-        told = [each for commander in commanders for each in commander.lines() if "verb" in each]
+    with others(root, "control", "control", seconds=WAIT_S_MAX) as controllers:
+        wait_for(lambda: holder(disks.cluster, controllers))  # else nobody has to be asked
+        with others(root, "command", "command", seconds=seconds) as commanders:
+            zombie = harm(disks, controllers, seconds)
+            lines = [line for commander in commanders for line in commander.lines()]
+            told = [each for each in lines if "verb" in each]
         for each in controllers:
             each.stop()
         stopped = [each["stopped"] for each in zombie.lines() if "stopped" in each]
