@@ -127,7 +127,7 @@ def plans() -> list[Plan]:
 
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": hasty(19),
-    "a round counts no inspection that is newer than its image": heirs(217),
+    "a round counts no inspection that is newer than its image": heirs(218),
     "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
     "a replica is taken back only with all of its files": damaged(11),
     "a follower whose newest commit is cleaned opens the table anew": sleepy(2),

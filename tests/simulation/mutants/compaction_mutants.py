@@ -175,7 +175,7 @@ COMPACTION_MUTANTS = [
             (inspecting_lost, "lacks_replaced_records", _nothing),
             (replica_operations, "lacks_replaced_records", _nothing),
         ),
-        seed=113,
+        seed=325,
         invariant=L3,
     ),
     Mutant(
