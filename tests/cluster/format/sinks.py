@@ -1,6 +1,7 @@
 """The sink's writers called as Spark calls them, each in a process of its own: no Spark here."""
 
 import pickle
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from kafka_on_spark.spark.format import sink
 from kafka_on_spark.spark.format.sink import BatchWriter, StreamWriter
 from kafka_on_spark.spark.run import multi_topic_tasks
+from tests.cluster.disks import new_disks
 
 TYPES = {
     "topic": (StringType(), pa.string()),
@@ -104,3 +106,30 @@ class Query:
             _run=self.run, _options=sink.parse_sink(self.options, is_stream=True)
         )
         return StreamWriter._services(writer)
+
+
+@contextmanager
+def sink_disks():
+    """A cluster with topics "one", of two partitions, and "two"; no run is left open."""
+    with new_disks() as disks:
+        disks.cluster.create_topic("one", partitions=2, replication_factor=2)
+        disks.cluster.create_topic("two", replication_factor=2)
+        yield disks
+        for each in sink._RUNS.values():
+            each.close()
+        sink._RUNS.clear()
+
+
+def row(topic, value, key=b"k"):
+    return {"topic": topic, "key": key, "value": value}
+
+
+def both(first=0, count=3):
+    """Return rows of two tasks for two topics, interleaved; values rise."""
+    names = ["one", "two", "two"]
+    rows = [row(names[n % 3], b"%03d" % n) for n in range(first, first + 2 * count)]
+    return [rows[:count], rows[count:]]
+
+
+def expected(tasks, topic):
+    return [each["value"] for task in tasks for each in task if each["topic"] == topic]

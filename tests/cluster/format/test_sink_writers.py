@@ -1,4 +1,4 @@
-"""The sink's writers on a real cluster: topics by row, conditions, expansion, and fences."""
+"""The sink's writers on a real cluster: topics by row, conditions, expansion, replicas in sync."""
 
 from contextlib import nullcontext
 
@@ -8,48 +8,32 @@ from pyspark.sql.types import IntegerType
 
 from kafka_on_spark.errors import (
     CommitConflictError,
-    DuplicateSequenceError,
     InvalidRecordError,
     KafkaStorageError,
     NotEnoughReplicasError,
-    ProducerFencedError,
     UnexpectedOffsetError,
-    UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.log.merging.merge_plan import FAN_IN
-from kafka_on_spark.spark.format import sink
-from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
 from kafka_on_spark.spark.format.sink import BatchWriter
-from tests.cluster.disks import PATIENCE_MS, isr_of, new_disks, values_of
-from tests.cluster.format.sinks import TYPES, Query, options_of, schema_of, write_batch
+from tests.cluster.disks import PATIENCE_MS, isr_of, values_of
+from tests.cluster.format.sinks import (
+    TYPES,
+    Query,
+    both,
+    expected,
+    options_of,
+    row,
+    schema_of,
+    sink_disks,
+    write_batch,
+)
 from tests.fakes import FakeClock
 
 
 @pytest.fixture
 def disks():
-    with new_disks() as disks:
-        disks.cluster.create_topic("one", partitions=2, replication_factor=2)
-        disks.cluster.create_topic("two", replication_factor=2)
+    with sink_disks() as disks:
         yield disks
-        for each in sink._RUNS.values():
-            each.close()
-        sink._RUNS.clear()
-
-
-def row(topic, value, key=b"k"):
-    return {"topic": topic, "key": key, "value": value}
-
-
-def both(first=0, count=3):
-    """Return rows of two tasks for two topics, interleaved; values rise."""
-    names = ["one", "two", "two"]
-    rows = [row(names[n % 3], b"%03d" % n) for n in range(first, first + 2 * count)]
-    return [rows[:count], rows[count:]]
-
-
-def expected(tasks, topic):
-    return [each["value"] for task in tasks for each in task if each["topic"] == topic]
 
 
 def test_each_row_goes_to_its_topic_in_the_order_of_tasks(disks, monkeypatch):
@@ -264,225 +248,3 @@ def test_a_batch_write_with_too_few_replicas_in_sync_is_refused_at_once(disks, m
         write_batch(disks, [[row("two", b"a")]], monkeypatch)
 
     assert values_of(disks.cluster, "two") == [b"first"]
-
-
-def test_a_run_of_a_query_takes_its_epoch_once(disks, monkeypatch):
-    query = Query(disks, monkeypatch)
-    for number in range(3):
-        query.add(number, both(6 * number))
-
-    assert disks.cluster.image.producers == {"spark-q": 0}
-
-
-@pytest.fixture
-def local_dirs(tmp_path, monkeypatch):
-    """The folder that the workers of one driver share."""
-    monkeypatch.setenv(LOCAL_DIRS, f"{tmp_path},/another")
-
-
-class Workers:
-    """Processes that append a driver's batches, each with services of its own."""
-
-    def __init__(self, monkeypatch):
-        self._monkeypatch = monkeypatch
-        self._runs = {}
-
-    def use(self, name):
-        """Append the next batch in the process `name`."""
-        self._monkeypatch.setattr(sink, "_RUNS", self._runs.setdefault(name, {}))
-
-    def close(self):
-        for each in [services for runs in self._runs.values() for services in runs.values()]:
-            each.close()
-
-
-@pytest.fixture
-def workers(monkeypatch):
-    workers = Workers(monkeypatch)
-    yield workers
-    workers.close()
-
-
-@pytest.mark.parametrize("given", [{}, {"transactional_id": "etl"}], ids=["query", "etl"])
-def test_a_run_whose_batches_are_appended_by_several_workers_does_not_fence_itself(
-    disks, monkeypatch, local_dirs, workers, given
-):
-    """Spark lends a driver's idle workers to all of its queries, in turn."""
-    query = Query(disks, monkeypatch, **given)
-    for number, worker in enumerate([1, 2, 1, 3, 2]):
-        workers.use(worker)
-        query.add(number, both(6 * number))
-
-    assert set(disks.cluster.image.producers.values()) == {0}
-    assert values_of(disks.cluster, "two") == [
-        value for number in range(5) for value in expected(both(6 * number), "two")
-    ]
-
-
-def test_workers_of_a_run_go_on_together_after_its_id_has_expired(
-    disks, monkeypatch, local_dirs, workers
-):
-    query = Query(disks, monkeypatch)
-    workers.use(1)
-    query.add(0, both())
-    expire(disks)
-
-    for number, worker in [(1, 2), (2, 1)]:
-        workers.use(worker)
-        query.add(number, both(6 * number))
-
-    assert len(values_of(disks.cluster, "two")) == 12
-
-
-@pytest.mark.parametrize("given", [{}, {"transactional_id": "etl"}], ids=["query", "etl"])
-def test_workers_of_an_older_run_are_fenced_wherever_its_next_batch_is_appended(
-    disks, monkeypatch, local_dirs, workers, given
-):
-    older, newer = (Query(disks, monkeypatch, run=run, **given) for run in "ab")
-    workers.use(1)
-    older.add(0, both())
-    workers.use(2)
-    newer.add(0, both())
-
-    for worker in (1, 2, 3):
-        workers.use(worker)
-        with pytest.raises(ProducerFencedError):
-            older.add(1, both(6))
-    newer.add(1, both(6))
-
-    assert len(values_of(disks.cluster, "two")) == 8
-
-
-def test_a_run_whose_epochs_can_not_be_shared_goes_on_in_one_worker(
-    disks, monkeypatch, local_dirs, tmp_path, caplog
-):
-    (tmp_path / "kafka_on_spark").write_text("no folder")
-    query = Query(disks, monkeypatch)
-    for number in range(2):
-        query.add(number, both(6 * number))
-
-    assert disks.cluster.image.producers == {"spark-q": 0}
-    assert "the epochs of a query's run can't be stored" in caplog.text
-
-
-@pytest.fixture
-def merged(disks, monkeypatch):
-    """The values of a query's batches, all merged: logs can compare those of the last one only."""
-    disks.cluster.alter_cluster_configs({"merge.min.lag.batches": 0})
-    values = [b"%d" % number for number in range(FAN_IN)]
-    query = Query(disks, monkeypatch, run="a")
-    for number, value in enumerate(values):
-        query.add(number, [[row("two", value)]])
-    merges = [each.count for each in disks.cluster.maintain().rows if each.kind == "merge"]
-    assert merges == [1, 1]
-    return values
-
-
-def test_a_batch_of_an_older_checkpoint_is_refused_and_never_taken_for_the_one_of_its_number(
-    disks, monkeypatch, merged
-):
-    """It was planned anew, over other records, and the headers of its number are merged."""
-    again = Query(disks, monkeypatch, run="b")
-
-    with pytest.raises(DuplicateSequenceError, match=r"batch 3 of query q .*checkpoint is older"):
-        again.add(3, [[row("two", b"another")]])
-
-    assert values_of(disks.cluster, "two") == merged
-
-
-def test_the_last_batch_is_found_also_when_it_is_merged(disks, monkeypatch, merged):
-    again = Query(disks, monkeypatch, run="b")
-
-    again.add(FAN_IN - 1, [[row("two", merged[-1])]])
-    again.add(FAN_IN, [[row("two", b"next")]])
-
-    assert values_of(disks.cluster, "two") == [*merged, b"next"]
-
-
-def test_an_older_run_of_the_same_query_is_fenced(disks, monkeypatch):
-    older, newer = Query(disks, monkeypatch, run="a"), Query(disks, monkeypatch, run="b")
-    older.add(0, both())
-    newer.add(0, both())
-    newer.add(1, both(6))
-
-    with pytest.raises(ProducerFencedError):
-        older.add(2, both(12))
-
-    assert len(values_of(disks.cluster, "two")) == 8
-
-
-def test_a_batch_under_a_query_id_that_has_expired_is_refused_until_the_query_is_told_to_go_on(
-    disks, monkeypatch
-):
-    """Its first try may have been merged, and the log has forgotten it."""
-    Query(disks, monkeypatch, run="a").add(0, both())
-    expire(disks)
-    above = disks.cluster.image.expired_epoch + 1
-
-    with pytest.raises(UnknownProducerIdError, match=f"'spark-q' has expired.* {above} and"):
-        Query(disks, monkeypatch, run="b").add(0, both())
-
-    told = Query(disks, monkeypatch, run="c", producer_epoch=str(above))
-    told.add(0, both())  # its header is there still
-    told.add(1, both(6))
-    assert values_of(disks.cluster, "two") == [
-        value for first in (0, 6) for value in expected(both(first), "two")
-    ]
-
-
-def test_a_query_goes_on_with_its_next_batch_after_its_id_has_expired(disks, monkeypatch):
-    query = Query(disks, monkeypatch)
-    query.add(0, both())
-    expire(disks)
-
-    query.add(1, both(6))
-
-    assert len(values_of(disks.cluster, "two")) == 8
-
-
-def expire(disks):
-    """Let all producer ids expire."""
-    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
-    disks.cluster.run_controller()
-    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
-    assert disks.cluster.image.producers == {}
-
-
-@pytest.mark.parametrize("name", ["transactional_id", "kafka__transactional__id"])
-def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(disks, monkeypatch, name):
-    given = {name: "etl"}
-    older = Query(disks, monkeypatch, query="a", run="a", **given)
-    newer = Query(disks, monkeypatch, query="b", run="b", **given)
-    older.add(0, both())
-    newer.add(0, both(6))
-
-    with pytest.raises(ProducerFencedError, match="'etl' was taken over by a newer writer"):
-        older.add(1, both(12))
-    newer.add(1, both(18))
-
-    assert values_of(disks.cluster, "two") == [
-        value for first in (0, 6, 18) for value in expected(both(first), "two")
-    ]
-
-
-def test_a_query_that_is_started_again_takes_over_and_its_last_batch_is_found(disks, monkeypatch):
-    given = {"transactional_id": "etl"}
-    first = Query(disks, monkeypatch, run="a", **given)
-    first.add(0, both())
-
-    again = Query(disks, monkeypatch, run="b", **given)
-    again.add(0, both())
-    again.add(1, both(6))
-
-    assert values_of(disks.cluster, "two") == [
-        value for place in (0, 6) for value in expected(both(place), "two")
-    ]
-
-
-def test_a_batch_write_with_a_transactional_id_fences_a_query_that_has_it(disks, monkeypatch):
-    query = Query(disks, monkeypatch, transactional_id="etl")
-    query.add(0, both())
-    write_batch(disks, both(6), monkeypatch, transactional_id="etl")
-
-    with pytest.raises(ProducerFencedError, match="'etl'"):
-        query.add(1, both(12))

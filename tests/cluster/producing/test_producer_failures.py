@@ -1,8 +1,6 @@
 """A producer while roots are away, metadata fails, topics go, and outcomes are unknown."""
 
 import logging
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,21 +12,17 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     MessageTooLargeError,
     NotEnoughReplicasError,
-    ProducerClosedError,
     RecordExpiredError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.append_service import AppendService
 from tests.cluster.disks import values_of
-
-ANSWER = AppendService.answer_staged_topics
+from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
 SHORT_MS = 1500
 """A delivery timeout that is waited for: a try takes a second at least. Only records have it that are
 to expire; the time of all others is longer than a busy machine needs."""
-
-WAIT_S = 120
 
 
 @pytest.fixture
@@ -52,10 +46,6 @@ def answers(monkeypatch):
     return fail_with
 
 
-def send(producer, topic, *values, **given):
-    return [producer.send(topic, None, each, **given) for each in values]
-
-
 @contextmanager
 def expiring(producer):
     """Have the records expire soon that are sent in the block."""
@@ -70,13 +60,6 @@ def expiring(producer):
 def expire(record):
     """Have the time of a record be over that some try has met, however late the tries are."""
     record.deadline_ms = 0
-
-
-def wait_until(condition):
-    last = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < last, "it takes too long"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("error", [CommitOutcomeUnknownError("?"), RequestTimedOutError("?")])
@@ -346,90 +329,6 @@ def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks
     assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]
 
 
-@pytest.fixture
-def stuck(monkeypatch):
-    """Gives a way to have appends to one partition fail before they are done, until it is opened:
-    the first try at once, later ones while they wait."""
-
-    def stick(number):
-        opened, tries = threading.Event(), []
-
-        def answer(self, appends, take):
-            if any(row.partition == number for _, rows in appends for row in rows):
-                tries.append(number)
-                if len(tries) > 1:
-                    assert opened.wait(WAIT_S)
-                if not opened.is_set():
-                    raise KafkaStorageError("away")
-            ANSWER(self, appends, take)
-
-        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
-        return opened
-
-    return stick
-
-
-def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_order(
-    cluster, new_topic, stuck
-):
-    topic = new_topic(partitions=2)
-    with cluster.producer(linger_ms=0) as producer:
-        opened = stuck(1)
-        late = send(producer, topic, b"0", partition=1)
-        wait_until(lambda: producer._sender._muted.keys)
-        for number in range(1, 20):
-            late += send(producer, topic, b"%d" % number, partition=1)
-            taken = producer.send(topic, None, b"taken", partition=0)
-            assert taken.result(WAIT_S).offset == number - 1
-        keyless = producer.send(topic, None, b"keyless")
-        assert keyless.result(WAIT_S).partition == 0
-        assert not any(each.done() for each in late)
-
-        opened.set()
-        producer.flush()
-
-        assert [each.result(0).offset for each in late] == list(range(20))
-        assert producer._sender._gathering.used_bytes == 0
-    rows = [row for row in cluster.read(topic).to_pylist() if row["partition"] == 1]
-    assert [row["value"] for row in rows] == [b"%d" % number for number in range(20)]
-
-
-def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
-    topic = new_topic(partitions=2)
-    with cluster.producer(linger_ms=0) as producer:
-        opened = stuck(1)
-        send(producer, topic, b"a", partition=1)
-        wait_until(lambda: producer._sender._muted.keys)
-        send(producer, topic, b"b", partition=1)
-        with pytest.raises(RequestTimedOutError):
-            producer.flush(100)
-        opened.set()
-        producer.flush()
-    assert values_of(cluster, topic) == [b"a", b"b"]
-
-
-def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
-    cluster, new_topic, stuck
-):
-    topic = new_topic(partitions=2)
-    producer = cluster.producer(linger_ms=0)
-    opened = stuck(1)
-    [tried] = send(producer, topic, b"a", partition=1)
-    wait_until(lambda: producer._sender._muted.keys)
-    [behind] = send(producer, topic, b"b", partition=1)
-    wait_until(lambda: any(records for _, records in producer._sender._muted.waiting))
-
-    producer.close(timeout_ms=10)
-
-    assert isinstance(tried.exception(0), RequestTimedOutError)
-    assert isinstance(behind.exception(0), ProducerClosedError)
-    opened.set()
-    for each in producer._sender._threads:
-        each.join(WAIT_S)
-    assert producer._sender._gathering.used_bytes == 0
-    assert b"b" not in values_of(cluster, topic)
-
-
 def test_a_bug_in_a_retry_fails_its_records_and_what_waits_behind_them_goes_on(
     cluster, topic, answers, caplog
 ):
@@ -442,22 +341,3 @@ def test_a_bug_in_a_retry_fails_its_records_and_what_waits_behind_them_goes_on(
     assert isinstance(first.exception(0), ZeroDivisionError)
     assert second.result(0).offset == 0
     assert "a retry of a producer failed" in caplog.text
-
-
-def test_partitions_of_one_append_have_their_answers_as_they_come(disks):
-    cluster = disks.cluster
-    cluster.create_topic("orders", replica_assignment={0: [1], 1: [2]})
-    with cluster.producer(linger_ms=60_000) as producer:
-        producer.send("orders", None, b"before", partition=1)
-        producer.flush()
-        disks.take_away(2)
-        stuck = producer.send("orders", None, b"after", partition=1)
-        taken = producer.send("orders", None, b"after", partition=0)
-        with ThreadPoolExecutor(1) as thread:
-            flushed = thread.submit(producer.flush)
-            assert taken.result(WAIT_S).offset == 0
-            assert not stuck.done()
-            disks.give_back(2)
-            flushed.result(WAIT_S)
-
-        assert stuck.result(0).offset == 1

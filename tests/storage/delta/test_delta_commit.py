@@ -224,55 +224,39 @@ def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient
 
 
 # fmt: off
+WRITE, LINK = (commit_files, "write_temporary"), (os, "link")
 NOT_WRITTEN = [
-    (errno.EIO,    KafkaStorageError),
-    (errno.EMFILE, KafkaStorageError),
-    (errno.ENOSPC, RootFullError),
-    (errno.EDQUOT, RootFullError),
-    (errno.EPERM,  RootAccessDeniedError),
-    (errno.EACCES, RootAccessDeniedError),
-]
-REFUSED = [
-    (errno.EPERM,  RootAccessDeniedError),
-    (errno.EACCES, RootAccessDeniedError),
-    (errno.EROFS,  KafkaStorageError),
+    (WRITE, errno.EIO,    KafkaStorageError),
+    (WRITE, errno.EMFILE, KafkaStorageError),
+    (WRITE, errno.ENOSPC, RootFullError),
+    (WRITE, errno.EDQUOT, RootFullError),
+    (WRITE, errno.EPERM,  RootAccessDeniedError),
+    (WRITE, errno.EACCES, RootAccessDeniedError),
+    (LINK,  errno.EPERM,  RootAccessDeniedError),
+    (LINK,  errno.EACCES, RootAccessDeniedError),
+    (LINK,  errno.EROFS,  KafkaStorageError),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("number, kind", NOT_WRITTEN)
-def test_commit_that_failed_before_its_file_had_a_name_is_certainly_not_written(
-    log, uri, monkeypatch, number, kind
+@pytest.mark.parametrize("call, number, kind", NOT_WRITTEN)
+def test_commit_that_the_disk_refuses_is_certainly_not_written(
+    log, uri, monkeypatch, call, number, kind
 ):
-    """Whether the root refuses the caller, or is full, the error's kind says: a denial counts
+    """The error's kind says whether the root refuses the caller, or is full: a denial counts
     against no replica, and of a full disk a former replica is given up."""
 
     def fail(*args, **others):
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as failing:
-        failing.setattr(commit_files, "write_temporary", fail)
+        failing.setattr(*call, fail)
         with pytest.raises(KafkaStorageError) as failed:
             commit(log, 1)
 
     assert type(failed.value) is kind
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
     assert log.version == log.refresh() == 1
-    commit(log, 1)
-
-
-@pytest.mark.parametrize("number, kind", REFUSED)
-def test_commit_whose_link_is_refused_is_certainly_not_written(log, uri, monkeypatch, number, kind):
-    def refuse(*paths):
-        raise OSError(number, os.strerror(number))
-
-    with monkeypatch.context() as refusing:
-        refusing.setattr(os, "link", refuse)
-        with pytest.raises(KafkaStorageError) as failed:
-            commit(log, 1)
-
-    assert type(failed.value) is kind
-    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
     commit(log, 1)
 
 

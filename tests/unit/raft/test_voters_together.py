@@ -13,11 +13,7 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
     VoterNotFoundError,
 )
-from kafka_on_spark.raft.epochs import (
-    EPOCHS_OF_A_GENERATION,
-    check_generation,
-    first_epoch_after,
-)
+from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION, check_generation, first_epoch_after
 from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, BatchKind, OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter

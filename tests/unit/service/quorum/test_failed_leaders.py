@@ -146,7 +146,7 @@ def test_a_process_is_told_that_it_is_refused_once_others_commit_where_it_can_no
 
 
 def test_a_leader_that_refuses_while_nobody_commits_there_is_replaced(quorum, process):
-    """Whoever took the permission away may have taken it from all."""
+    """An administrator may have taken the permission from all processes."""
     deny(quorum.roots[0])
 
     with pytest.raises(CommitConflictError):

@@ -1,4 +1,4 @@
-"""Who counts as lost where one voter is forced to go on alone: only those that fail."""
+"""A voter is forced to go on alone: only the voters that fail count as lost."""
 
 from itertools import count
 

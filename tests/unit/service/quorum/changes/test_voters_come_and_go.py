@@ -1,4 +1,4 @@
-"""Who may become a voter and who may be removed: new, behind, lost, emptied and former ones."""
+"""Roots become voters, and voters are removed: new, late, lost, emptied and former ones."""
 
 import pytest
 

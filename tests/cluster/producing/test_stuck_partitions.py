@@ -1,0 +1,114 @@
+"""A producer with partitions that can't be appended to: they are tried again, and the others go on."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError, ProducerClosedError, RequestTimedOutError
+from kafka_on_spark.service.append.append_service import AppendService
+from tests.cluster.disks import values_of
+from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
+
+
+@pytest.fixture
+def stuck(monkeypatch):
+    """Gives a way to have appends to one partition fail before they are done, until it is opened:
+    the first try at once, later ones while they wait."""
+
+    def stick(number):
+        opened, tries = threading.Event(), []
+
+        def answer(self, appends, take):
+            if any(row.partition == number for _, rows in appends for row in rows):
+                tries.append(number)
+                if len(tries) > 1:
+                    assert opened.wait(WAIT_S)
+                if not opened.is_set():
+                    raise KafkaStorageError("away")
+            ANSWER(self, appends, take)
+
+        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        return opened
+
+    return stick
+
+
+def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_order(
+    cluster, new_topic, stuck
+):
+    topic = new_topic(partitions=2)
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(1)
+        late = send(producer, topic, b"0", partition=1)
+        wait_until(lambda: producer._sender._muted.keys)
+        for number in range(1, 20):
+            late += send(producer, topic, b"%d" % number, partition=1)
+            taken = producer.send(topic, None, b"taken", partition=0)
+            assert taken.result(WAIT_S).offset == number - 1
+        keyless = producer.send(topic, None, b"keyless")
+        assert keyless.result(WAIT_S).partition == 0
+        assert not any(each.done() for each in late)
+
+        opened.set()
+        producer.flush()
+
+        assert [each.result(0).offset for each in late] == list(range(20))
+        assert producer._sender._gathering.used_bytes == 0
+    rows = [row for row in cluster.read(topic).to_pylist() if row["partition"] == 1]
+    assert [row["value"] for row in rows] == [b"%d" % number for number in range(20)]
+
+
+def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
+    topic = new_topic(partitions=2)
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(1)
+        send(producer, topic, b"a", partition=1)
+        wait_until(lambda: producer._sender._muted.keys)
+        send(producer, topic, b"b", partition=1)
+        with pytest.raises(RequestTimedOutError):
+            producer.flush(100)
+        opened.set()
+        producer.flush()
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
+    cluster, new_topic, stuck
+):
+    topic = new_topic(partitions=2)
+    producer = cluster.producer(linger_ms=0)
+    opened = stuck(1)
+    [tried] = send(producer, topic, b"a", partition=1)
+    wait_until(lambda: producer._sender._muted.keys)
+    [behind] = send(producer, topic, b"b", partition=1)
+    wait_until(lambda: any(records for _, records in producer._sender._muted.waiting))
+
+    producer.close(timeout_ms=10)
+
+    assert isinstance(tried.exception(0), RequestTimedOutError)
+    assert isinstance(behind.exception(0), ProducerClosedError)
+    opened.set()
+    for each in producer._sender._threads:
+        each.join(WAIT_S)
+    assert producer._sender._gathering.used_bytes == 0
+    assert b"b" not in values_of(cluster, topic)
+
+
+def test_partitions_of_one_append_have_their_answers_as_they_come(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1], 1: [2]})
+    with cluster.producer(linger_ms=60_000) as producer:
+        producer.send("orders", None, b"before", partition=1)
+        producer.flush()
+        disks.take_away(2)
+        stuck = producer.send("orders", None, b"after", partition=1)
+        taken = producer.send("orders", None, b"after", partition=0)
+        with ThreadPoolExecutor(1) as thread:
+            flushed = thread.submit(producer.flush)
+            assert taken.result(WAIT_S).offset == 0
+            assert not stuck.done()
+            disks.give_back(2)
+            flushed.result(WAIT_S)
+
+        assert stuck.result(0).offset == 1
