@@ -236,7 +236,7 @@ class Leadership:
         if is_over or not (is_heard or self._may_be_heard(heard)):
             raise self._unavailable()
         if is_due:
-            self._elect(trouble, waiting)
+            self._elect(trouble, waiting, until_ms)
         else:
             left_ms = waiting.since_ms + timeout_ms - now_ms
             self._clock.sleep_ms(min(PAUSE_MS, left_ms) if left_ms > 0 else PAUSE_MS)
@@ -251,14 +251,15 @@ class Leadership:
             [key for key in voters.keys if key in answered or key not in self._tables.failures]
         )
 
-    def _elect(self, trouble: Trouble, waiting: Waiting) -> None:
+    def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
         unwritable = trouble.unwritable | self._committing.unwritable
         try:
             candidacy = self._elections.ask(waiting, unwritable)
         except QuorumUnavailableError:
-            if not unwritable:
+            is_slow = self.now_ms() < until_ms and self._may_be_heard(())
+            if not unwritable and not is_slow:
                 raise
-            # Nobody else can stand: they may take commits again.
+            # Nobody else can stand: they may take commits again; or who did not answer is slow.
             trouble.unwritable, self._committing.unwritable = set(), set()
             self._back_off(trouble)
             return
