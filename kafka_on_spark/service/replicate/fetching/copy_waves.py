@@ -26,18 +26,22 @@ WAVE_BYTES: Final = 8 * COPY_BYTES_MAX
 """Bytes that all fetches of a wave copy together, unless they are so many that a commit of each is
 more: a thousand large copies on a few cores would else take an hour a wave."""
 
+_Fetcher = tuple[PartitionKey, BrokerId | None]
+
 
 class CopyWaves:
     """The waves of one round, which begins none after `duration_ms`.
 
-    A copy ends where its leader's log ended when the round first saw it: appends may be as fast.
+    A copy ends where its leader's log ended when the round first saw it, and goes on from there
+    while what has been appended since is at most half as much each time: appends may be as fast.
     """
 
     def __init__(self, clock: Clock, duration_ms: float = inf) -> None:
         self._clock = clock
         self._until_ms = clock.monotonic_ms() + duration_ms
         self._planned_on: dict[PartitionKey, PartitionRegistration | None] = {}
-        self._ends: dict[tuple[PartitionKey, BrokerId | None], Offset] = {}
+        self._ends: dict[_Fetcher, Offset] = {}
+        self._left_at_end: dict[_Fetcher, int] = {}
         self._filled: list[PartitionKey] = []
         self._throttled: list[PartitionKey] = []
 
@@ -88,8 +92,7 @@ class CopyWaves:
         report = result.report
         if refusals(result):
             return report
-        end = self._ends.setdefault(fetcher_of(order), report.leader.log_end_offset)
-        if all(seen.log_end_offset >= end for seen in report.followers):
+        if self._is_at_its_end(fetcher_of(order), report):
             return report
         if order.copy_bytes_max is not None:
             self._throttled.append(order.key)
@@ -106,6 +109,21 @@ class CopyWaves:
             for seen in report.followers
         )
         return replace(report, followers=tuple(followers))
+
+    def _is_at_its_end(self, fetcher: _Fetcher, report: PartitionReport) -> bool:
+        """Return whether a copy has come to its end, and no later one is worth another wave.
+
+        What was appended during a long copy is no lag: the next end is where the log ends now.
+        """
+        end = self._ends.setdefault(fetcher, report.leader.log_end_offset)
+        if any(seen.log_end_offset < end for seen in report.followers):
+            return False
+        left = sum(seen.missing_bytes for seen in report.followers)
+        if not left or 2 * left > self._left_at_end.get(fetcher, inf):
+            return True
+        self._left_at_end[fetcher] = left
+        self._ends[fetcher] = report.leader.log_end_offset
+        return False
 
     def next_keys(
         self, image: MetadataImage, topic_ids: Collection[TopicId] | None

@@ -79,6 +79,32 @@ def test_a_round_copies_to_where_the_leader_s_log_ended_when_it_first_saw_it():
     assert 6 <= rounds.end(3) < rounds.end(1)
 
 
+# fmt: off
+DURING = [  # batches that are appended in each wave, of two that it copies, and who is in sync then
+    pytest.param("1 2 3", 1, {1, 2, 3}, id="members stay"),
+    pytest.param("1",     1, {1, 2, 3}, id="others join"),
+    pytest.param("1 2 3", 2, {1},       id="appends are as fast as the copy: members lag"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("isr, appended_count, members", DURING)
+def test_what_is_appended_during_a_long_copy_is_no_lag_if_it_becomes_less(
+    isr, appended_count, members
+):
+    rounds = Waves(isr=isr)
+    rounds.append(0, "a", 30)
+
+    def append_meanwhile(number):
+        rounds.clock.advance(11_000)
+        rounds.append(0, f"b{number}", appended_count)
+
+    rounds.after_wave = append_meanwhile
+    rounds.run()
+
+    assert rounds.metadata.image.partition(KEY).isr == members
+
+
 def test_a_member_of_the_isr_whose_copy_goes_on_is_not_taken_out():
     rounds = Waves(isr="1 2 3")
     rounds.append(0, "a", 9)
