@@ -97,7 +97,7 @@ class CopyWaves:
         if order.copy_bytes_max is not None:
             self._throttled.append(order.key)
             return report
-        if not result.copied_bytes:  # its leader's log has been cut since
+        if not result.copied_bytes:  # it would go on for ever
             return report
         self._filled.append(order.key)
         if self.is_time_over:
@@ -113,16 +113,18 @@ class CopyWaves:
     def _is_at_its_end(self, fetcher: _Fetcher, report: PartitionReport) -> bool:
         """Return whether a copy has come to its end, and no later one is worth another wave.
 
-        What was appended during a long copy is no lag: the next end is where the log ends now.
+        What was appended during a long copy is no lag: the next end is where the log ends now. A
+        new leader's log may end below the old one's, and its appends would keep a round for ever.
         """
-        end = self._ends.setdefault(fetcher, report.leader.log_end_offset)
+        now = report.leader.log_end_offset
+        end = self._ends[fetcher] = min(now, self._ends.get(fetcher, now))
         if any(seen.log_end_offset < end for seen in report.followers):
             return False
         left = sum(seen.missing_bytes for seen in report.followers)
         if not left or 2 * left > self._left_at_end.get(fetcher, inf):
             return True
         self._left_at_end[fetcher] = left
-        self._ends[fetcher] = report.leader.log_end_offset
+        self._ends[fetcher] = now
         return False
 
     def next_keys(

@@ -6,8 +6,10 @@ import pytest
 
 from kafka_on_spark.service.replicate.fetching import copy_waves
 from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
-from tests.builders import KEY, TOPIC_ID, image_of, partition
+from kafka_on_spark.service.replicate.fetching.fetch import FetchResult
+from tests.builders import KEY, TOPIC_ID, image_of, partition, report, seen
 from tests.fakes import FakeClock
+from tests.unit.service.replicate.fetching.two_replicas import ORDER
 from tests.unit.service.rounds import Rounds
 
 LAG_MS = 30_000  # replica.lag.time.max.ms
@@ -177,6 +179,17 @@ def test_many_copies_share_a_wave():
 
     assert rounds.ends[0] == [1, 1, 1]
     assert [rounds.end(3, number) for number in range(3)] == [4, 4, 4]
+
+
+def test_a_copy_from_a_new_leader_ends_where_that_one_s_shorter_log_ends():
+    """Each wave would else bring what was just appended, until the old leader's end is reached."""
+    waves = CopyWaves(FakeClock())
+
+    for leader_end, end in ((1000, 300), (990, 990)):
+        seen_now = report(seen(1, leader_end), seen(2, end))
+        waves.end([ORDER], [FetchResult(report=seen_now, copied_bytes=300)])
+
+    assert not waves.is_more_left
 
 
 def test_a_later_wave_fetches_what_has_changed_and_not_all_that_has_work():
