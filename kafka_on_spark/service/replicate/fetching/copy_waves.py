@@ -1,8 +1,10 @@
-"""Waves of copies: how much the fetches of a round copy before the round decides on what they saw.
+"""Waves of copies: how long the fetches of a round copy before the round decides on what they saw.
 
 Fetches run side by side, and a round decides once all of them have ended. One that copied for hours
-would keep all other followers out of the ISR, and all high watermarks where they are. Apart from
-`fetch_pace`, which remembers between rounds: what a throttle grants a fetch is its part of a wave.
+would keep all other followers out of the ISR, and all high watermarks where they are. They have the
+same time, not the same bytes: each copies as fast as its roots are, and none waits for a slow one.
+Apart from `fetch_pace`, which remembers between rounds: what a throttle grants a fetch is its part
+of a wave.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,12 +21,12 @@ from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchRes
 from kafka_on_spark.service.replicate.fetching.fetch_plan import fetcher_of, keys_with_work
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 
-COPY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes that one fetch copies in a wave: for some seconds, of which beginning it takes a part."""
+FETCH_MS_MAX: Final = 5_000
+"""For how long one fetch copies in a wave."""
 
-WAVE_BYTES: Final = 8 * COPY_BYTES_MAX
-"""Bytes that all fetches of a wave copy together, unless they are so many that a commit of each is
-more: a thousand large copies on a few cores would else take an hour a wave."""
+WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
+"""For how long all fetches of a wave copy together, unless they are so many that a commit of each
+takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
 
 _Fetcher = tuple[PartitionKey, BrokerId | None]
 
@@ -42,6 +44,7 @@ class CopyWaves:
         self._planned_on: dict[PartitionKey, PartitionRegistration | None] = {}
         self._ends: dict[_Fetcher, Offset] = {}
         self._left_at_end: dict[_Fetcher, int] = {}
+        self._first_left: dict[_Fetcher, int] = {}
         self._filled: list[PartitionKey] = []
         self._throttled: list[PartitionKey] = []
 
@@ -62,18 +65,13 @@ class CopyWaves:
         orders: Sequence[FetchOrder],
     ) -> list[FetchOrder]:
         """Begin a wave of the partitions `keys`, planned on `image`; return its fetches, `orders`,
-        with the bytes that each may copy."""
+        with the time that each may take."""
         self._planned_on.update((key, image.partition(key)) for key in keys)
         copies = sum(
             order.copy_bytes_max is None and order.follower is not None for order in orders
         )
-        share = min(COPY_BYTES_MAX, WAVE_BYTES // max(1, copies))
-        return [
-            order
-            if order.copy_bytes_max is not None
-            else replace(order, copy_bytes_max=max(share, order.fetch_bytes_max))
-            for order in orders
-        ]
+        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, copies))
+        return [replace(order, copy_ms_max=share) for order in orders]
 
     def end(
         self, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
@@ -83,7 +81,8 @@ class CopyWaves:
 
         A member of the ISR whose copy goes on does not lag: else a round that finds much to copy
         would take it out of the ISR, and the next wave would have brought it all. Once the time of
-        the round is over it is judged as always: its root may be slower than the appends for ever.
+        the round is over it is judged as always, unless the round has brought half of what it
+        lacked: its root may be slower than the appends for ever.
         """
         self._filled, self._throttled = [], []
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
@@ -92,7 +91,9 @@ class CopyWaves:
         report = result.report
         if refusals(result):
             return report
-        if self._is_at_its_end(fetcher_of(order), report):
+        left = sum(seen.missing_bytes for seen in report.followers)
+        first_left = self._first_left.setdefault(fetcher_of(order), left + result.copied_bytes)
+        if self._is_at_its_end(fetcher_of(order), report, left):
             return report
         if order.copy_bytes_max is not None:
             self._throttled.append(order.key)
@@ -100,7 +101,7 @@ class CopyWaves:
         if not result.copied_bytes:  # it would go on for ever
             return report
         self._filled.append(order.key)
-        if self.is_time_over:
+        if self.is_time_over and 2 * left > first_left:
             return report
         followers = (
             replace(seen, missing_since_ms=None, missing_bytes=0)
@@ -110,7 +111,7 @@ class CopyWaves:
         )
         return replace(report, followers=tuple(followers))
 
-    def _is_at_its_end(self, fetcher: _Fetcher, report: PartitionReport) -> bool:
+    def _is_at_its_end(self, fetcher: _Fetcher, report: PartitionReport, left: int) -> bool:
         """Return whether a copy has come to its end, and no later one is worth another wave.
 
         What was appended during a long copy is no lag: the next end is where the log ends now. A
@@ -120,7 +121,6 @@ class CopyWaves:
         end = self._ends[fetcher] = min(now, self._ends.get(fetcher, now))
         if any(seen.log_end_offset < end for seen in report.followers):
             return False
-        left = sum(seen.missing_bytes for seen in report.followers)
         if not left or 2 * left > self._left_at_end.get(fetcher, inf):
             return True
         self._left_at_end[fetcher] = left

@@ -7,6 +7,7 @@ table does: one partition's failure stops no other. Source: Kafka's AbstractFetc
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
@@ -73,8 +74,8 @@ class FetchOrder:
         leader: The leader's replica.
         follower: The follower's replica; None: the fetch inspects the leader only.
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
-        copy_bytes_max: Bytes in all that a throttle grants; one batch at least, unless 0; None:
-            all that there is.
+        copy_bytes_max: Bytes that a throttle grants; one batch at least, unless 0; None: no bound.
+        copy_ms_max: For how long it copies; one commit at least.
         is_uncached: Both tables are opened without what this process knows of them.
         suspect: A file that was found bad: of the follower, or of the leader if there is none.
         registered: The producer ids that have not expired; None: none has, or it is not known.
@@ -86,6 +87,7 @@ class FetchOrder:
     follower: ReplicaAddress | None
     fetch_bytes_max: int
     copy_bytes_max: int | None = None
+    copy_ms_max: float = inf
     is_uncached: bool = False
     suspect: Segment | None = None
     registered: RegisteredProducers | None = None
@@ -126,12 +128,11 @@ def fetch(
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
     """
-    fetcher = _Fetcher(order, replicas, segments)
+    fetcher = _Fetcher(order, replicas, segments, clock)
     outcome = fetcher.run(leader_state)
+    seen = report_of(outcome, order.partition, order.leader, order.follower, now_ms=clock.now_ms())
     return FetchResult(
-        report=report_of(
-            outcome, order.partition, order.leader, order.follower, now_ms=clock.now_ms()
-        ),
+        report=seen,
         copied_bytes=fetcher.copied_bytes,
         copied_records=fetcher.copied_records,
         truncated_records=fetcher.truncated_records,
@@ -141,19 +142,20 @@ def fetch(
 class _Fetcher:
     """The steps of one fetch, and what they moved."""
 
-    def __init__(self, order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore) -> None:
+    def __init__(
+        self, order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+    ) -> None:
         opened = replicas.open_uncached if order.is_uncached else replicas.open
         self._order = order
         self._partition = order.partition
         self._epoch = order.partition.leader_epoch
         self._segments = segments
+        self._clock = clock
         self._leader_log = opened(order.leader)
         self._follower_log = None if order.follower is None else opened(order.follower)
         self._compared: ReplicaState | None = None  # the leader's, with what was read to compare
         self._begins_empty = False
-        self.copied_bytes = 0
-        self.copied_records = 0
-        self.truncated_records = 0
+        self.copied_bytes = self.copied_records = self.truncated_records = 0
 
     def run(self, leader: ReplicaState | None) -> FetchOutcome:
         """Fetch, and return what became of both sides."""
@@ -291,14 +293,15 @@ class _Fetcher:
             return FollowerRefused(error)
 
     def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome | Conflict:
-        """Copy and commit what the follower lacks, as far as the order's bytes go."""
+        """Copy and commit what the follower lacks, as far as the order's bytes and time go."""
         if is_above(follower, leader):  # a twin has taken more than was seen of the leader
             return follower
         missing = self._missing(follower, leader)
         if not isinstance(missing, tuple):
             return missing
         self._begins_empty = not follower.batches  # each commit is decided on the one before
-        while missing and (bytes_max := self._bytes_max()):
+        until_ms = self._clock.monotonic_ms() + self._order.copy_ms_max
+        while missing and (bytes_max := self._bytes_max(until_ms)):
             taken = first_batches(missing, bytes_max)
             after = self._copy_and_commit(follower, taken, leader)
             if not isinstance(after, ReplicaState):
@@ -366,12 +369,13 @@ class _Fetcher:
             return FollowerRefused(error)
         return self._commit(follower, change)
 
-    def _bytes_max(self) -> int:
+    def _bytes_max(self, until_ms: float) -> int:
         """Return how many bytes the next commit may bring; 0: nothing more this time."""
+        if self.copied_bytes and self._clock.monotonic_ms() >= until_ms:
+            return 0
+        at_once = max(1, self._order.fetch_bytes_max)
         granted = self._order.copy_bytes_max
-        if granted is None:
-            return max(1, self._order.fetch_bytes_max)
-        return max(0, min(max(1, self._order.fetch_bytes_max), granted - self.copied_bytes))
+        return at_once if granted is None else max(0, min(at_once, granted - self.copied_bytes))
 
     def _diverged(self, follower: ReplicaState) -> FollowerRefused | Diverged:
         """Return the outcome of a follower whose log is not its leader's under the leader's epoch.

@@ -17,25 +17,37 @@ LAG_MS = 30_000  # replica.lag.time.max.ms
 
 @pytest.fixture(autouse=True)
 def small_waves(monkeypatch):
-    """Three batches a wave, of one fetch or of all together."""
-    monkeypatch.setattr(copy_waves, "COPY_BYTES_MAX", 300)
-    monkeypatch.setattr(copy_waves, "WAVE_BYTES", 300)
+    """Three batches a wave, of one fetch, or four of all together: each takes a millisecond."""
+    monkeypatch.setattr(copy_waves, "FETCH_MS_MAX", 3)
+    monkeypatch.setattr(copy_waves, "WAVE_MS_MAX", 4)
 
 
 class Waves(Rounds):
     """Rounds whose commits bring a batch, and that note what is so before each wave's decision.
 
     `after_wave` is called when the fetches of a wave have ended, with the number of waves before.
+    `batch_ms`: how long copying a batch to a broker takes.
     """
 
     def __init__(self, *arguments, **fields):
         super().__init__(*arguments, settings={"replica.fetch.max.bytes": "100"}, **fields)
         self.after_wave = lambda number: None
+        self.batch_ms = {1: 1, 2: 1, 3: 1}
+        self.segments.copy = self._taking_time(self.segments.copy)
         self.ends, self.isrs, self.hws = [], [], []
+
+    def _taking_time(self, copy):
+        def copy_slowly(source, target, *arguments, **fields):
+            self.clock.advance(self.batch_ms[target.broker_id])
+            copy(source, target, *arguments, **fields)
+
+        return copy_slowly
 
     def _run_fetches(self, orders):
         results = super()._run_fetches(orders)
-        if any(each.copy_bytes_max for each in orders):  # the slice's inspection copies nothing
+        if any(
+            each.copy_bytes_max != 0 for each in orders
+        ):  # the slice's inspection copies nothing
             self.note()
         return results
 
@@ -130,6 +142,32 @@ def test_a_member_of_the_isr_that_a_whole_round_could_not_catch_up_lags():
 
     assert report.isr_changes == 1
     assert rounds.metadata.image.partition(KEY).isr == {1}
+
+
+def test_a_member_of_the_isr_of_which_a_round_has_brought_half_does_not_lag():
+    """The next round brings the rest as fast."""
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 4)
+    rounds.clock.advance(LAG_MS + 1)
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    report = rounds.run(copy_ms_max=1000)
+
+    assert (report.is_caught_up, report.resume_after_ms, rounds.ends) == (False, 0, [[2]])
+    assert rounds.metadata.image.partition(KEY).isr == {1, 2, 3}
+
+
+def test_a_copy_to_a_slow_root_holds_up_no_other_one():
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 9)
+    rounds.clock.advance(LAG_MS + 1)
+    rounds.batch_ms = {2: 0, 3: 30_000}
+
+    report = rounds.run(copy_ms_max=20_000)
+
+    assert (rounds.ends, rounds.end(2)) == ([[1]], 9)
+    assert report.isr_changes == 1
+    assert rounds.metadata.image.partition(KEY).isr == {1, 2}
 
 
 def test_a_round_ends_with_its_time_and_the_next_one_goes_on_at_once():

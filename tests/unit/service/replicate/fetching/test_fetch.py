@@ -1,6 +1,7 @@
 """One follower's fetch: what it takes, copies and cuts, and where it begins again."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -22,6 +23,24 @@ def test_a_follower_takes_what_it_lacks():
 
     assert report.followers[0].log_end_offset == 3
     assert report.followers[0].counts_in(5)
+
+
+@pytest.mark.parametrize("copy_ms_max, end", [(0, 1), (1000, 1), (1001, 2), (2001, 3), (inf, 3)])
+def test_a_follower_takes_what_its_time_suffices_for_and_one_commit_at_least(copy_ms_max, end):
+    """Copying a batch takes a second."""
+    two, clock = Two("5:abc", ""), FakeClock()
+    copy = two.segments.copy
+
+    def copy_slowly(*arguments, **fields):
+        clock.advance(1000)
+        copy(*arguments, **fields)
+
+    two.segments.copy = copy_slowly
+    order = replace(ORDER, partition=partition("1 2"), fetch_bytes_max=100, copy_ms_max=copy_ms_max)
+
+    fetched = fetch(order, two.replicas, two.segments, clock)
+
+    assert fetched.report.followers[0].log_end_offset == end
 
 
 COMPACTED = CompactionProgress(compacted_below=Offset(2), finished_below=Offset(2))
