@@ -7,7 +7,7 @@ it compares chains: where a table was rolled back, two logs may diverge inside a
 alone would keep them apart for ever.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
@@ -16,7 +16,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import SEGMENTS_A_BATCH_MAX
 from kafka_on_spark.log.compaction.progress import lacks_replaced_records
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
-from kafka_on_spark.log.merged_segment import MergedSegment
+from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.producers import not_above, united
 from kafka_on_spark.log.state import LogChange, ReplicaState
 
@@ -271,13 +271,25 @@ def follow(
 def _check_one_commit(follower: ReplicaState, change: LogChange) -> None:
     """Check that one commit can name all files that a follower gives up.
 
-    Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
-
     Raises:
         ReplicaLostError: They are more.
     """
-    file_count = sum(len(part.segments) for part in follower.removed_by(change))
-    if file_count > SEGMENTS_A_BATCH_MAX:
+    given_up = follower.removed_by(change)
+    if are_too_many_to_cut(given_up):
         raise ReplicaLostError(
-            "the replica would give up more files than one commit can name", files=file_count
+            "the replica would give up more files than one commit can name",
+            files=_file_count(given_up),
         )
+
+
+def are_too_many_to_cut(parts: Iterable[LogPart]) -> bool:
+    """Return whether a follower that gives up all of `parts` is lost: their files are more than one
+    commit can name.
+
+    Fence and cut are one commit, so the rest of a larger cut can't follow in another one.
+    """
+    return _file_count(parts) > SEGMENTS_A_BATCH_MAX
+
+
+def _file_count(parts: Iterable[LogPart]) -> int:
+    return sum(len(part.segments) for part in parts)

@@ -14,6 +14,7 @@ from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.follower.truncation import are_too_many_to_cut
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -33,6 +34,12 @@ LOST_AT_ONCE_MAX: Final = 64
 LACKS_REPLACED: Final = (
     "it is compacted, and an unclean election has cut what had replaced the records that it lacks;"
     " nothing is to be done: rounds of replication create it again from its leader"
+)
+
+TOO_MANY_TO_CUT: Final = (
+    "it may have to give up more files than one commit can name when it follows its leader, and"
+    " would be lost again; nothing is to be done: rounds of replication create it again from its"
+    " leader"
 )
 
 REINSPECT_MS: Final = 60_000
@@ -77,6 +84,8 @@ def inspect_lost(
             return InspectLostResult(is_whole=False, is_wrong=True)
         if lacks_replaced_records(state, order.partition):
             return InspectLostResult(is_whole=False, is_wrong=True, reason=LACKS_REPLACED)
+        if _may_be_lost_again(state, order):
+            return InspectLostResult(is_whole=False, is_wrong=True, reason=TOO_MANY_TO_CUT)
         if not (is_alike := _is_its_leaders_log(state, order, replicas)):
             return InspectLostResult(is_whole=False, is_wrong=is_alike is not None)
         check_files(order.address, state, segments)
@@ -101,6 +110,18 @@ def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> boo
     if state.is_fenced_above(partition.leader_epoch):
         return False
     return proves_complete(state, partition)
+
+
+def _may_be_lost_again(state: ReplicaState, order: InspectLostOrder) -> bool:
+    """Return whether a replica could not follow its leader if that had another log above the high
+    watermark.
+
+    What is committed is on the leader. Without one, the replica may be the one to lead.
+    """
+    if order.leader is None or state.is_fenced_at(order.partition.leader_epoch):
+        return False
+    high_watermark = order.partition.high_watermark
+    return are_too_many_to_cut(state.batches_between(high_watermark, state.log_end_offset))
 
 
 def _is_its_leaders_log(

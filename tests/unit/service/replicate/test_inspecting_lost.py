@@ -18,6 +18,7 @@ from kafka_on_spark.controller.verdicts.lost_replica_restore import (
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId, Offset
 from kafka_on_spark.log.compaction.progress import CompactionProgress
+from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import fence_producer
 from kafka_on_spark.log.upkeep.replacing import set_compaction
@@ -103,11 +104,11 @@ def test_the_last_member_of_the_isr_is_taken_back_within_it():
     assert (sorted(lives.now.isr), lives.now.directories[2]) == ([3], disk(3))
 
 
-def append_beside_its_leader(lives, broker_id):
+def append_beside_its_leader(lives, broker_id, name="b"):
     """Append a batch that no other replica has, as if the leader's table had been rolled back."""
     place = address(broker_id, key=lives.keys[0])
     replica = lives.replicas.open(place)
-    batch = staged("b", epoch=EPOCH)
+    batch = staged(name, epoch=EPOCH)
     for segment in batch.segments:
         lives.segments.put(place, segment)
     state = replica.load()
@@ -152,6 +153,36 @@ def test_a_replica_whose_compaction_an_unclean_election_has_undone_is_not_taken_
 
     assert "on broker 3 is not taken back: it is compacted, and an unclean election" in caplog.text
     assert "rounds of replication create it again" in caplog.text
+
+
+def append_more_than_can_be_cut(lives, monkeypatch):
+    """Give the third replica more above the high watermark than it can give up."""
+    monkeypatch.setattr(truncation, "SEGMENTS_A_BATCH_MAX", 2)
+    for name in "bcd":
+        append_beside_its_leader(lives, 3, name)
+
+
+def test_a_replica_that_gave_up_more_than_one_commit_can_name_is_made_again_and_joins(
+    lives, monkeypatch
+):
+    """Taken back, it would be lost with the next round, and the copy that was made meanwhile too."""
+    append_more_than_can_be_cut(lives, monkeypatch)
+    lives.decide(PartitionChange(leader=BrokerId(2)), "a later leadership")
+
+    for _ in range(4):
+        lives.run(is_sweep=True)
+        assert lives.restore() == []
+
+    assert (sorted(lives.now.isr), lives.now.replica_uuids[2]) == ([1, 2, 3], "another")
+
+
+def test_without_a_leader_a_replica_is_taken_back_however_much_it_has(lives, monkeypatch):
+    append_more_than_can_be_cut(lives, monkeypatch)
+    lives.decide(PartitionChange(isr=frozenset({THIRD}), leader=THIRD), "the others are away")
+    lives.lose(3)
+    assert lives.now.leader is None
+
+    assert lives.restore() == lives.keys
 
 
 def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives):
