@@ -79,22 +79,32 @@ def _beginning(store: Any, path: str, count: int) -> bytes:
 def read_objects(store: Any, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
     """Return the bytes of some objects, None where there is none; they are fetched side by side.
 
-    Raises:
-        UnsafeFileError: One has more than `bytes_max`.
+    All beginnings together are what one request fetches elsewhere. One of many that is longer comes
+    by itself: each answer is progress.
+
+    Raises: as read_object.
     """
-    fetched = store.cat_ranges(list(paths), 0, bytes_max + 1, on_error="return")
+    count = min(bytes_max + 1, max(1, FETCH_BYTES // max(1, len(paths))))
+    fetched = store.cat_ranges(list(paths), 0, count, on_error="return")
     return [
-        _checked(store, path, found, bytes_max) for path, found in zip(paths, fetched, strict=True)
+        _whole(store, path, found, count, bytes_max)
+        for path, found in zip(paths, fetched, strict=True)
     ]
 
 
-def _checked(store: Any, path: str, found: bytes | Exception, bytes_max: int) -> bytes | None:
+def _whole(
+    store: Any, path: str, found: bytes | Exception, count: int, bytes_max: int
+) -> bytes | None:
+    """Return the bytes of an object of whose first `count` a store has answered `found`."""
     if isinstance(found, ABSENT):
         return None
     if isinstance(found, bytes):
         check_size(len(found), bytes_max, path)
-        return found
-    try:  # it may be empty, and a failure of one object of many is not all the store's
+        if len(found) < count:
+            return found
+    # It is longer, or may be empty; and a failure of one object of many is not all the store's.
+    extend_deadline(short_call_seconds(path))
+    try:
         return read_object(store, path, bytes_max)
     except ABSENT:
         return None

@@ -154,8 +154,8 @@ class RootFiles:
     def read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         """Return the bytes of some objects of a store, None where there is none.
 
-        They are fetched side by side, in one step: a store's answer takes long, and not more so if
-        it is asked for others meanwhile.
+        Unless they are large they are fetched side by side, in one step: a store's answer takes
+        long, and not more so if it is asked for others meanwhile.
 
         Raises:
             UnsafeFileError: One has more than `bytes_max`.

@@ -10,6 +10,7 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 ROOT = "s3://bucket/root"
 PATH = f"{ROOT}/object"
+ABSENT = f"{ROOT}/absent"
 PIECE = 4
 
 
@@ -44,6 +45,17 @@ class SlowStore:
         self.tag += start == self._replaced_at
         return self.content[start:end]
 
+    def cat_ranges(self, paths, start, end, *, on_error):
+        return [self._content_or_error(path, start, end) for path in paths]
+
+    def _content_or_error(self, path, start, end):
+        if path == ABSENT:
+            return FileNotFoundError(path)
+        try:
+            return self.cat_file(path, start, end)
+        except ValueError as error:
+            return error
+
     def pipe_file(self, path, content):
         self._take(len(content))
         self.content = content
@@ -76,6 +88,32 @@ def test_an_object_is_read_whole_and_no_request_takes_longer_than_a_piece_may(
     assert not store.is_late
     assert [start for start, _ in store.asked] == list(range(0, max(size_bytes, 1), PIECE))
     assert deadlines._calls.stuck[ROOT] == 0
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 3, 4, 9])
+def test_many_objects_are_read_whole_however_slowly_they_come(monkeypatch, size_bytes):
+    store = SlowStore(size_bytes)
+    files = files_on(monkeypatch, store)
+
+    assert files.read_all([*[PATH] * 4, ABSENT], 9) == [*[store.content] * 4, None]
+    assert not store.is_late
+
+
+def test_small_objects_are_asked_for_once(monkeypatch):
+    store = SlowStore(1)
+    files = files_on(monkeypatch, store)
+
+    assert files.read_all([PATH, PATH], 9) == [store.content] * 2
+    assert len(store.asked) == 2
+
+
+def test_one_of_many_objects_that_is_larger_than_it_can_be_is_not_fetched_further(monkeypatch):
+    store = SlowStore(9)
+    files = files_on(monkeypatch, store)
+
+    with pytest.raises(UnsafeFileError):
+        files.read_all([PATH, PATH], 1)
+    assert len(store.asked) == 2
 
 
 @pytest.mark.parametrize("bytes_max", [2, 3, 4, 8])
