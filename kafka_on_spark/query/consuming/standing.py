@@ -5,7 +5,7 @@ records below it were lost, and goes back to where they were cut (KIP-320), or f
 that was removed and added again is one that was cut at 0.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
@@ -35,7 +35,10 @@ class Standing:
 
 FindCut = Callable[[PartitionKey, int], Offset | None]
 """Returns the lowest offset at which a partition was cut after a generation, None if none is found.
-It may read the whole metadata log, and is asked only if the partition has another generation."""
+It reads the metadata log, and is asked only if the partition has another generation."""
+
+LogPiece = tuple[MetadataImage, Sequence[MetadataBatch]]
+"""Batches of the metadata log, and the image that they continue."""
 
 
 def partition_of(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
@@ -87,8 +90,13 @@ def revised(
     """
     partition = partition_of(image, key)
     start, end = partition.log_start_offset, partition.known_log_end
-    if partition.unclean_generation != standing.unclean_generation:
-        standing = _after_cut(image, key, standing, reset, find_cut)
+    before, standing = standing, after_cuts(image, key, standing, find_cut)
+    if reset == NONE and standing.offset < before.offset:
+        raise LogTruncatedError(
+            f"{image.name_of(key)} has lost the records from offset {standing.offset} on, below the"
+            f" position {before.offset}, by an unclean election or as it was removed and added"
+            " again, and auto_offset_reset is 'none': seek to where to go on"
+        )
     if start <= standing.offset <= end:
         return standing
     if reset == NONE:
@@ -99,40 +107,49 @@ def revised(
     return at(partition, reset)
 
 
-def _after_cut(
-    image: MetadataImage, key: PartitionKey, standing: Standing, reset: str, find_cut: FindCut
+def after_cuts(
+    image: MetadataImage, key: PartitionKey, standing: Standing, find_cut: FindCut
 ) -> Standing:
+    """Return what cuts since `standing` was taken leave of it: it goes back to the lowest of them,
+    where records stand by now that it has not read."""
     partition = partition_of(image, key)
     now = partition.unclean_generation
+    if standing.unclean_generation == now:
+        return standing
     if standing.offset <= partition.log_start_offset:
         return Standing(standing.offset, now)  # what it has read is gone, lost or not
     cut = find_cut(key, standing.unclean_generation)
     end = partition.high_watermark if cut is None else cut
-    if standing.offset <= end:
-        return Standing(standing.offset, now)
-    if reset == NONE:
-        raise LogTruncatedError(
-            f"{image.name_of(key)} has lost the records from offset {end} on, below the position"
-            f" {standing.offset}, by an unclean election or as it was removed and added again, and"
-            " auto_offset_reset is 'none': seek to where to go on"
-        )
-    return Standing(end, now)
+    return Standing(min(standing.offset, end), now)
 
 
 def cut_after(
-    batches: Iterable[MetadataBatch], key: PartitionKey, unclean_generation: int
+    pieces: Iterable[LogPiece], key: PartitionKey, unclean_generation: int
 ) -> Offset | None:
     """Return the lowest end that a partition was given in generations after one: by unclean
-    elections, or as it was added again."""
-    ends = [
-        end
-        for batch in batches
-        for record in batch.records
-        if isinstance(record, PartitionRecord | PartitionChangeRecord)
-        and record.key == key
-        and (end := _end_given(record, unclean_generation)) is not None
-    ]
+    elections, or as it was added again.
+
+    `pieces` are the log's, the newest first. No more of them are read than reach back to that
+    generation.
+    """
+    ends: list[Offset] = []
+    for before, batches in pieces:
+        ends += _ends_given(batches, key, unclean_generation)
+        partition = before.partition(key)
+        if partition is not None and partition.unclean_generation <= unclean_generation:
+            break
     return min(ends, default=None)
+
+
+def _ends_given(
+    batches: Iterable[MetadataBatch], key: PartitionKey, unclean_generation: int
+) -> Iterator[Offset]:
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record, PartitionRecord | PartitionChangeRecord) and record.key == key:
+                end = _end_given(record, unclean_generation)
+                if end is not None:
+                    yield end
 
 
 def _end_given(

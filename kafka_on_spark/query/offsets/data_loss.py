@@ -7,7 +7,7 @@ Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query co
 records that are left.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafka_on_spark.errors import (
     InconsistentClusterIdError,
@@ -19,20 +19,13 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import (
-    MetadataBatch,
-    PartitionChangeRecord,
-    PartitionRecord,
-    Record,
-)
+from kafka_on_spark.metadata.records import PartitionChangeRecord, PartitionRecord, Record
+from kafka_on_spark.query.consuming.standing import LogPiece
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 
 UncleanCuts = Mapping[PartitionKey, Offset]
 """The offsets at which unclean elections cut partitions, the lowest of each; 0 for one that was
 added again."""
-
-LogPiece = tuple[MetadataImage, Sequence[MetadataBatch]]
-"""Batches of the metadata log, and the image that they continue."""
 
 CutsSince = Callable[[int], UncleanCuts]
 """Returns the cuts since a metadata offset; called only if a partition has another generation."""

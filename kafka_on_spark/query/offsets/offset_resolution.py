@@ -10,6 +10,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.consuming.standing import FindCut, Standing, after_cuts
 from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, no_cuts
 from kafka_on_spark.query.offsets.group_offsets import group_generations, group_positions
 from kafka_on_spark.query.offsets.positions import (
@@ -20,7 +21,7 @@ from kafka_on_spark.query.offsets.positions import (
     Positions,
     Timestamps,
 )
-from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.offsets.stream_offsets import Cut, StreamOffset
 from kafka_on_spark.query.subscription import Partitions, names_of
 
 
@@ -49,16 +50,18 @@ def resolve(
     group_default: str = EARLIEST,
     is_data_loss_failed: bool = True,
     cuts_since: CutsSince = no_cuts,
+    find_cut: FindCut = lambda key, generation: None,
 ) -> StreamOffset:
     """Return the offsets that `positions` mean for the partitions `wanted`.
 
     `group_default` applies if a group has committed no partition of the query yet. `cuts_since`: as
-    for `checked_position`.
+    for `checked_position`. `find_cut` is its like for a group's offsets, which were each saved in a
+    generation, and at no metadata offset that is known.
 
     Raises:
         InvalidRequestError: Specific positions do not name all partitions, or all records are older
             than a start.
-        And as `data_loss.checked_position`, if the positions carry a cut.
+        And as `data_loss.checked_position`, if the positions carry a cut, or are a group's.
     """
     if isinstance(positions, Timestamps):
         return StreamOffset.in_image(image, _by_time(image, wanted, positions, option, look_up))
@@ -79,7 +82,7 @@ def resolve(
         saved = replace(now.cut, unclean_generations=group_generations(image, group, wanted))
         start = replace(now, cut=saved)
         kept = checked_position(image, start, is_data_loss_failed=is_data_loss_failed)
-        return StreamOffset.in_image(image, kept.positions)
+        return StreamOffset.in_image(image, _after_cuts(image, kept.positions, saved, find_cut))
     words = {name: dict.fromkeys(numbers, positions) for name, numbers in wanted.items()}
     return StreamOffset.in_image(image, _resolved(image, words))
 
@@ -99,6 +102,19 @@ def resolve_one(partition: PartitionRegistration, position: Position) -> int:
     if isinstance(position, int):
         return position
     return partition.log_start_offset if position == EARLIEST else partition.high_watermark
+
+
+def _after_cuts(
+    image: MetadataImage, positions: Mapping[str, Mapping[int, int]], saved: Cut, find_cut: FindCut
+) -> Ends:
+    """Return where a group goes on: below what was lost since it was saved, as its consumers do."""
+    ends: Ends = {name: {} for name in positions}
+    for name, partitions in positions.items():
+        for number, position in partitions.items():
+            key = PartitionKey(image.topic_ids[name], number)
+            standing = Standing(Offset(position), saved.unclean_generations[name][number])
+            ends[name][number] = after_cuts(image, key, standing, find_cut).offset
+    return ends
 
 
 def _by_partition(

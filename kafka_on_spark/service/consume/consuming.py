@@ -64,7 +64,7 @@ class Consuming(Generic[Rows]):
         self._resolved: MetadataImage | None = None
         self._resolved_owned: Set[PartitionKey] | None = None
         self._is_begun = False
-        self._positions = Positions(settings, metadata.history)
+        self._positions = Positions(settings, metadata.pieces_newest_first)
         self.saving = Saving(
             metadata, clock, settings, self._positions, self._speaker, timeout_ms=timeout_ms
         )

@@ -1,20 +1,25 @@
 """Where a consumer stands in each of its partitions, and up to where all is processed."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from kafka_on_spark.controller.groups.offsets import added_since
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.consuming.standing import Standing, begin, cut_after, revised
+from kafka_on_spark.query.consuming.standing import (
+    LogPiece,
+    Standing,
+    begin,
+    cut_after,
+    revised,
+)
 
 log: Final = logging.getLogger(__name__)
 
-History = Callable[[], Sequence[MetadataBatch]]
-"""Reads the whole metadata log."""
+LogPieces = Callable[[], Iterable[LogPiece]]
+"""Reads the metadata log, the newest piece first."""
 
 
 class Positions:
@@ -25,11 +30,11 @@ class Positions:
         is_moved: A position has moved since somebody has set this to False.
     """
 
-    def __init__(self, settings: ConsumerSettings, history: History) -> None:
+    def __init__(self, settings: ConsumerSettings, pieces: LogPieces) -> None:
         self.standings: dict[PartitionKey, Standing] = {}
         self.is_moved = False
         self._settings = settings
-        self._history = history
+        self._pieces = pieces
         self._handed_out: dict[PartitionKey, Standing] = {}
 
     def begin(
@@ -58,7 +63,7 @@ class Positions:
             key,
             before,
             reset=self._settings.auto_offset_reset,
-            find_cut=lambda key, generation: cut_after(self._history(), key, generation),
+            find_cut=lambda key, generation: cut_after(self._pieces(), key, generation),
         )
         if after.offset != before.offset:
             name = image.name_of(key)

@@ -25,6 +25,7 @@ from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.as_of import image_as_of
+from kafka_on_spark.query.consuming.standing import cut_after
 from kafka_on_spark.query.offsets.data_loss import (
     CutsSince,
     checked_position,
@@ -95,14 +96,14 @@ class Reading:
 
     def resolve(
         self,
+        metadata: MetadataService,
         image: MetadataImage,
         positions: Positions,
         option: str,
         look_up: TimeLookup,
         group_default: str,
-        cuts_since: CutsSince,
     ) -> StreamOffset:
-        """Return the offsets that an option means."""
+        """Return the offsets that an option means in an image, which may be of the past."""
         return resolve(
             image,
             partitions_of(image, self.options.subscription),
@@ -112,7 +113,8 @@ class Reading:
             group=self.options.group,
             group_default=group_default,
             is_data_loss_failed=self.options.is_data_loss_failed,
-            cuts_since=cuts_since,
+            cuts_since=cuts_of(metadata),
+            find_cut=lambda key, since: cut_after(metadata.pieces_newest_first(), key, since),
         )
 
     def ranges(
@@ -216,14 +218,11 @@ class BatchReader(SentToExecutors, DataSourceReader):
         now = then = metadata.image
         if options.as_of is not None:
             then = image_as_of(
-                options.as_of,
-                now.offset,
-                offset_at=metadata.offset_at,
-                image_at=metadata.image_at,
+                options.as_of, now.offset, offset_at=metadata.offset_at, image_at=metadata.image_at
             )
-        times, cuts = reading.look_up(now, then), cuts_of(metadata)
-        start = reading.resolve(then, options.starting, "startingOffsets", times, EARLIEST, cuts)
-        end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST, cuts)
+        at, times = (metadata, then), reading.look_up(now, then)
+        start = reading.resolve(*at, options.starting, "startingOffsets", times, EARLIEST)
+        end = reading.resolve(*at, options.ending, "endingOffsets", times, LATEST)
         check_order(then, start, end)
         if options.is_data_loss_failed:
             check_end(then, end)
@@ -282,8 +281,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if self._initial is None:
             metadata, starting = self._caught_up(Awaits.ROOT), self._options.starting
             image = metadata.image
-            times, cuts = self._reading.look_up(image, image), cuts_of(metadata)
-            offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST, cuts)
+            at, times = (metadata, image), self._reading.look_up(image, image)
+            offset = self._reading.resolve(*at, starting, "startingOffsets", times, LATEST)
             self._initial = offset.to_json()
             wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
             self._first_ends = committed_ends(image, wanted)

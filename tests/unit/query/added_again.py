@@ -1,11 +1,18 @@
-"""A topic whose last partition is removed, with its records, and added again."""
+"""What may happen to partitions: one is removed, with its records, and added again; an unclean
+election cuts one, and others' records come in place of what it lost."""
 
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.topics.topics import add_partitions, remove_partitions
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import HighWatermarkRecord, MetadataBatch, Stamp
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    Stamp,
+)
 from tests.builders import digest_at
 
 
@@ -44,12 +51,38 @@ def added_again(image, topic, end):
         random_below=lambda bound: 0,
         cause="a test",
     )
-    world = world.replay(*added.records)
-    partition = world.image.topic(topic).partitions[count - 1]
+    return appended(world.replay(*added.records), topic, end, number=count - 1)
+
+
+def cut_short(world, topic, at, number=0):
+    """Have an unclean election cut a partition."""
+    partition = world.image.topic(topic).partitions[number]
+    change = PartitionChange(
+        leader=partition.leader,
+        high_watermark=Offset(at),
+        high_watermark_epoch=partition.leader_epoch,
+        high_watermark_chain=digest_at(at),
+        unclean_generation=partition.unclean_generation + 1,
+    )
+    return world.replay(
+        PartitionChangeRecord(
+            topic_id=world.image.topic_ids[topic],
+            partition=number,
+            change=change,
+            topic=topic,
+            leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+            partition_epoch=PartitionEpoch(partition.partition_epoch + 1),
+        )
+    )
+
+
+def appended(world, topic, end, number=0):
+    """Have records appended to a partition up to `end`."""
+    partition = world.image.topic(topic).partitions[number]
     return world.replay(
         HighWatermarkRecord(
             topic_id=world.image.topic_ids[topic],
-            partition=count - 1,
+            partition=number,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
             high_watermark=Offset(end),

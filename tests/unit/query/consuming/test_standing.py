@@ -10,6 +10,7 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from kafka_on_spark.query.consuming.assigned import due_in_turn
@@ -22,7 +23,7 @@ from kafka_on_spark.query.consuming.standing import (
 )
 from kafka_on_spark.query.offsets.group_offsets import save_standings
 from tests.builders import image_of_topics, partition
-from tests.unit.query.added_again import added_again
+from tests.unit.query.added_again import AddedAgain, added_again, cut_short
 
 TOPIC = TopicId("id of orders")
 
@@ -153,9 +154,10 @@ def test_cuts_count_that_came_after_the_position():
         record(PartitionChange(leader=1)),
     ]
     batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
+    pieces = [(MetadataImage(), [batch])]
 
-    assert cut_after([batch], key(), 1) == 20
-    assert cut_after([batch], key(), 3) is None
+    assert cut_after(pieces, key(), 1) == 20
+    assert cut_after(pieces, key(), 3) is None
     assert records[-1].change.high_watermark is KEEP
 
 
@@ -169,7 +171,7 @@ def test_a_consumer_begins_anew_in_a_partition_that_was_removed_and_added_again(
             key(1),
             old,
             reset=reset,
-            find_cut=lambda key, generation: cut_after(world.batches, key, generation),
+            find_cut=lambda key, generation: cut_after(world.pieces, key, generation),
         )
 
     again = world.image.partition(key(1))
@@ -197,10 +199,25 @@ def test_an_unclean_election_after_a_partition_was_added_again_cuts_where_it_say
         partition_epoch=1,
     )
 
-    batches = world.replay(record).batches
+    pieces = world.replay(record).pieces
 
-    assert cut_after(batches, key(1), again.unclean_generation) == 15
-    assert cut_after(batches, key(1), 0) == 0
+    assert cut_after(pieces, key(1), again.unclean_generation) == 15
+    assert cut_after(pieces, key(1), 0) == 0
+
+
+def test_of_the_metadata_log_no_more_is_read_than_back_to_the_generation_of_a_position():
+    cut = cut_short(AddedAgain(image(partition("1", hw=12)), ()), "orders", at=5)
+    again = cut_short(cut, "orders", at=4)
+
+    def pieces():
+        yield again.image, []
+        yield cut.image, again.batches[1:]
+        yield image(partition("1", hw=12)), cut.batches
+        raise AssertionError("nothing before is of interest")
+
+    assert cut_after(pieces(), key(), 2) is None
+    assert cut_after(pieces(), key(), 1) == 4
+    assert cut_after(pieces(), key(), 0) == 4
 
 
 def test_partitions_take_turns():

@@ -13,14 +13,16 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
+from kafka_on_spark.query.consuming.standing import cut_after
 from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern, partitions_of
 from tests.builders import image_of_topics, partition
-from tests.unit.query.added_again import added_again
+from tests.unit.query.added_again import AddedAgain, added_again, appended, cut_short
 
 IMAGE = image_of_topics(
     {
@@ -183,6 +185,29 @@ def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, of
     passed_over = resolved(GROUP, **start, is_data_loss_failed=False)
     assert passed_over.positions == {"a": {0: min(offset, 10)}}
     assert passed_over.cut.unclean_generations == ({"a": {0: now}} if now else {})
+
+
+@pytest.mark.parametrize("offset, start", [(12, 5), (4, 4), (2, 2)])
+def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumers_do(offset, start):
+    """It skipped what came in place of the lost records, and saved that for all of the group."""
+    saved = GroupOffset(offset=Offset(offset), leader_epoch=None)
+    groups = {("g", PartitionKey("id of a", 0)): saved}
+    before = image_of_topics({"a": [partition("1", start=2, hw=15)]}, groups=groups)
+    world = appended(cut_short(AddedAgain(before, ()), "a", at=5), "a", end=20)
+
+    found = resolved(
+        GROUP,
+        world.image,
+        {"a": [0]},
+        group="g",
+        is_data_loss_failed=False,
+        find_cut=lambda key, generation: cut_after(world.pieces, key, generation),
+    )
+
+    assert found.positions == {"a": {0: start}}
+    # What a stream of it saves before its first batch.
+    [record] = save_group(world.image, "g", found, now_ms=0).records
+    assert (record.offset, record.unclean_generation) == (start, 1)
 
 
 def starting_at(offset):
