@@ -43,7 +43,8 @@ class Witness:
 
     Attributes:
         hears_others: The last look has found that the member behind this one lives, or that there
-            is no other. Those further behind are seen to by the ones that live.
+            is no other. Those further behind are seen to by the ones that live; what this one has
+            seen of the first, who may be dead, is lost if it leaves.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class Witness:
         listened = to_listen_to(group.members, me, self._heard, self.turn_ms)
         # What is known of members that it did not look at is old: it tells of none that it lives.
         self._heard = self.looked_at(listened, self._heard)
-        self.hears_others = not listened or self._heard[listened[-1]].lives(self.turn_ms)
+        self.hears_others = not listened or self._heard[listened[0]].lives(self.turn_ms)
         return {
             each: heard for each, heard in self._heard.items() if heard.is_over(self.session_ms)
         }

@@ -211,15 +211,28 @@ class Reader:
 
     def give_all_to(self, name):
         """Have another member own all partitions: one that does not beat."""
-        for decide in (
-            lambda image: join(image, GROUP, member_id=name, topics=[TOPIC]),
-            lambda image: share_out(image, GROUP),
-            lambda image: reconcile(image, GROUP, name, member_of(image, GROUP, name).member_epoch),
-        ):
-            self.metadata.catch_up()
-            self.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
+        self.share_with(name)
+        self.follow_target(name)
 
-    def have_turns(self, *others):
+    def share_with(self, name):
+        """Have another member join, and partitions shared out: it takes none yet."""
+        self._submit(lambda image: join(image, GROUP, member_id=name, topics=[TOPIC]))
+        self._submit(lambda image: share_out(image, GROUP))
+
+    def follow_target(self, name):
+        """Have another member give up what it shall not own, and take what it shall."""
+
+        def decide(image):
+            member = member_of(image, GROUP, name)
+            return reconcile(image, GROUP, name, member.member_epoch, member.to_give_up)
+
+        self._submit(decide)
+
+    def _submit(self, decide):
+        self.metadata.catch_up()
+        self.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
+
+    def have_turns(self, *others, each_turn=lambda: None):
         """Let each sleep have the turns of the consumer's threads, and heartbeats of others."""
         sleep_ms, turns = self.clock.sleep_ms, [self.clock.monotonic_ms()]
 
@@ -232,5 +245,6 @@ class Reader:
             for name in others:
                 self.heartbeats.beat(GROUP, name, len(turns))
             self.witness.look()
+            each_turn()
 
         self.clock.sleep_ms = sleep_and_take_turns

@@ -50,6 +50,24 @@ def test_a_loop_next_to_a_member_that_lives_and_keeps_all_ends_in_the_end(loop, 
     assert not reader.consuming.is_waiting
 
 
+def test_a_loop_waits_for_the_end_of_the_member_behind_it_though_one_further_behind_lives(loop):
+    """It ended once it had heard any other: what it had seen of the one that was killed was lost."""
+    reader = Reader(3, 3, 3, is_member=True)
+    reader.give_all_to("a")
+    reader.share_with("x")
+    for name in ("a", "x"):
+        reader.follow_target(name)
+    reader.have_turns("a", each_turn=lambda: reader.follow_target("a"))
+
+    found = loop(reader)
+
+    # Each of those that live has at least one partition, and one of them what x had.
+    members = reader.metadata.catch_up().consumer_groups["g"].members
+    assert set(members) == {"a", "m"}
+    assert found == [0, 1, 2] * len(members["m"].owned)
+    assert len(members["a"].owned | members["m"].owned) == 3
+
+
 def test_a_loop_of_a_member_alone_waits_for_nobody(loop):
     reader = Reader(3, is_member=True)
     reader.have_turns()
