@@ -500,7 +500,7 @@ class MemorySweepHints:
 
 
 class MemoryHeartbeats:
-    """Heartbeats in memory."""
+    """Heartbeats in memory, on one root."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
@@ -510,11 +510,13 @@ class MemoryHeartbeats:
         self._check_answers()
         self.counts[group, member_id] = count
 
-    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
+    def listen(
+        self, group: str, member_ids: Sequence[MemberId]
+    ) -> list[Mapping[str, bytes | None]]:
         self._check_answers()
         counts = [self.counts.get((group, each)) for each in member_ids]
         return [
-            () if count is None else (f"{name} {count}".encode(),)
+            {"memory": None if count is None else f"{name} {count}".encode()}
             for name, count in zip(member_ids, counts, strict=True)
         ]
 

@@ -148,9 +148,12 @@ class Heartbeats(Protocol):
         """
         ...
 
-    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
-        """Return what stands of each member's heartbeat, in order; nothing: there is none. It
-        changes with each beat.
+    def listen(
+        self, group: str, member_ids: Sequence[MemberId]
+    ) -> list[Mapping[str, bytes | None]]:
+        """Return what stands of each member's heartbeat, in order: by metadata root, of a majority
+        of them, which need not be those of the last look; None: no file. Each beat changes it on a
+        majority of all roots.
 
         Raises:
             KafkaStorageError: No majority of the metadata roots answers: the look says nothing.

@@ -23,14 +23,18 @@ ASKED_MS: Final = 1_000
 about as long as a reader waits between two looks at a store."""
 
 
+Content = Mapping[str, bytes | None]
+"""What stands of a heartbeat on roots, by their URLs; None: no file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """When one look at a heartbeat began and ended, by a clock that never goes back, and what it
-    found: what each root has of it; nothing: no file."""
+    found on the roots that it read: a majority of them, as a heartbeat is written to."""
 
     began_ms: int
     ended_ms: int
-    content: tuple[bytes, ...]
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,14 @@ class Heard:
     """Looks at one member that have found the same.
 
     Attributes:
-        content: What they found.
+        content: What they found, on all roots that one of them read.
         since_ms: When the first of them had ended: it has changed by then, if ever.
         until_ms: When the last of them began: it had not changed by then.
         ended_ms: When the last of them had ended.
         has_beaten: The look before the first of them has found another: the member lived since.
     """
 
-    content: tuple[bytes, ...]
+    content: Content
     since_ms: int
     until_ms: int
     ended_ms: int
@@ -71,11 +75,21 @@ class Heard:
 
 
 def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
-    """Return what is known of a member after one more look."""
-    has_beaten = before is not None and before.content != look.content
+    """Return what is known of a member after one more look.
+
+    Each root is held against itself: what others have of a heartbeat is older or newer, and says
+    nothing. Two majorities share a root, so of roots that all were read before one has a heartbeat
+    that was written since. One that is read for the first time may have had it: silence counts from
+    there.
+    """
+    known = {} if before is None else before.content
+    has_beaten = any(known.get(root, each) != each for root, each in look.content.items())
     if before is None or has_beaten or look.began_ms - before.ended_ms > _gap_ms(session_ms):
         return Heard(look.content, look.ended_ms, look.began_ms, look.ended_ms, has_beaten)
-    return replace(before, until_ms=look.began_ms, ended_ms=look.ended_ms)
+    if look.content.keys() <= known.keys():
+        return replace(before, until_ms=look.began_ms, ended_ms=look.ended_ms)
+    content = {**known, **look.content}
+    return Heard(content, look.ended_ms, look.began_ms, look.ended_ms)
 
 
 def _gap_ms(session_ms: int) -> float:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_on_spark.controller.groups.heartbeats import Look, after_look
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
@@ -21,6 +22,25 @@ def heartbeats(request, tmp_path):
     return HeartbeatFiles(hint_roots(*make_roots(tmp_path)))
 
 
+def stands(content):
+    """Return whether there is a heartbeat on any root that was read."""
+    return any(content.values())
+
+
+class Hearer:
+    """Looks at member `a` of group `g`, every 5 s."""
+
+    def __init__(self, *roots):
+        self.heartbeats, self.heard, self.now_ms = HeartbeatFiles(hint_roots(*roots)), None, 0
+
+    def look(self):
+        """Return what is known of the member after one more look."""
+        [content] = self.heartbeats.listen("g", ["a"])
+        look = Look(self.now_ms, self.now_ms, content)
+        self.heard, self.now_ms = after_look(self.heard, look, 45_000), self.now_ms + 5_000
+        return self.heard
+
+
 def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
     heartbeats.beat("g", "a", 1)
     [first] = heartbeats.listen("g", ["a"])
@@ -29,7 +49,7 @@ def test_each_beat_is_another_and_stays_until_the_next(heartbeats):
     heartbeats.beat("g", "a", 2)
 
     [second] = heartbeats.listen("g", ["a"])
-    assert () not in (first, second)
+    assert None not in (*first.values(), *second.values())
     assert first != second
 
 
@@ -42,7 +62,7 @@ def test_members_are_heard_in_the_order_asked_for_and_apart(heartbeats):
 
     assert heartbeats.listen("g", ["b", "a"]) == [b, a]
     assert a != b
-    assert c == ()
+    assert not stands(c)
     assert heartbeats.listen("nobody", []) == []
 
 
@@ -50,7 +70,7 @@ def test_who_stops_is_heard_no_more_and_may_stop_again(heartbeats):
     heartbeats.beat("g", "a", 1)
     for _ in range(2):
         heartbeats.stop("g", "a")
-        assert heartbeats.listen("g", ["a"]) == [()]
+        assert not stands(*heartbeats.listen("g", ["a"]))
 
 
 def test_what_others_have_left_is_removed(heartbeats):
@@ -60,10 +80,10 @@ def test_what_others_have_left_is_removed(heartbeats):
     heartbeats.keep_only("g", ["b"])
     heartbeats.keep_only("nobody", [])
 
-    assert [bool(each) for each in heartbeats.listen("g", "abc")] == [False, True, False]
-    assert heartbeats.listen("other", ["a"]) != [()]
+    assert [stands(each) for each in heartbeats.listen("g", "abc")] == [False, True, False]
+    assert stands(*heartbeats.listen("other", ["a"]))
     heartbeats.beat("g", "a", 2)
-    assert heartbeats.listen("g", ["a"]) != [()]
+    assert stands(*heartbeats.listen("g", ["a"]))
 
 
 def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
@@ -83,7 +103,8 @@ def test_a_group_without_heartbeats_has_no_folder_and_takes_the_next(tmp_path):
 
     assert not folder.exists()
     one.beat("g", "a", 2)
-    assert two.listen("g", ["a"]) == one.listen("g", ["a"]) != [()]
+    assert two.listen("g", ["a"]) == one.listen("g", ["a"])
+    assert stands(*two.listen("g", ["a"]))
 
 
 def test_a_root_that_does_not_answer_is_said_to(heartbeats, tmp_path):
@@ -105,17 +126,36 @@ def voters(tmp_path):
 
 
 def test_a_member_beats_on_other_roots_while_one_is_away(tmp_path, voters):
-    mine, others = [HeartbeatFiles(hint_roots(*voters)) for _ in range(2)]
+    mine, other = HeartbeatFiles(hint_roots(*voters)), Hearer(*voters)
     mine.beat("g", "a", 1)
-    [before] = others.listen("g", ["a"])
+    other.look()
 
     voters[0].rename(tmp_path / "away")
     mine.beat("g", "a", 2)
-    [during] = others.listen("g", ["a"])
+    assert other.look().has_beaten
     (tmp_path / "away").rename(voters[0])
     mine.beat("g", "a", 3)
 
-    assert len({before, during, *others.listen("g", ["a"])}) == 3
+    assert other.look().has_beaten
+
+
+def test_another_choice_of_roots_is_no_heartbeat(tmp_path, voters):
+    """The third one has none: who is heard on it and another was taken to live, dead or not."""
+    mine, other = HeartbeatFiles(hint_roots(*voters)), Hearer(*voters)
+    mine.beat("g", "a", 1)
+    other.look()
+
+    voters[1].rename(tmp_path / "away")
+    assert not other.look().has_beaten
+    (tmp_path / "away").rename(voters[1])
+    voters[0].rename(tmp_path / "away")
+    assert not other.look().has_beaten
+    (tmp_path / "away").rename(voters[0])
+    assert not other.look().has_beaten
+
+    assert other.heard.silent_ms == 10_000
+    mine.beat("g", "a", 2)
+    assert other.look().has_beaten
 
 
 @pytest.mark.parametrize("seen", [(0, 1), (0, 2), (1, 2)])
@@ -128,17 +168,16 @@ def test_who_reaches_any_two_of_three_roots_hears_who_reaches_any_two(
     def reaching(places, name):
         empty = tmp_path / name
         empty.mkdir()
-        return HeartbeatFiles(
-            hint_roots(*(each if at in places else empty for at, each in enumerate(voters)))
-        )
+        return [each if at in places else empty for at, each in enumerate(voters)]
 
-    member, other = reaching(beaten, "of member"), reaching(seen, "of other")
+    member = HeartbeatFiles(hint_roots(*reaching(beaten, "of member")))
+    other = Hearer(*reaching(seen, "of other"))
     heard = []
     for count in range(3):
         member.beat("g", "a", count)
-        heard += other.listen("g", ["a"])
+        heard.append(other.look().has_beaten)
 
-    assert len(set(heard)) == 3
+    assert heard == [False, True, True]
     assert os.listdir(tmp_path / "of member") == os.listdir(tmp_path / "of other") == []
 
 
@@ -165,7 +204,7 @@ def test_a_root_that_failed_is_asked_once_in_a_look(voters, monkeypatch):
         RootFiles, "read", lambda root, *rest: asked.append(root.url) or read(root, *rest)
     )
 
-    assert others.listen("g", "abc") == [()] * 3
+    assert not any(map(stands, others.listen("g", "abc")))
 
     # It has no heartbeat, nor meta.properties.
     assert asked.count(str(voters[0])) == 2
@@ -198,7 +237,7 @@ def test_names_of_groups_never_lead_out_of_their_folder(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["groups", META_PROPERTIES]
     folders = os.listdir(tmp_path / "groups")
     assert len(folders) == len(HOSTILE) + 1
-    assert all(heartbeats.listen("g", HOSTILE))
+    assert all(map(stands, heartbeats.listen("g", HOSTILE)))
     assert all(len(os.listdir(tmp_path / "groups" / each)) >= 1 for each in folders)
     assert len(os.listdir(tmp_path / "groups" / name_in_path("g"))) == len(HOSTILE)
 

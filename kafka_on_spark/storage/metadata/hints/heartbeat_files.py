@@ -1,15 +1,16 @@
 """Heartbeats of groups' members: `groups/<group>/<member>` on the metadata roots.
 
 Each member replaces its own files, on a majority of the roots; the others read a majority, and
-compare. Two majorities share a root, so who can't see one root hears whoever lives all the same. A
-group's name comes from people: in a path stands what is harmless of it, and its digest.
+compare each root with what it had before. Two majorities share a root, so who can't see one root
+hears whoever lives all the same. A group's name comes from people: in a path stands what is
+harmless of it, and its digest.
 """
 
 import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -60,9 +61,11 @@ class HeartbeatFiles:
                 return
         raise failures[0]
 
-    def listen(self, group: str, member_ids: Sequence[MemberId]) -> list[tuple[bytes, ...]]:
-        """Return what stands of some members' heartbeats, in order, on a majority of the roots;
-        nothing: there is none.
+    def listen(
+        self, group: str, member_ids: Sequence[MemberId]
+    ) -> list[Mapping[str, bytes | None]]:
+        """Return what stands of some members' heartbeats, in order, by the URLs of the first roots
+        that answer, a majority of all; None: no file.
 
         A member that has changed roots leaves its last one on the root before.
         """
@@ -114,26 +117,27 @@ class _Listening:
         self._proven: set[str] = set()
         self._failures: list[KafkaStorageError] = []
 
-    def contents(self, path: str) -> tuple[bytes, ...]:
-        """Return what stands under a path on the first roots that answer, a majority of all.
+    def contents(self, path: str) -> dict[str, bytes | None]:
+        """Return what stands under a path on the first roots that answer, a majority of all, by
+        their URLs.
 
         Raises:
             KafkaStorageError: Fewer do: what they have is no evidence of a member that they do not
                 have.
         """
-        found: list[bytes | None] = []
+        found: dict[str, bytes | None] = {}
         for root in list(self._answering):
             if len(found) == self._needed:
                 break
             try:
-                found.append(self._read(root, path))
+                found[root.url] = self._read(root, path)
             except KafkaStorageError as error:
                 self._failures.append(error)
                 self._answering.remove(root)
                 self._roots.try_last(root.url)
         if len(found) < self._needed:
             raise self._failures[0]
-        return tuple(sorted(each for each in found if each is not None))
+        return found
 
     def _read(self, root: RootFiles, path: str) -> bytes | None:
         try:

@@ -38,13 +38,13 @@ def test_members_that_were_given_different_roots_hear_each_other(given_one_root_
         ids = [each.member_id for each in clusters[0].describe_group_members("g").members]
         assert len(ids) == 2
         for each in heartbeats:
-            assert all(each.listen("g", ids))
+            assert all(any(found.values()) for found in each.listen("g", ids))
 
         roots[0].rename(roots[0].with_name("away"))
         heartbeats[0].beat("g", ids[0], 1_000_000)
 
         [found] = heartbeats[1].listen("g", ids[:1])
-        assert b" 1000000\n" in found[0]
+        assert any(b" 1000000\n" in (each or b"") for each in found.values())
         roots[0].with_name("away").rename(roots[0])
 
 

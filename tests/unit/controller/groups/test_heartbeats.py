@@ -1,5 +1,6 @@
 """Heartbeats: who is silent by which looks, who listens to whom, and who may go on."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from kafka_on_spark.controller.groups.heartbeats import (
 )
 
 SESSION_MS = 45_000
-ONE, TWO = (b"1",), (b"2",)
+ONE, TWO, NONE = {"r0": b"1"}, {"r0": b"2"}, {"r0": None}
 INTERVAL_MS = 5_000
 
 
@@ -32,6 +33,12 @@ def every(seconds, end, content=ONE):
     return [(second, content) for second in range(0, end + 1, seconds)]
 
 
+def on(roots):
+    """Return what a look finds on three roots: a count, - for no file, . for one not read."""
+    read = {f"r{at}": each for at, each in enumerate(roots) if each != "."}
+    return {root: None if each == "-" else each.encode() for root, each in read.items()}
+
+
 @pytest.mark.parametrize(
     "looks, silent_s",
     [
@@ -41,8 +48,14 @@ def every(seconds, end, content=ONE):
         pytest.param([*every(5, 40), (45, TWO)], 0, id="it beats"),
         pytest.param([*every(5, 20), (45, ONE)], 0, id="who looks was frozen meanwhile"),
         pytest.param([*every(5, 20), (45, ONE), (50, ONE)], 5, id="and counts anew"),
-        pytest.param(every(5, 45, ()), 45, id="there never was a heartbeat"),
-        pytest.param([*every(5, 40), (45, ())], 0, id="it is removed"),
+        pytest.param(every(5, 45, NONE), 45, id="there never was a heartbeat"),
+        pytest.param([*every(5, 40), (45, NONE)], 0, id="it is removed"),
+        pytest.param([*every(5, 20, on("11.")), (25, on("1.-"))], 0, id="another root is read"),
+        pytest.param(
+            [*every(5, 20, on("11.")), (25, on("1.-")), (30, on("11.")), (35, on("1.-"))],
+            10,
+            id="and either of them since",
+        ),
         # It may have beaten in the last moment of the first look, and in the first of the last.
         pytest.param([((0, 4), ONE), ((10, 19), ONE)], 6, id="between looks that take long"),
         pytest.param([((0, 9), ONE)], 0, id="never below nothing"),
@@ -63,10 +76,40 @@ def test_a_member_is_silent_for_as_long_as_it_surely_was(looks, silent_s):
         pytest.param([(0, ONE), (5, TWO), (10, TWO)], True, id="and the same since"),
         pytest.param([(0, ONE), (5, TWO), (40, TWO)], False, id="who looks was frozen since"),
         pytest.param([(0, ONE), (40, TWO)], True, id="or before"),
+        pytest.param([(0, on("11.")), (5, on("1.-"))], False, id="another root has none"),
+        pytest.param([(0, on("1.1")), (5, on("12."))], False, id="or a newer one"),
+        pytest.param([(0, on("11.")), (5, on("1.2")), (10, on("12."))], True, id="and later one"),
+        pytest.param(
+            [(0, on("1.1")), (5, on("22.")), (10, on("2.2"))], False, id="of before it was heard"
+        ),
     ],
 )
 def test_two_heartbeats_tell_that_a_member_lives(looks, has_beaten):
     assert heard(*looks).has_beaten is has_beaten
+
+
+MAJORITIES = ("r0", "r1"), ("r0", "r2"), ("r1", "r2")
+
+
+def test_whichever_roots_are_read_no_member_is_silent_for_longer_than_it_was():
+    """And one that beats is heard to at every second look at least."""
+    cases = 0
+    for beaten_on in itertools.product([(), *MAJORITIES], repeat=4):
+        for read in itertools.product(MAJORITIES, repeat=4):
+            cases += 1
+            stands = dict.fromkeys(("r0", "r1", "r2"), b"0")
+            known, last_ms, heard_at = None, -SESSION_MS, 0
+            for turn, (beaten, roots) in enumerate(zip(beaten_on, read, strict=True)):
+                now_ms = turn * INTERVAL_MS
+                if beaten:
+                    stands |= dict.fromkeys(beaten, str(turn + 1).encode())
+                    last_ms = now_ms - 1
+                content = {each: stands[each] for each in roots}
+                known = after_look(known, Look(now_ms, now_ms, content), SESSION_MS)
+                assert known.silent_ms <= now_ms - last_ms, (beaten_on, read)
+                heard_at = turn if known.has_beaten else heard_at
+                assert turn - heard_at < 2 or not all(beaten_on), (beaten_on, read)
+    assert cases == 4**4 * 3**4
 
 
 def silent(seconds):

@@ -132,7 +132,7 @@ def test_two_that_fence_the_same_one_do_it_once():
     batches = len(members.log.batches)
     for each in members.services.values():
         each.catch_up()
-    silent = Heard((b"c",), 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+    silent = Heard({"memory": b"c"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
 
     assert members.witnesses["a"].fence({"c": silent})
     assert members.witnesses["b"].fence({"c": silent})
@@ -143,7 +143,7 @@ def test_two_that_fence_the_same_one_do_it_once():
 
 def test_a_look_from_before_a_freeze_fences_nobody():
     members = Members("a", "b")
-    silent = Heard((b"b",), 0, SESSION_MS, members.clocks["a"].monotonic_ms())
+    silent = Heard({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
     members.clocks["a"].advance(SESSION_MS / 3 + 1)
 
     assert not members.witnesses["a"].fence({"b": silent})

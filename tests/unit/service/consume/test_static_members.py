@@ -119,6 +119,26 @@ def test_a_holder_that_was_killed_is_fenced_though_its_successor_polls_seldom(pl
     assert place.names == {"after"}
 
 
+def test_a_holder_that_was_killed_does_not_live_as_another_root_is_read(place):
+    """A root that failed once, or its return, counted as a heartbeat."""
+    stands = {"r0": b"before 1", "r1": b"before 1", "r2": None}
+    read = [("r1", "r2"), ("r0", "r2"), ("r0", "r1")]
+
+    def listen(group, members):
+        roots = read.pop() if read else ("r0", "r1")
+        return [{each: stands[each] for each in roots} for _ in members]
+
+    place.heartbeats.listen = listen
+    for _ in range(4):
+        place.member.follow()
+        for _ in range(6):
+            place.clock.advance(5_000)
+            place.witness.beat()
+            place.witness.look()
+
+    assert place.names == {"after"}
+
+
 def test_a_holder_that_lives_keeps_its_place_and_its_successor_is_told(place):
     place.heartbeats.beat("g", "before", 1)
     place.member.follow()
