@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
+from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.compaction_checks import register_flaws
+from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.storage.replicas.archives import audited_files
 from tests.fsck.plants import Plant, found
@@ -123,28 +126,63 @@ def test_counters_that_say_what_can_not_be(upkept, plant, counters, sentence):
     assert faults(report, plant) == {"I27"}
 
 
-@pytest.mark.parametrize("generation, is_flaw", [(0, True), (1, False)])
+# fmt: off
+GENERATIONS = [  # of a partition's registrations, one after the other; None: it is removed
+    pytest.param([0, 0],            True,   id="no unclean election"),
+    pytest.param([0, 1],            False,  id="one, by which such a log came back"),
+    pytest.param([0, None, 7],      True,   id="added again"),
+    pytest.param([0, 1, None, 7],   True,   id="added again since"),
+    pytest.param([0, None, 7, 8],   False,  id="and one since it was"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("generations, is_flaw", GENERATIONS)
 def test_a_log_that_came_back_by_an_unclean_election_may_be_ahead_of_what_is_decided(
-    generation, is_flaw
+    generations, is_flaw
 ):
+    timeline = PartitionTimeline(key=PartitionKey("id", 0), name=TopicPartition(PRICES, 0))
+    for offset, generation in enumerate(generations):
+        if generation is None:
+            timeline.is_removed = True
+        else:
+            timeline.take(register_in(generation), offset)
     trace = SimpleNamespace(
         compaction=CompactionProgress(compacted_below=8, finished_below=8),
         fence=3,
         broker_id=1,
         replica_uuid="uuid",
     )
-    register = SimpleNamespace(
-        leader_epoch=3,
-        unclean_generation=generation,
-        leader=1,
-        compacted_below=0,
-        cleaned_below=0,
-        tombstones_below=0,
-        isr=(1,),
-        members=lambda broker_ids: {(1, "uuid")},
+
+    flaws = register_flaws(
+        trace,
+        timeline.register,
+        timeline.register,
+        had_unclean_election=timeline.had_unclean_election,
     )
 
-    assert bool(list(register_flaws(trace, register, register))) == is_flaw
+    assert bool(list(flaws)) == is_flaw
+
+
+def register_in(generation):
+    return Register(
+        replicas=(1,),
+        replica_uuids=("uuid",),
+        former_uuids=(None,),
+        directories=(None,),
+        isr=frozenset({1}),
+        elr=frozenset(),
+        leader=1,
+        leader_epoch=3,
+        partition_epoch=3,
+        adding_replicas=(),
+        removing_replicas=(),
+        high_watermark=8,
+        high_watermark_epoch=3,
+        high_watermark_chain="0" * 32,
+        log_start_offset=0,
+        unclean_generation=generation,
+    )
 
 
 def test_i25_a_segment_that_covers_less_than_went_into_it(upkept, plant):

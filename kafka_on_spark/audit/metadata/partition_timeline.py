@@ -65,6 +65,13 @@ class PartitionTimeline:
     register: Register | None = None
     is_removed: bool = False
 
+    @property
+    def had_unclean_election(self) -> bool:
+        """Whether an unclean election took place since it was added. One that was added again
+        begins in a generation above 0."""
+        first, last = self.tenures[0], self.tenures[-1]
+        return last.unclean_generation > first.unclean_generation
+
     def take(self, register: Register, offset: int) -> None:
         """Begin a tenure with another registration."""
         self.register = register

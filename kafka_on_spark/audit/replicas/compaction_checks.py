@@ -69,15 +69,16 @@ def _after(before: CompactionProgress, counters: Mapping[str, int]) -> Compactio
 
 
 def register_flaws(
-    trace: ReplicaTrace, before: Register, after: Register
+    trace: ReplicaTrace, before: Register, after: Register, *, had_unclean_election: bool
 ) -> Iterable[tuple[str, int]]:
     """Yield what is wrong with a replica's compaction by the register, and an offset.
 
-    The table was read after `before` and before `after`.
+    The table was read after `before` and before `after`; `had_unclean_election`: as its timeline
+    says at `after`.
     """
     progress = trace.compaction
     # A log that comes back by an unclean election may be compacted as was decided before it.
-    if trace.fence == after.leader_epoch and not after.unclean_generation:
+    if trace.fence == after.leader_epoch and not had_unclean_election:
         for field in ("compacted_below", "tombstones_below"):
             own, decided = getattr(progress, field), getattr(after, field)
             if own > decided:

@@ -298,8 +298,10 @@ class Fsck:
         assert before is not None
         assert after is not None
         findings = FindingList(Place(partition=name))
+        had_election = history.after.had_unclean_election
         for trace in history.traces:
-            for sentence, offset in register_flaws(trace, before, after):
+            flaws = register_flaws(trace, before, after, had_unclean_election=had_election)
+            for sentence, offset in flaws:
                 findings.add(
                     "I27",
                     sentence,
