@@ -14,6 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from kafka_on_spark.cluster.producing.appending import ProducerAppends, Told
@@ -179,14 +180,14 @@ class Sender:
         """Return the records whose answers are not known, or are being told."""
         yield from self._gathering.records
         for part in self._muted.tried:
-            yield from part.unanswered
+            # A part is muted for a moment longer than it has no answer.
+            yield from (each for each in part.unanswered if not each.done())
         for _, records in self._muted.waiting:
             yield from records
         for _, records in self._under_way:
             yield from (each for each in records if not each.done())
-        for outcomes in self._settling:
-            for outcome in outcomes:
-                yield from outcome.records
+        for outcome in chain.from_iterable(self._settling):
+            yield from outcome.records
 
     def begin_close(self) -> None:
         """Take no more records, and send what has gathered at once."""

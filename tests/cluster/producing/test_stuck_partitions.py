@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kafka_on_spark.cluster.producing import sender
 from kafka_on_spark.errors import KafkaStorageError, ProducerClosedError, RequestTimedOutError
 from kafka_on_spark.service.append.append_service import AppendService
 from tests.cluster.disks import values_of
@@ -71,6 +72,32 @@ def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_top
         opened.set()
         producer.flush()
     assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_flush_ends_that_begins_when_what_was_stuck_has_its_answers_and_is_still_muted(
+    cluster, topic, monkeypatch
+):
+    flushes = []
+
+    def fail(self, appends, take):
+        raise KafkaStorageError("away")
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    with ThreadPoolExecutor(1) as thread, cluster.producer(linger_ms=0) as producer:
+
+        def warn(*_):
+            flushes.append(thread.submit(producer.flush, WAIT_S * 1000))
+            wait_until(lambda: producer._sender._flushes or flushes[0].done())
+
+        monkeypatch.setattr(sender.log, "warning", warn)
+        stuck = producer.send(topic, None, b"a", partition=0)
+        wait_until(lambda: producer._sender._muted.keys)
+        stuck.deadline_ms = 0
+        wait_until(lambda: flushes)
+
+        flushes[0].result()
+
+    assert isinstance(stuck.exception(0), RequestTimedOutError)
 
 
 def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
