@@ -31,13 +31,13 @@ from kafka_on_spark.service.append.produce.delivery import (
     Delivery,
     Outcome,
     PendingPart,
+    Refusals,
     is_passing,
 )
 from kafka_on_spark.service.append.produce.sent_record import (
     SentRecord,
     TopicLimits,
     limits_of,
-    refused,
 )
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.service.append.stages import AnsweredPart
@@ -131,7 +131,7 @@ class ProducerAppends:
         self, topics: Mapping[str, list[SentRecord]], muted: Container[PartitionKey]
     ) -> tuple[AppendNumber, list[PendingPart], list[Outcome]]:
         """Return the number and the partitions of the next append of records, by topic; and the
-        outcomes of the records that are refused. No keyless one goes to a `muted` partition."""
+        outcomes of those whose topics are gone. No keyless one goes to a `muted` partition."""
         image, number = self._services.metadata.image, self._run.next()
         parts: list[PendingPart] = []
         outcomes: list[Outcome] = []
@@ -142,12 +142,17 @@ class ProducerAppends:
                 self.limits.pop(name, None)
                 outcomes.append(Outcome(topic=name, partition=None, records=records, error=error))
                 continue
-            allowed, not_allowed = _check(name, limits, records, self.now_ms())
-            outcomes += not_allowed
-            if allowed:
-                split = _split(image.topics[limits.topic_id], allowed, number, muted)
-                parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
+            split = _split(image.topics[limits.topic_id], records, number, muted)
+            parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
         return number, parts, outcomes
+
+    def refusals(self, delivery: Delivery) -> Refusals:
+        """Return the records that their topics do not allow by now: settings may have changed since
+        they were sent. What is wrong with a topic that is gone, a try says."""
+        image = self._services.metadata.image
+        topics = {part.key.topic_id for part in delivery.parts} & image.topics.keys()
+        limits = {each: limits_of(image, image.topics[each].name) for each in topics}
+        return delivery.refusals(limits, self.now_ms())
 
     def try_once(self, delivery: Delivery, try_ms: int, told: Told) -> None:
         """Try to append what has no answer yet; `told` of what this settles, partition by
@@ -309,21 +314,6 @@ def _split(
     sticky = open_keys[number.sequence % len(open_keys)].partition
     split = split_by_partition(records, len(numbers), sticky)
     return {PartitionKey(topic.topic_id, each): split[each] for each in split}
-
-
-def _check(
-    topic: str, limits: TopicLimits, records: list[SentRecord], now_ms: int
-) -> tuple[list[SentRecord], list[Outcome]]:
-    """Return the records that `limits` allow, and the outcomes of the others."""
-    found = refused(limits, records, now_ms)
-    if not found:
-        return records, []
-    refused_ids = {id(record) for record, _ in found}
-    outcomes = [
-        Outcome(topic=topic, partition=record.partition, records=[record], error=error)
-        for record, error in found
-    ]
-    return [each for each in records if id(each) not in refused_ids], outcomes
 
 
 def _refusal(rows: Iterable[StagedSegment]) -> KafkaOnSparkError | None:

@@ -282,6 +282,7 @@ class Sender:
             delivery = Delivery(self._muted.join(parts, number))
             self._under_way = [(part.topic, part.records) for part in delivery.parts]
         self._settle(lambda: delivery.expire(_clock.monotonic_ms()))
+        self._settle_refused(delivery)
         self._settle(self._expire_gathered)
         if delivery.parts:
             # As short as may be: all that is sent meanwhile waits for it.
@@ -327,7 +328,8 @@ class Sender:
     def _retry(self, delivery: Delivery) -> None:
         """Answer what has expired, and try the rest once."""
         now_ms = _clock.monotonic_ms()
-        for each in self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(now_ms)):
+        told = self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(now_ms))
+        for each in told + self._settle_refused(delivery):
             log.warning(
                 "%d records for %s-%s: %s",
                 len(each.records),
@@ -347,6 +349,10 @@ class Sender:
             tried = {part.key for part in self._to_retry}
             self._muted.unmute(self._muted.keys - delivery.keys - tried)
             self._work.notify()
+
+    def _settle_refused(self, delivery: Delivery) -> list[Outcome]:
+        refusals = self._appends.refusals(delivery)  # without the lock: that takes long
+        return self._settle(lambda: delivery.leave_out(refusals))
 
     def _take(self, outcomes: list[Outcome]) -> None:
         self._settle(lambda: outcomes)

@@ -2,11 +2,18 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kafka_on_spark.cluster.producing import sender
-from kafka_on_spark.errors import KafkaStorageError, ProducerClosedError, RequestTimedOutError
+from kafka_on_spark.errors import (
+    InvalidTimestampError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    ProducerClosedError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.service.append.append_service import AppendService
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
@@ -58,6 +65,49 @@ def test_other_partitions_go_on_while_one_is_stuck_and_its_records_keep_their_or
         assert producer._sender._gathering.used_bytes == 0
     rows = [row for row in cluster.read(topic).to_pylist() if row["partition"] == 1]
     assert [row["value"] for row in rows] == [b"%d" % number for number in range(20)]
+
+
+def behind_count(producer):
+    return sum(len(records) for _, records in producer._sender._muted.waiting)
+
+
+def test_a_waiting_record_that_has_become_too_large_fails_alone(cluster, topic, stuck):
+    with cluster.producer(linger_ms=0, delivery_timeout_ms=600_000) as producer:
+        opened = stuck(0)
+        [tried] = send(producer, topic, b"tried", partition=0)
+        wait_until(lambda: producer._sender._muted.keys)
+        large, small = send(producer, topic, b"l" * 5000, b"s", partition=0)
+        wait_until(lambda: behind_count(producer) == 2)
+        cluster.alter_topic_configs(topic, {"max.message.bytes": 1000})
+        opened.set()
+        producer.flush()
+
+    assert isinstance(large.exception(0), MessageTooLargeError)
+    assert [tried.result(0).offset, small.result(0).offset] == [0, 1]
+    assert values_of(cluster, topic) == [b"tried", b"s"]
+
+
+def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic, stuck):
+    topic = new_topic(partitions=2)
+    with cluster.producer(linger_ms=60_000_000, delivery_timeout_ms=600_000_000) as producer:
+        opened = stuck(1)
+        send(producer, topic, b"tried", partition=1)
+        with pytest.raises(RequestTimedOutError):
+            producer.flush(0)
+        wait_until(lambda: producer._sender._muted.keys)
+        hours_ago = datetime.now(UTC) - timedelta(hours=9)
+        old = producer.send(topic, None, b"old", partition=1, timestamp=hours_ago)
+        late = producer.send(topic, None, b"late", partition=1)
+        with pytest.raises(RequestTimedOutError):
+            producer.flush(0)
+        wait_until(lambda: behind_count(producer) == 2)
+        cluster.alter_topic_configs(topic, {"message.timestamp.before.max.ms": 3_600_000})
+        other = producer.send(topic, None, b"other", partition=0)  # goes with what has waited
+        opened.set()
+
+        assert other.result(WAIT_S).offset == 0
+        assert late.result(WAIT_S).offset == 1
+        assert isinstance(old.exception(WAIT_S), InvalidTimestampError)
 
 
 def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):

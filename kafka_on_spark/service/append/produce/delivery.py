@@ -2,11 +2,11 @@
 
 What is refused, or of unknown outcome for the time being, is tried again under the same sequence,
 so that what an earlier try has appended is found. As long as no try may have appended a partition's
-records, those that expire are left out of the next one. Afterwards all of them stay in it: a retry
-must bring the same records.
+records, those that expire, or that their topic does not allow any more, are left out of the next
+one. Afterwards all of them stay in it: a retry must bring the same records.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,9 +20,9 @@ from kafka_on_spark.errors import (
     RecordExpiredError,
     RequestTimedOutError,
 )
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.append.produce.accumulator import expired_count
-from kafka_on_spark.service.append.produce.sent_record import SentRecord
+from kafka_on_spark.service.append.produce.sent_record import SentRecord, TopicLimits, refused
 from kafka_on_spark.service.append.stages import AcknowledgedPart, AnsweredPart
 
 TRY_MS_MIN: Final = 1_000
@@ -71,6 +71,10 @@ class AppendNumber(NamedTuple):
 
     producer_id: str
     sequence: int
+
+
+Refusals = Mapping[PartitionKey, Sequence[tuple[SentRecord, KafkaOnSparkError]]]
+"""Records that their topics do not allow, and why."""
 
 
 @dataclass(slots=True)
@@ -153,6 +157,30 @@ class Delivery:
                 part.answered_count = end
             else:
                 part.records = part.records[end:]
+        return outcomes
+
+    def refusals(self, limits: Mapping[TopicId, TopicLimits], now_ms: int) -> Refusals:
+        """Return the records that `limits` do not allow, and that no try may have appended."""
+        return {
+            part.key: found
+            for part in self.parts
+            if part.key.topic_id in limits
+            and not part.may_be_appended
+            and (found := refused(limits[part.key.topic_id], part.records, now_ms))
+        }
+
+    def leave_out(self, refusals: Refusals) -> list[Outcome]:
+        """Leave records out of the next try; return their outcomes."""
+        outcomes = []
+        for key, found in refusals.items():
+            part, wrong = self._parts[key], {record for record, _ in found}
+            outcomes += [
+                Outcome(topic=part.topic, partition=key.partition, records=[record], error=error)
+                for record, error in found
+            ]
+            part.records = [each for each in part.records if each not in wrong]
+            if not part.records:
+                del self._parts[key]
         return outcomes
 
     def answer(self, answers: Iterable[AnsweredPart]) -> list[Outcome]:

@@ -1,7 +1,7 @@
 """A record on its way from `send` to its answer, and what its topic allows of it.
 
-A wrong record is refused in `send`. It is checked again when its append begins: the topic's
-settings may have changed, and one wrong record must not fail the others.
+A wrong record is refused in `send`. It is checked again before each try, until one may have
+appended it: the topic's settings may have changed, and one wrong record must not fail the others.
 """
 
 from collections.abc import Callable, Iterable

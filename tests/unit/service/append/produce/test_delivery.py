@@ -6,6 +6,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     KafkaStorageError,
+    MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     OutOfOrderSequenceError,
@@ -15,7 +16,16 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
-from tests.unit.service.append.produce.sent import RUN, failed, key, part, record, stands
+from kafka_on_spark.service.append.produce.sent_record import TopicLimits
+from tests.unit.service.append.produce.sent import (
+    RUN,
+    TOPIC_ID,
+    failed,
+    key,
+    part,
+    record,
+    stands,
+)
 
 
 def delivery_of(*partitions):
@@ -125,6 +135,37 @@ def test_offsets_count_from_the_first_record_whether_it_has_expired_or_not():
     [outcome] = delivery.answer([stands(base_offset=40)])
 
     assert (outcome.records, outcome.base_offset) == ([new], 41)
+
+
+LIMITS = TopicLimits(
+    topic_id=TOPIC_ID,
+    partition_count=2,
+    record_bytes_max=100,
+    before_max_ms=None,
+    after_max_ms=None,
+)
+
+
+def test_records_that_their_topic_does_not_allow_are_left_out_of_the_next_try():
+    small, large, alone = record(), record(size_bytes=101), record(size_bytes=101)
+    delivery = delivery_of([small, large], [alone])
+
+    outcomes = delivery.leave_out(delivery.refusals({TOPIC_ID: LIMITS}, 0))
+
+    assert [(each.partition, each.records) for each in outcomes] == [(0, [large]), (1, [alone])]
+    assert {type(each.error) for each in outcomes} == {MessageTooLargeError}
+    assert [(each.key, each.records) for each in delivery.parts] == [(key(0), [small])]
+
+
+def test_a_retry_of_unknown_outcome_brings_records_that_their_topic_does_not_allow_any_more():
+    delivery = delivery_of([record(size_bytes=101)])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+
+    assert delivery.refusals({TOPIC_ID: LIMITS}, 0) == {}
+
+
+def test_records_of_a_topic_that_is_gone_are_not_checked():
+    assert delivery_of([record(size_bytes=101)]).refusals({}, 0) == {}
 
 
 def test_an_append_ends_when_all_of_it_has_expired():
