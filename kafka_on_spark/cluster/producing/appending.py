@@ -3,6 +3,7 @@ topics at once. What a try's errors mean is decided in service/append/produce/de
 """
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
@@ -90,6 +91,7 @@ class ProducerAppends:
         self.limits: dict[str, TopicLimits] = {}
         self._run = _Run()
         self._ids = [self.producer_id]
+        self._leaving = threading.Lock()
         # A process that makes a producer for each request would remember the runs of all. One that
         # was left may have an append under way for as long as a thread has this object.
         weakref.finalize(self, services.producers.forget, self._ids).atexit = False
@@ -101,11 +103,12 @@ class ProducerAppends:
 
     def leave(self, producer_id: str) -> None:
         """Append under a new producer id from now on, if this one is in use."""
-        if producer_id != self.producer_id:
-            return
-        # As a whole: an id with the sequences of another would have appends called duplicates.
-        self._run = _Run()
-        self._ids.append(self.producer_id)
+        with self._leaving:
+            if producer_id != self.producer_id:
+                return
+            # As a whole: an id with the sequences of another would have appends called duplicates.
+            self._run = _Run()
+            self._ids.append(self.producer_id)
         log.warning("a producer can't go on under its id; it takes another: %s", self.producer_id)
 
     def now_ms(self) -> int:

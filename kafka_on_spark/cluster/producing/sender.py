@@ -1,8 +1,8 @@
-"""The threads that send a producer's records: one begins appends, the other tries again.
+"""The threads that send a producer's records: one begins appends, others try again.
 
 The first makes one append at a time, with all that has gathered, and tries it once. What has no
-answer then is tried again by the second: only the partitions that it tries wait for it. Futures get
-their results and callbacks run in these threads, one at a time, as in Kafka's one.
+answer then is tried again in another (retrying.py): only the partitions that it tries wait for it.
+Futures get their results and callbacks run in these threads, one at a time, as in Kafka's one.
 
 The set of the senders at work is a module global: a process that ends gives each of them a moment.
 It can go once daemon threads can be asked to end before the interpreter does.
@@ -12,14 +12,14 @@ import atexit
 import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; at exit it's too late
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Final
 
 from kafka_on_spark.cluster.producing.appending import ProducerAppends, Told
+from kafka_on_spark.cluster.producing.retrying import Retriers
 from kafka_on_spark.cluster.producing.settling import failed, settle
-from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
     BufferExhaustedError,
     InvalidRequestError,
@@ -44,10 +44,6 @@ from kafka_on_spark.storage.calls.forks import is_forked
 
 log = logging.getLogger(__name__)
 
-PAUSE_MS_MIN: Final = 100
-PAUSE_MS_MAX: Final = 1_000
-"""Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
-
 _clock: Final = SystemClock()
 _senders: Final[set["Sender"]] = set()
 
@@ -60,7 +56,6 @@ class Sender:
         self._settings = settings
         self._gathering = Accumulator(settings)
         self._muted = MutedPartitions()
-        self._to_retry: list[PendingPart] = []
         # What the first thread has taken and not handed on, by topic.
         self._under_way: list[tuple[str, list[SentRecord]]] = []
         self._settling: list[list[Outcome]] = []
@@ -68,21 +63,16 @@ class Sender:
         # Taken twice by one thread if a collection of garbage ends the producer there.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
-        self._retry_work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
         self._calling = threading.Lock()
         self._answered = threading.Condition()
         self._is_closing = False
         self._is_cut_off = False
-        self._is_over = False
-        self._threads = [
-            threading.Thread(target=self._run, name="producer", daemon=True),
-            threading.Thread(target=self._run_retries, name="producer-retries", daemon=True),
-        ]
+        self._retriers = Retriers(threading.Condition(self._lock), self._retry)
+        self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         try:
-            for each in self._threads:
-                each.start()
+            self._thread.start()
         except RuntimeError as error:
             self.begin_close()
             raise no_thread_error() from error
@@ -116,6 +106,10 @@ class Sender:
                 record.deadline_ms = now_ms + timeout_ms
             if gathering.add(topic, record, now_ms, full_bytes):
                 self._work.notify()
+
+    @property
+    def _threads(self) -> list[threading.Thread]:
+        return [self._thread, *self._retriers.threads]
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() in self._threads
@@ -208,8 +202,8 @@ class Sender:
         if self._is_own_thread() or self._is_cut_off:
             return 0
         last_ms = None if timeout_ms is None else _clock.monotonic_ms() + timeout_ms
-        for each in self._threads:
-            each.join(_seconds(None if last_ms is None else last_ms - _clock.monotonic_ms()))
+        self._join([self._thread], last_ms)
+        self._join(self._retriers.threads, last_ms)  # to which it adds none any more
         if not any(each.is_alive() for each in self._threads):
             return 0
         unknown = RequestTimedOutError(
@@ -223,7 +217,8 @@ class Sender:
             waiting = [*self._muted.waiting, *self._gathering.take().items()]
             cut_off = [failed(*each, unknown) for each in (*self._under_way, *tried)]
             cut_off += [failed(*each, not_sent) for each in waiting]
-            for condition in (self._work, self._retry_work, self._room, self._done):
+            self._retriers.cut_off()
+            for condition in (self._work, self._room, self._done):
                 condition.notify_all()
         # Beside the callbacks of the other threads, one of which may never end.
         held = settle(cut_off)
@@ -231,14 +226,16 @@ class Sender:
             self._gathering.release(held)
         return sum(len(each.records) for each in cut_off)
 
+    def _join(self, threads: Iterable[threading.Thread], last_ms: float | None) -> None:
+        for each in threads:
+            if each.is_alive():  # and not about to begin
+                each.join(_seconds(None if last_ms is None else last_ms - _clock.monotonic_ms()))
+
     def _run(self) -> None:
         try:
             while (topics := self._next()) is not None:
                 self._send(topics)
         finally:
-            with self._lock:
-                self._is_over = True
-                self._retry_work.notify_all()
             _senders.discard(self)
 
     def _next(self) -> dict[str, list[SentRecord]] | None:
@@ -267,8 +264,8 @@ class Sender:
         with self._lock:
             self._under_way = []
             self._muted.mute(left)
-            self._to_retry += left
-            self._retry_work.notify()
+        if left:
+            self._retriers.begin(left)
 
     def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
         """Begin an append, and try it once; return what has no answer then."""
@@ -300,35 +297,17 @@ class Sender:
             self._appends.leave(each)
         delivery.lost_runs.clear()
 
-    def _run_retries(self) -> None:
-        delivery, pauses = Delivery(), pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while self._has_retries(delivery):
-            with self._lock:
-                pause_ms = min(next(pauses), delivery.left_ms(_clock.monotonic_ms()))
-                self._retry_work.wait_for(lambda: self._is_cut_off, pause_ms / 1000)
-            try:
-                self._retry(delivery)
-            except Exception as error:  # a bug, as above
-                log.exception("a retry of a producer failed")
-                self._take_retried(delivery, delivery.give_up(error))
-            if not delivery.parts:
-                pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-
-    def _has_retries(self, delivery: Delivery) -> bool:
-        """Wait until there is something to try again, and add it to `delivery`; return False at the
-        end."""
-        with self._lock:
-            self._retry_work.wait_for(
-                lambda: delivery.parts or self._to_retry or self._is_over or self._is_cut_off
-            )
-            delivery.add(self._to_retry)
-            self._to_retry = []
-            return bool(delivery.parts) and not self._is_cut_off
-
     def _retry(self, delivery: Delivery) -> None:
+        try:
+            self._try_again(delivery)
+        except Exception as error:  # a bug, as above
+            log.exception("a retry of a producer failed")
+            self._take_retried(delivery, delivery.give_up(error))
+
+    def _try_again(self, delivery: Delivery) -> None:
         """Answer what has expired, and try the rest once."""
-        now_ms = _clock.monotonic_ms()
-        told = self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(now_ms))
+        now_ms, keys = _clock.monotonic_ms(), delivery.keys
+        told = self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(keys, now_ms))
         for each in told + self._settle_refused(delivery):
             log.warning(
                 "%d records for %s-%s: %s",
@@ -346,8 +325,7 @@ class Sender:
         """Settle outcomes of retries; let what waited behind partitions with an answer be sent."""
         self._take(outcomes)
         with self._lock:
-            tried = {part.key for part in self._to_retry}
-            self._muted.unmute(self._muted.keys - delivery.keys - tried)
+            self._muted.unmute(delivery.take_answered())
             self._work.notify()
 
     def _settle_refused(self, delivery: Delivery) -> list[Outcome]:

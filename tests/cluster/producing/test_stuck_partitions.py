@@ -21,16 +21,18 @@ from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
 @pytest.fixture
 def stuck(monkeypatch):
-    """Gives a way to have appends to one partition fail before they are done, until it is opened:
-    the first try at once, later ones while they wait."""
+    """Gives a way to have appends to partitions fail before they are done, until it is opened: the
+    first try at once, later ones while they wait."""
 
-    def stick(number):
+    def stick(*numbers):
         opened, tries = threading.Event(), []
 
         def answer(self, appends, take):
-            if any(row.partition == number for _, rows in appends for row in rows):
-                tries.append(number)
-                if len(tries) > 1:
+            met = {row.partition for _, rows in appends for row in rows} & set(numbers)
+            if met:
+                is_retry = not met.isdisjoint(tries)
+                tries.extend(met)
+                if is_retry:
                     assert opened.wait(WAIT_S)
                 if not opened.is_set():
                     raise KafkaStorageError("away")
@@ -110,6 +112,32 @@ def test_a_waiting_record_that_has_become_too_old_fails_alone(cluster, new_topic
         assert isinstance(old.exception(WAIT_S), InvalidTimestampError)
 
 
+def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
+    cluster, new_topic, stuck, monkeypatch
+):
+    topic = new_topic(partitions=3)
+    tries, failures = [], [KafkaStorageError("away for a moment")]
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(1)
+        answer_stuck = AppendService.answer_staged_topics
+
+        def answer(self, appends, take):
+            numbers = {row.partition for _, rows in appends for row in rows}
+            if 2 in numbers and failures:
+                raise failures.pop()
+            if 1 in numbers:
+                tries.append(numbers)
+            answer_stuck(self, appends, take)
+
+        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        late = producer.send(topic, None, b"late", partition=1)
+        wait_until(lambda: len(tries) == 2)
+
+        assert producer.send(topic, None, b"soon", partition=2).result(WAIT_S).offset == 0
+        assert (failures, late.done()) == ([], False)
+        opened.set()
+
+
 def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
     topic = new_topic(partitions=2)
     with cluster.producer(linger_ms=0) as producer:
@@ -170,6 +198,24 @@ def test_close_with_a_timeout_tells_what_is_stuck_and_what_waits_behind_it(
         each.join(WAIT_S)
     assert producer._sender._gathering.used_bytes == 0
     assert b"b" not in values_of(cluster, topic)
+
+
+def test_close_with_a_timeout_tells_what_is_stuck_in_several_threads(cluster, new_topic, stuck):
+    topic = new_topic(partitions=2)
+    producer = cluster.producer(linger_ms=0)
+    opened = stuck(0, 1)
+    futures = []
+    for number in (0, 1):
+        futures.append(producer.send(topic, None, b"v", partition=number))
+        wait_until(lambda: len(producer._sender._muted.keys) == len(futures))
+
+    producer.close(timeout_ms=10)
+
+    assert [type(each.exception(0)) for each in futures] == [RequestTimedOutError] * 2
+    opened.set()
+    for each in producer._sender._threads:
+        each.join(WAIT_S)
+    assert producer._sender._gathering.used_bytes == 0
 
 
 def test_partitions_of_one_append_have_their_answers_as_they_come(disks):

@@ -115,6 +115,7 @@ class Delivery:
     def __init__(self, parts: Iterable[PendingPart] = ()) -> None:
         self.lost_runs: set[str] = set()
         self._parts: dict[PartitionKey, PendingPart] = {}
+        self._taken: set[PartitionKey] = set()
         self.add(parts)
 
     def add(self, parts: Iterable[PendingPart]) -> None:
@@ -122,6 +123,13 @@ class Delivery:
         for each in parts:
             assert each.key not in self._parts, each.key
             self._parts[each.key] = each
+            self._taken.add(each.key)
+
+    def take_answered(self) -> set[PartitionKey]:
+        """Return the partitions that have had their answers since this was last asked."""
+        answered = self._taken - self._parts.keys()
+        self._taken -= answered
+        return answered
 
     @property
     def parts(self) -> list[PendingPart]:

@@ -107,10 +107,14 @@ class MutedPartitions:
         ]
         return tried + later
 
-    def expire(self, now_ms: float) -> list[Outcome]:
-        """Return the outcomes of records that wait behind others beyond their deadlines."""
+    def expire(self, keys: Iterable[PartitionKey], now_ms: float) -> list[Outcome]:
+        """Return the outcomes of records that wait behind these partitions beyond their deadlines.
+
+        Only what tries a partition asks: its records are earlier, and have their answers first.
+        """
         outcomes = []
-        for key, muted in self._muted.items():
+        for key in keys:
+            muted = self._muted[key]
             count = expired_count(muted.behind, now_ms)
             if not count:
                 continue

@@ -214,6 +214,15 @@ def test_a_delivery_may_have_parts_of_several_appends():
     assert delivery.keys == {key(0), key(1)}
 
 
+def test_each_partition_is_told_once_to_have_its_answer():
+    delivery = delivery_of([record()], [record(deadline_ms=10)], [record()])
+    delivery.answer([stands(0)])
+    delivery.expire(10)
+
+    assert delivery.take_answered() == {key(0), key(1)}
+    assert delivery.take_answered() == set()
+
+
 def test_what_is_given_up_fails_with_the_error_but_for_what_has_an_answer():
     old, new = record(deadline_ms=10), record(deadline_ms=20)
     delivery = delivery_of([old, new])

@@ -64,10 +64,19 @@ def test_what_waits_behind_an_append_expires_in_the_order_of_its_sends():
     muted = muting(part(record(deadline_ms=5)))
     muted.join([part(old, new)], NEXT)
 
-    [outcome] = muted.expire(10)
+    [outcome] = muted.expire([key()], 10)
 
     assert (outcome.topic, outcome.partition, outcome.records) == ("t", 0, [old])
     assert isinstance(outcome.error, RecordExpiredError)
     assert "an earlier append to the partition has no answer yet" in str(outcome.error)
     assert list(muted.waiting) == [("t", [new])]
-    assert muted.expire(10) == []
+    assert muted.expire([key()], 10) == []
+
+
+def test_what_waits_behind_another_partition_does_not_expire_before_what_that_tries():
+    waits = record(deadline_ms=10)
+    muted = muting(part(record(deadline_ms=5), partition=0), part(record(), partition=1))
+    muted.join([part(waits, partition=0)], NEXT)
+
+    assert muted.expire([key(1)], 10) == []
+    assert ("t", [waits]) in list(muted.waiting)
