@@ -65,6 +65,9 @@ _BEFORE_COMMITS: Final = (
 )
 """What refuses a whole append refuses it before its first commit."""
 
+_OF_RECORDS: Final = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
+"""What refuses a topic's records may be due to one partition's."""
+
 
 class _Run:
     """The appends of a producer under one id, which no other has."""
@@ -269,7 +272,7 @@ class ProducerAppends:
         )
 
     def _append(self, delivery: Delivery, staged: Sequence[_Staged], told: Told) -> None:
-        """Append what was staged; topic by topic, if the whole is refused for one of them."""
+        """Append what was staged; in smaller appends, if the whole is refused for a part of it."""
         if not staged:
             return
         appends = [(plan, rows) for plan, rows, _ in staged]
@@ -281,9 +284,10 @@ class ProducerAppends:
             self._services.appends.answer_staged_topics(appends, take)
         except KafkaOnSparkError as error:
             is_certain = isinstance(error, _BEFORE_COMMITS)
-            if is_certain and not is_passing(error) and len(staged) > 1:
-                log.info("a producer's append is split by topic: %s", error)
-                for each in staged:
+            smaller = _split_refused(staged, error) if is_certain and not is_passing(error) else []
+            if smaller:
+                log.info("a producer's append is split: %s", error)
+                for each in smaller:
                     self._append(delivery, [each], told)
                 return
             parts = [part for _, _, parts in staged for part in parts]
@@ -317,6 +321,20 @@ def _split(
     sticky = open_keys[number.sequence % len(open_keys)].partition
     split = split_by_partition(records, len(numbers), sticky)
     return {PartitionKey(topic.topic_id, each): split[each] for each in split}
+
+
+def _split_refused(staged: Sequence[_Staged], error: KafkaOnSparkError) -> Sequence[_Staged]:
+    """Return an append's topics, or else a topic's partitions: `error` may be of one of them. It is
+    so of records that a retry has to bring though their topic does not allow them any more."""
+    if len(staged) > 1:
+        return staged
+    [(plan, rows, parts)] = staged
+    if len(parts) == 1 or not isinstance(error, _OF_RECORDS):
+        return []
+    return [
+        (plan, [row for row in rows if row.partition == part.key.partition], [part])
+        for part in parts
+    ]
 
 
 def _refusal(rows: Iterable[StagedSegment]) -> KafkaOnSparkError | None:

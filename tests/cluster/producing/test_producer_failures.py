@@ -9,6 +9,7 @@ import pytest
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    InvalidTimestampError,
     KafkaStorageError,
     MessageTooLargeError,
     NotEnoughReplicasError,
@@ -206,6 +207,29 @@ def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, mo
 
     assert sizes == [2, 1, 1]
     assert isinstance(refused.exception(0), MessageTooLargeError)
+    assert taken.result(0).offset == 0
+
+
+def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
+    cluster, new_topic, monkeypatch
+):
+    topic = new_topic(partitions=2)
+    tries = []
+
+    def answer(self, appends, take):
+        numbers = {row.partition for _, rows in appends for row in rows}
+        tries.append(numbers)
+        if 0 in numbers:
+            raise InvalidTimestampError("refused here, though allowed when it was checked")
+        ANSWER(self, appends, take)
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        [refused] = send(producer, topic, b"a", partition=0)
+        [taken] = send(producer, topic, b"b", partition=1)
+
+    assert tries == [{0, 1}, {0}, {1}]
+    assert isinstance(refused.exception(0), InvalidTimestampError)
     assert taken.result(0).offset == 0
 
 
