@@ -353,6 +353,25 @@ def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks
     assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]
 
 
+def test_a_bug_in_a_retry_leaves_no_record_without_an_answer(cluster, new_topic, monkeypatch):
+    gone, stays = new_topic(), new_topic()
+
+    def fail(self, appends, take):
+        cluster.delete_topic(gone)
+        monkeypatch.setattr(AppendService, "plan_chosen", plan)
+        raise KafkaStorageError("away")
+
+    def plan(*_, **given):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        lost, kept = (producer.send(each, None, b"v") for each in (gone, stays))
+
+    assert isinstance(lost.exception(0), UnknownTopicOrPartitionError)
+    assert isinstance(kept.exception(0), ZeroDivisionError)
+
+
 def test_a_bug_in_a_retry_fails_its_records_and_what_waits_behind_them_goes_on(
     cluster, topic, answers, caplog
 ):
