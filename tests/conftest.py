@@ -23,16 +23,15 @@ COMPUTING = {"conformance", "power", "search", "simulation"}
 SECONDS_OF_OTHERS = 10
 SECONDS = {
     "test_torture_run.py": 190,
-    "test_states_of_upkeep.py": 150,
     "test_quickstart_kill.py": 120,
     "test_local_cluster.py": 110,
+    "test_states_of_upkeep.py": 100,
     "test_small_scope.py": 70,
     "test_torture_quorum.py": 60,
     "test_log_search.py": 50,
     "test_search_mutants.py": 50,
     "test_simulation.py": 50,
     "test_delta_jars.py": 40,
-    "test_mutants.py": 40,
     "test_uncontrolled.py": 40,
     "test_compacted.py": 30,
     "test_forged.py": 30,

@@ -18,6 +18,11 @@ STRAY_MAX = 25_000
 CLEAN_MAX = 10_000
 NEAR_MAX = 3_000
 
+PAIRS = [
+    pytest.param(pair, marks=[pytest.mark.long] * (pair.case.scope == TWICE))
+    for pair in BEHIND_CHAINS
+]
+
 WHOLE = {param.values[0] for param in SCOPES if not param.marks}
 """Scopes that test_small_scope.py searches whole."""
 
@@ -62,7 +67,7 @@ def test_a_rule_that_another_stands_behind_is_not_missed(case):
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
-@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.case.rule)
 def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record_property):
     with pair.together.alive():
         found = first_violation(pair.case.scope)

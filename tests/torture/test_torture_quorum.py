@@ -145,6 +145,7 @@ def test_voters_are_left_alone_where_there_is_one_and_what_a_place_can_not_do_is
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_no_decision_is_lost_while_voters_roots_fail_and_processes_are_killed(tmp_path):
     options = ("--voters", "3", "--without-spark", "--spare-brokers", "--minutes", "0.5")
 

@@ -13,7 +13,7 @@ from tests.torture.torture_runs import torture
 
 MINUTES = 1.0
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

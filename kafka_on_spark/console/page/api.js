@@ -97,7 +97,10 @@ export async function follow(told, lost) {
         if (kind && data) {
           pause = 250;
           const said = JSON.parse(data[1]);
-          if (kind[1] === "hello") silenceMs = said.silenceMs;
+          if (kind[1] === "hello") {
+            silenceMs = said.silenceMs;
+            heard();
+          }
           told(kind[1], said);
         }
       }

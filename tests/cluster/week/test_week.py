@@ -22,11 +22,12 @@ def clock(monkeypatch):
     return clock
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "days, step_ms, rows, bursts",
     [
         pytest.param(1, HOUR_MS, 400, 3, id="a-day"),
-        pytest.param(7, 15 * MINUTE_MS, 200, 1, id="a-week", marks=pytest.mark.long),
+        pytest.param(7, 15 * MINUTE_MS, 200, 1, id="a-week"),
     ],
 )
 def test_after_days_of_traffic_the_roots_hold_what_is_retained(clock, days, step_ms, rows, bursts):

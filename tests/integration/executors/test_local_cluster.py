@@ -1,6 +1,6 @@
 """A cluster on executors that are processes of their own; see local_cluster_cases.
 
-What takes long is left to `--long`; `./spark-submit.sh pytest -n 0 --long
+Each run starts Spark and its executors: only with `--long`. `./spark-submit.sh pytest -n 0 --long
 tests/integration/executors/local_cluster_cases.py` runs all in this process.
 """
 
@@ -16,14 +16,15 @@ WAIT_S_MAX = 1200.0
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.long,
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="executors are found in /proc"),
 ]
 
 
 # fmt: off
 RUNS = [
-    pytest.param([],                    "9 passed, 10 skipped",   id="what takes seconds"),
-    pytest.param(["--long", "-m", "long"], "10 passed, 9 deselected", id="what takes long", marks=pytest.mark.long),
+    pytest.param([],                       "9 passed, 10 skipped",    id="what takes seconds"),
+    pytest.param(["--long", "-m", "long"], "10 passed, 9 deselected", id="what takes minutes"),
 ]
 # fmt: on
 

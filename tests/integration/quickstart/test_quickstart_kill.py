@@ -16,7 +16,7 @@ ROWS = 4000
 VOTERS = 3
 OPTIONS = ("--rows", str(ROWS), "--partitions", "6", "--voters", str(VOTERS))
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 # In the first half, before the disk is taken away: the run that goes on does that too.

@@ -45,6 +45,9 @@ SCOPES = {
 LONG_ON_A_STORE = (STRAYS, UNSAID, TWICE, CREATORS, HINTS)
 """Their whole searches take longest there: a lost put has three ways to go on."""
 
+LONG_ON_A_DISK = (OPENERS, DAMAGED)
+"""Their whole searches take longest there, and little time on a store."""
+
 
 def cases() -> list[Any]:
     found = []
@@ -52,7 +55,8 @@ def cases() -> list[Any]:
         for is_local in (True, False):
             if scope is LATE and is_local:
                 continue
-            marks = [pytest.mark.long] if scope in LONG_ON_A_STORE and not is_local else []
+            is_long = scope in (LONG_ON_A_DISK if is_local else LONG_ON_A_STORE)
+            marks = [pytest.mark.long] if is_long else []
             where = "disk" if is_local else "store"
             each = replace(scope, is_local=is_local)
             found.append(pytest.param(each, wanted, id=f"{name}, {where}", marks=marks))

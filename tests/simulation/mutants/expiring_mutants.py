@@ -233,6 +233,7 @@ EXPIRING_MUTANTS = [
         checks.SILENT,
         "a disk's clock that is ahead has nothing expire",
         (expiry, "earlier", _root_s),
+        seed=11,
     ),
     _caught(
         checks.SILENT,

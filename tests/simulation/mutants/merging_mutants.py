@@ -136,7 +136,7 @@ MERGING_MUTANTS = [
                 (replica_operations, "find_put", _among_headers),
                 (placing, "find_put", _among_headers),
             ),
-            seed=19,
+            seed=70,
         ),
         invariant="I26 added once",
         plan=unanswered,

@@ -178,7 +178,7 @@ MUTANTS = {
     self_vote_leads:                   (eager,   ("Q8", "Q1")),
     # A candidate has the best log of all that were asked: a vote for a worse one needs a voter that
     # was away then, and is back.
-    vote_is_for_any_log:               (eager_from(70), ("Q2", "Q7")),
+    vote_is_for_any_log:               (eager_from(100), ("Q2", "Q7")),
     emptied_root_keeps_its_identity:   (emptied, ("Q1", "Q2", "Q8", "Q7")),
 }
 # fmt: on
