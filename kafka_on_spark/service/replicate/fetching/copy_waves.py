@@ -3,8 +3,8 @@
 Fetches run side by side, and a round decides once all of them have ended. One that copied for hours
 would keep all other followers out of the ISR, and all high watermarks where they are. They have the
 same time, not the same bytes: each copies as fast as its roots are, and none waits for a slow one.
-Apart from `fetch_pace`, which remembers between rounds: what a throttle grants a fetch is its part
-of a wave.
+Apart from `fetch_pace`, which remembers between rounds: once a fetch has spent what a throttle
+grants it, that was its part of a wave. One that its time has cut before goes on as any other.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -82,7 +82,8 @@ class CopyWaves:
         A member of the ISR whose copy goes on does not lag: else a round that finds much to copy
         would take it out of the ISR, and the next wave would have brought it all. Once the time of
         the round is over it is judged as always, unless the round has brought half of what it
-        lacked: its root may be slower than the appends for ever.
+        lacked: its root may be slower than the appends for ever. One whose throttle stops it is
+        judged at once: more time would bring it nothing.
         """
         self._filled, self._throttled = [], []
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
@@ -95,7 +96,7 @@ class CopyWaves:
         first_left = self._first_left.setdefault(fetcher_of(order), left + result.copied_bytes)
         if self._is_at_its_end(fetcher_of(order), report, left):
             return report
-        if order.copy_bytes_max is not None:
+        if order.copy_bytes_max is not None and result.copied_bytes >= order.copy_bytes_max:
             self._throttled.append(order.key)
             return report
         if not result.copied_bytes:  # it would go on for ever

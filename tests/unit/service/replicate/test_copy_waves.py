@@ -208,6 +208,29 @@ def test_a_throttled_copy_goes_on_with_each_wave_and_makes_none():
     assert not report.is_caught_up
 
 
+def test_a_throttled_member_whose_copy_ends_by_time_goes_on_as_any_other():
+    """What its throttle grants it would have sufficed."""
+    configs = {"follower.replication.throttled.replicas": "0:3"}
+    rounds = Waves(isr="1 2 3", configs=configs)
+    rounds.append(0, "a", 9)
+    rounds.clock.advance(LAG_MS + 1)
+
+    report = rounds.run(follower_replication_throttled_rate=10_000)
+
+    assert (report.isr_changes, report.is_caught_up) == (0, True)
+
+
+def test_what_is_left_of_a_throttled_copy_that_ended_by_time_is_copied_at_once():
+    configs = {"follower.replication.throttled.replicas": "0:3"}
+    rounds = Waves(isr="1 3", configs=configs)
+    rounds.append(0, "a", 9)
+    rounds.batch_ms = {2: 0, 3: 1000}
+
+    report = rounds.run(copy_ms_max=1000, follower_replication_throttled_rate=10_000)
+
+    assert (rounds.end(2), rounds.end(3), report.resume_after_ms) == (9, 1, 0)
+
+
 def test_many_copies_share_a_wave():
     rounds = Waves(3, isr="1 2")
     for number in range(3):
