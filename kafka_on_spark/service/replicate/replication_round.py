@@ -135,7 +135,8 @@ class ReplicationRound:
     ) -> ReplicationReport:
         """Run one round over `topics`, one topic, or all. `is_sweep`: inspect all partitions now.
 
-        `copy_ms_max`: after that, what is left to copy is left to the next round.
+        `copy_ms_max`: the first wave of copies that ends after that is the last; what is left then
+        is left to the next round.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -264,7 +265,7 @@ class ReplicationRound:
         failed, paced = self._fetch_wave(
             plans, tally, is_inspection=is_inspection, is_sweep=is_sweep
         )
-        while waves.is_more_left and not waves.is_time_over:
+        while waves.is_more_left and not waves.is_last:
             missed |= failed & plans.keys()
             keys = waves.next_keys(self._metadata.catch_up(), tally.scope)
             self.create_replicas(keys)

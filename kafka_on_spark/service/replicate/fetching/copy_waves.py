@@ -32,15 +32,19 @@ _Fetcher = tuple[PartitionKey, BrokerId | None]
 
 
 class CopyWaves:
-    """The waves of one round, which begins none after `duration_ms`.
+    """The waves of one round, of which the first that ends after `duration_ms` is the last.
 
     A copy ends where its leader's log ended when the round first saw it, and goes on from there
     while what has been appended since is at most half as much each time: appends may be as fast.
+
+    Attributes:
+        is_last: No wave follows the one that ended last: what is left is for the next round.
     """
 
     def __init__(self, clock: Clock, duration_ms: float = inf) -> None:
         self._clock = clock
         self._until_ms = clock.monotonic_ms() + duration_ms
+        self.is_last = False
         self._planned_on: dict[PartitionKey, PartitionRegistration | None] = {}
         self._ends: dict[_Fetcher, Offset] = {}
         self._left_at_end: dict[_Fetcher, int] = {}
@@ -52,11 +56,6 @@ class CopyWaves:
     def is_more_left(self) -> bool:
         """Whether a fetch of the last wave would copy more at once."""
         return bool(self._filled)
-
-    @property
-    def is_time_over(self) -> bool:
-        """Whether what is left is for the next round."""
-        return self._clock.monotonic_ms() >= self._until_ms
 
     def begin(
         self,
@@ -80,11 +79,13 @@ class CopyWaves:
         reports to decide by.
 
         A member of the ISR whose copy goes on does not lag: else a round that finds much to copy
-        would take it out of the ISR, and the next wave would have brought it all. Once the time of
-        the round is over it is judged as always, unless the round has brought half of what it
-        lacked: its root may be slower than the appends for ever. One whose throttle stops it is
-        judged at once: more time would bring it nothing.
+        would take it out of the ISR, and the next wave would have brought it all. With the last
+        wave it is judged as always, unless the round has brought half of what it lacked: its root
+        may be slower than the appends for ever. So that each is judged by some wave, one look at
+        the clock says which the last one is. A member whose throttle stops it is judged at once:
+        more time would bring it nothing.
         """
+        self.is_last = self._clock.monotonic_ms() >= self._until_ms
         self._filled, self._throttled = [], []
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
 
@@ -102,7 +103,7 @@ class CopyWaves:
         if not result.copied_bytes:  # it would go on for ever
             return report
         self._filled.append(order.key)
-        if self.is_time_over and 2 * left > first_left:
+        if self.is_last and 2 * left > first_left:
             return report
         followers = (
             replace(seen, missing_since_ms=None, missing_bytes=0)

@@ -157,6 +157,25 @@ def test_a_member_of_the_isr_of_which_a_round_has_brought_half_does_not_lag():
     assert rounds.metadata.image.partition(KEY).isr == {1, 2, 3}
 
 
+def test_the_time_of_a_round_that_ends_with_a_decision_lets_no_laggard_escape():
+    """The wave before it took nobody out, since another was to follow."""
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 9)
+    rounds.clock.advance(LAG_MS + 1)
+    submit = rounds.metadata.submit
+
+    def submit_slowly(*arguments, **fields):
+        answer = submit(*arguments, **fields)
+        rounds.clock.advance(10)
+        return answer
+
+    rounds.metadata.submit = submit_slowly
+    report = rounds.run(copy_ms_max=10)
+
+    assert (rounds.ends, report.isr_changes) == ([[2], [4]], 1)
+    assert rounds.metadata.image.partition(KEY).isr == {1}
+
+
 def test_a_copy_to_a_slow_root_holds_up_no_other_one():
     rounds = Waves(isr="1 2 3")
     rounds.append(0, "a", 9)
