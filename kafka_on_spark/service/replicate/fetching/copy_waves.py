@@ -90,12 +90,13 @@ class CopyWaves:
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
 
     def _ended(self, order: FetchOrder, result: FetchResult) -> PartitionReport:
-        report = result.report
+        report, fetcher = result.report, fetcher_of(order)
         if refusals(result):
             return report
         left = sum(seen.missing_bytes for seen in report.followers)
-        first_left = self._first_left.setdefault(fetcher_of(order), left + result.copied_bytes)
-        if self._is_at_its_end(fetcher_of(order), report, left):
+        first_left = self._first_left.setdefault(fetcher, left + result.copied_bytes)
+        if self._is_at_its_end(fetcher, report, left):
+            del self._first_left[fetcher]  # what it lacks later is another copy
             return report
         if order.copy_bytes_max is not None and result.copied_bytes >= order.copy_bytes_max:
             self._throttled.append(order.key)

@@ -59,6 +59,13 @@ class Waves(Rounds):
         self.after_wave(len(self.ends) - 1)
 
 
+def fetched(leader_end, end, *, copied_bytes, missing_bytes=0):
+    """Return the result of a fetch by follower 2, which since long ago lacks `missing_bytes`."""
+    missing = {"missing_bytes": missing_bytes, "missing_since_ms": 0} if missing_bytes else {}
+    seen_now = report(seen(1, leader_end), seen(2, end, **missing))
+    return FetchResult(report=seen_now, copied_bytes=copied_bytes)
+
+
 def test_a_follower_joins_while_another_partition_s_is_still_copied():
     rounds = Waves(2, isr="1")
     rounds.append(0, "a")
@@ -176,6 +183,19 @@ def test_the_time_of_a_round_that_ends_with_a_decision_lets_no_laggard_escape():
     assert rounds.metadata.image.partition(KEY).isr == {1}
 
 
+def test_a_member_that_had_caught_up_is_judged_by_the_half_of_what_it_lacks_since():
+    """It lacked less when the round first saw it, and the round has brought all of that."""
+    clock = FakeClock()
+    waves = CopyWaves(clock, 1000)
+    waves.end([ORDER], [fetched(10, 10, copied_bytes=100)])
+    clock.advance(1000)
+
+    [judged] = waves.end([ORDER], [fetched(40, 30, copied_bytes=200, missing_bytes=100)])
+
+    assert waves.is_last
+    assert judged.followers[0].missing_since_ms is None
+
+
 def test_a_copy_to_a_slow_root_holds_up_no_other_one():
     rounds = Waves(isr="1 2 3")
     rounds.append(0, "a", 9)
@@ -266,8 +286,7 @@ def test_a_copy_from_a_new_leader_ends_where_that_one_s_shorter_log_ends():
     waves = CopyWaves(FakeClock())
 
     for leader_end, end in ((1000, 300), (990, 990)):
-        seen_now = report(seen(1, leader_end), seen(2, end))
-        waves.end([ORDER], [FetchResult(report=seen_now, copied_bytes=300)])
+        waves.end([ORDER], [fetched(leader_end, end, copied_bytes=300)])
 
     assert not waves.is_more_left
 
