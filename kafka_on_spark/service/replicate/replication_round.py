@@ -285,16 +285,17 @@ class ReplicationRound:
     ) -> tuple[set[PartitionKey], PacedOrders]:
         """Fetch as planned, and decide; return the partitions of which a fetch was refused or left
         out."""
-        image = self._metadata.image
+        image, is_look = self._metadata.image, is_inspection and not is_sweep
         planned = list(chain.from_iterable(plans.values()))
-        if is_inspection and not is_sweep:  # the next round copies
+        if is_look:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
         bounded = tally.waves.begin(image, plans, paced.orders)
         results = self._run(bounded, is_inspection=is_inspection)
-        reports = merge_reports(tally.waves.end(paced.orders, results))
+        seen_by = tally.waves.look if is_look else tally.waves.end
+        reports = merge_reports(seen_by(paced.orders, results))
         self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):

@@ -49,6 +49,7 @@ class CopyWaves:
         self._ends: dict[_Fetcher, Offset] = {}
         self._left_at_end: dict[_Fetcher, int] = {}
         self._first_left: dict[_Fetcher, int] = {}
+        self._gaining: set[_Fetcher] = set()  # whose copies ended by time the last time, unjudged
         self._filled: list[PartitionKey] = []
         self._throttled: list[PartitionKey] = []
 
@@ -89,8 +90,24 @@ class CopyWaves:
         self._filled, self._throttled = [], []
         return [self._ended(order, result) for order, result in zip(orders, results, strict=True)]
 
+    def look(
+        self, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+    ) -> list[PartitionReport]:
+        """Return the reports to decide by of fetches that were to copy nothing.
+
+        They end no wave, and say nothing new of a copy that goes on: a member that its last wave
+        left unjudged stays so.
+        """
+        return [
+            _unjudged(order, result.report)
+            if fetcher_of(order) in self._gaining
+            else result.report
+            for order, result in zip(orders, results, strict=True)
+        ]
+
     def _ended(self, order: FetchOrder, result: FetchResult) -> PartitionReport:
         report, fetcher = result.report, fetcher_of(order)
+        self._gaining.discard(fetcher)
         if refusals(result):
             return report
         left = sum(seen.missing_bytes for seen in report.followers)
@@ -106,13 +123,8 @@ class CopyWaves:
         self._filled.append(order.key)
         if self.is_last and 2 * left > first_left:
             return report
-        followers = (
-            replace(seen, missing_since_ms=None, missing_bytes=0)
-            if seen.broker_id in order.partition.isr
-            else seen
-            for seen in report.followers
-        )
-        return replace(report, followers=tuple(followers))
+        self._gaining.add(fetcher)
+        return _unjudged(order, report)
 
     def _is_at_its_end(self, fetcher: _Fetcher, report: PartitionReport, left: int) -> bool:
         """Return whether a copy has come to its end, and no later one is worth another wave.
@@ -141,3 +153,14 @@ class CopyWaves:
             if image.partition(key) != self._planned_on.get(key)
         )
         return list(dict.fromkeys((*self._filled, *self._throttled, *changed)))
+
+
+def _unjudged(order: FetchOrder, report: PartitionReport) -> PartitionReport:
+    """Return a report by which no member of the ISR lags."""
+    followers = (
+        replace(seen, missing_since_ms=None, missing_bytes=0)
+        if seen.broker_id in order.partition.isr
+        else seen
+        for seen in report.followers
+    )
+    return replace(report, followers=tuple(followers))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.replicate.fetching import copy_waves
 from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult
@@ -194,6 +195,43 @@ def test_a_member_that_had_caught_up_is_judged_by_the_half_of_what_it_lacks_sinc
 
     assert waves.is_last
     assert judged.followers[0].missing_since_ms is None
+
+
+def test_a_look_after_the_last_wave_takes_out_no_member_that_the_wave_left_in(monkeypatch):
+    """A later part of the round's slice comes to the partition, and copies nothing."""
+    monkeypatch.setattr(sweep_progress, "FIRST_INSPECTIONS", 1)
+    rounds = Waves(2, isr="1 2 3")
+    rounds.append(1, "b", 4)
+    rounds.clock.advance(LAG_MS + 1)
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    rounds.run(copy_ms_max=1000)
+
+    assert (1, 3) in rounds.fetched(is_inspection=True)
+    assert rounds.metadata.image.partition(rounds.keys[1]).isr == {1, 2, 3}
+
+
+def test_a_look_for_another_replica_s_sake_takes_out_no_member_that_the_wave_left_in():
+    """Broker 2 refuses, so that the partition's replicas are all inspected again."""
+    rounds = Waves(isr="1 2 3")
+    rounds.append(0, "a", 4)
+    rounds.clock.advance(LAG_MS + 1)
+    rounds.roots["memory://2"].is_offline = True
+    rounds.after_wave = lambda number: rounds.clock.advance(1000)
+
+    rounds.run(copy_ms_max=1000)
+
+    assert (rounds.ends, (0, 3) in rounds.fetched(is_inspection=True)) == ([[2]], True)
+    assert rounds.metadata.image.partition(KEY).isr == {1, 3}
+
+
+def test_a_look_takes_out_a_member_that_the_round_has_not_copied_to():
+    """Only what a copy has brought says that a member gains."""
+    waves = CopyWaves(FakeClock())
+
+    [judged] = waves.look([ORDER], [fetched(40, 30, copied_bytes=0, missing_bytes=100)])
+
+    assert judged.followers[0].missing_bytes == 100
 
 
 def test_a_copy_to_a_slow_root_holds_up_no_other_one():
