@@ -67,11 +67,22 @@ class CopyWaves:
         """Begin a wave of the partitions `keys`, planned on `image`; return its fetches, `orders`,
         with the time that each may take."""
         self._planned_on.update((key, image.partition(key)) for key in keys)
-        copies = sum(
-            order.copy_bytes_max is None and order.follower is not None for order in orders
-        )
+        copies = sum(self._may_take_its_time(order) for order in orders)
         share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, copies))
         return [replace(order, copy_ms_max=share) for order in orders]
+
+    def _may_take_its_time(self, order: FetchOrder) -> bool:
+        """Return whether a fetch may copy until its time is over: the round has not seen yet how
+        much there is, or the time of its last wave did not suffice.
+
+        Others, which had come to their ends, are fetched again for what was appended meanwhile:
+        hundreds of them would leave a large copy the time of one commit a wave. All that throttles
+        grant is a second's.
+        """
+        if order.copy_bytes_max is not None or order.follower is None:
+            return False
+        fetcher = fetcher_of(order)
+        return fetcher not in self._ends or fetcher in self._gaining
 
     def end(
         self, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
@@ -99,9 +110,7 @@ class CopyWaves:
         left unjudged stays so.
         """
         return [
-            _unjudged(order, result.report)
-            if fetcher_of(order) in self._gaining
-            else result.report
+            _unjudged(order, result.report) if fetcher_of(order) in self._gaining else result.report
             for order, result in zip(orders, results, strict=True)
         ]
 

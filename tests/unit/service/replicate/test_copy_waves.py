@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.replicate.fetching import copy_waves
 from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
@@ -60,7 +61,7 @@ class Waves(Rounds):
         self.after_wave(len(self.ends) - 1)
 
 
-def fetched(leader_end, end, *, copied_bytes, missing_bytes=0):
+def fetched(leader_end, end, *, copied_bytes=0, missing_bytes=0):
     """Return the result of a fetch by follower 2, which since long ago lacks `missing_bytes`."""
     missing = {"missing_bytes": missing_bytes, "missing_since_ms": 0} if missing_bytes else {}
     seen_now = report(seen(1, leader_end), seen(2, end, **missing))
@@ -229,7 +230,7 @@ def test_a_look_takes_out_a_member_that_the_round_has_not_copied_to():
     """Only what a copy has brought says that a member gains."""
     waves = CopyWaves(FakeClock())
 
-    [judged] = waves.look([ORDER], [fetched(40, 30, copied_bytes=0, missing_bytes=100)])
+    [judged] = waves.look([ORDER], [fetched(40, 30, missing_bytes=100)])
 
     assert judged.followers[0].missing_bytes == 100
 
@@ -317,6 +318,32 @@ def test_many_copies_share_a_wave():
 
     assert rounds.ends[0] == [1, 1, 1]
     assert [rounds.end(3, number) for number in range(3)] == [4, 4, 4]
+
+
+def test_a_large_copy_shares_no_later_wave_with_those_that_have_come_to_their_ends():
+    """Each append brings a partition into the next wave, where little is to be copied of it."""
+    orders = [replace(ORDER, key=PartitionKey(TOPIC_ID, number)) for number in range(100)]
+    large, small = fetched(40, 30, copied_bytes=300, missing_bytes=100), fetched(1, 1)
+    waves = CopyWaves(FakeClock())
+    first = waves.begin(image_of(), [], orders)
+    waves.end(orders, [large, *[small] * 99])
+
+    later = waves.begin(image_of(), [], orders)
+
+    assert {each.copy_ms_max for each in first} == {copy_waves.WAVE_MS_MAX // 100}
+    assert {each.copy_ms_max for each in later} == {copy_waves.FETCH_MS_MAX}
+
+
+def test_what_a_later_wave_finds_first_shares_it():
+    """A reassignment may begin during a round, and a thousand large copies with it."""
+    orders = [replace(ORDER, key=PartitionKey(TOPIC_ID, number)) for number in range(100)]
+    waves = CopyWaves(FakeClock())
+    waves.begin(image_of(), [], orders[:1])
+    waves.end(orders[:1], [fetched(40, 30, copied_bytes=300, missing_bytes=100)])
+
+    later = waves.begin(image_of(), [], orders)
+
+    assert {each.copy_ms_max for each in later} == {copy_waves.WAVE_MS_MAX // 100}
 
 
 def test_a_copy_from_a_new_leader_ends_where_that_one_s_shorter_log_ends():
