@@ -18,7 +18,6 @@ from kafka_on_spark.service.append.produce.sent_record import (
     Headers,
     RecordMetadata,
     SentRecord,
-    TopicLimits,
 )
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.spark.wiring.services import Services
@@ -93,10 +92,13 @@ class Producer:
             check_whole_number(partition, "partition")
             partition = index(partition)
         limits = self._limits.get(topic) or self._appends.learn(topic)
-        refusal = limits.refusal(size_bytes, partition, timestamp_us, now_ms)
-        if refusal is not None:
+        has_key = key_bytes is not None
+        if limits.refusal(size_bytes, partition, timestamp_us, now_ms, has_key=has_key) is not None:
             # By what was known of the topic; it may have been changed.
-            limits = self._allowing(topic, size_bytes, partition, timestamp_us, now_ms)
+            limits = self._appends.learn(topic)
+            refusal = limits.refusal(size_bytes, partition, timestamp_us, now_ms, has_key=has_key)
+            if refusal is not None:
+                raise refusal
         record = SentRecord(
             key_bytes,
             value_bytes,
@@ -109,15 +111,6 @@ class Producer:
         )
         self._sender.add(topic, record, self._batch_size * limits.partition_count)
         return record
-
-    def _allowing(
-        self, topic: str, size_bytes: int, partition: int | None, timestamp_us: int, now_ms: int
-    ) -> TopicLimits:
-        limits = self._appends.learn(topic)
-        refusal = limits.refusal(size_bytes, partition, timestamp_us, now_ms)
-        if refusal is not None:
-            raise refusal
-        return limits
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Append what has gathered at once, and wait until all that was sent before has an answer.

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    InvalidRecordError,
     InvalidTimestampError,
     KafkaStorageError,
     MessageTooLargeError,
@@ -187,6 +188,20 @@ def test_a_record_that_a_changed_setting_refuses_fails_alone(cluster, topic):
     assert isinstance(large.exception(0), MessageTooLargeError)
     assert [small.result(0).offset, last.result(0).offset] == [0, 1]
     assert values_of(cluster, topic) == [b"s", b"e"]
+
+
+def test_a_record_without_a_key_fails_alone_when_its_topic_is_compacted_before_it_is_tried(
+    cluster, topic
+):
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        keyless = producer.send(topic, None, b"keyless", partition=0)
+        keyed = producer.send(topic, "k", b"keyed", partition=0)
+        cluster.alter_topic_configs(topic, {"cleanup.policy": "compact"})
+        producer.flush()
+
+    assert isinstance(keyless.exception(0), InvalidRecordError)
+    assert keyed.result(0).offset == 0
+    assert values_of(cluster, topic) == [b"keyed"]
 
 
 def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, monkeypatch):

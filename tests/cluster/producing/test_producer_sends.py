@@ -277,6 +277,16 @@ def test_a_wrong_record_raises_where_it_is_sent(narrow, given, kind, said):
         producer.send(**{"topic": name, "key": None, "value": b"v", **given})
 
 
+def test_a_record_without_a_key_for_a_compacted_topic_raises_where_it_is_sent(cluster, new_topic):
+    topic = new_topic(configs={"cleanup.policy": "compact"})
+    with cluster.producer() as producer:
+        with pytest.raises(InvalidRecordError, match="has no key, and its topic is compacted"):
+            producer.send(topic, None, b"v")
+        tombstone = producer.send(topic, "k", None)
+
+    assert tombstone.result(0).offset == 0
+
+
 def test_other_kinds_of_bytes_and_numbers_are_taken(cluster, new_topic):
     topic = new_topic(partitions=2)
     with cluster.producer() as producer:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from threading import Condition
 from typing import NamedTuple
 
+from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -106,6 +107,7 @@ class TopicLimits:
         record_bytes_max: Source: max.message.bytes.
         before_max_ms: Source: message.timestamp.before.max.ms; None: the broker's clock counts.
         after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
+        needs_key: The topic is compacted (KIP-135). Source: cleanup.policy.
     """
 
     topic_id: TopicId
@@ -113,9 +115,16 @@ class TopicLimits:
     record_bytes_max: int
     before_max_ms: int | None
     after_max_ms: int | None
+    needs_key: bool
 
     def refusal(
-        self, size_bytes: int, partition: int | None, timestamp_us: int, now_ms: int
+        self,
+        size_bytes: int,
+        partition: int | None,
+        timestamp_us: int,
+        now_ms: int,
+        *,
+        has_key: bool,
     ) -> KafkaOnSparkError | None:
         """Return why a record is refused, or None."""
         if size_bytes > self.record_bytes_max:
@@ -128,6 +137,11 @@ class TopicLimits:
             return InvalidRecordError(
                 f"invalid partition given with record: {partition} is not in the range"
                 f" [0, {self.partition_count}); leave it out to have it chosen by key"
+            )
+        if self.needs_key and not has_key:
+            return InvalidRecordError(
+                "a record has no key, and its topic is compacted (cleanup.policy): give each record"
+                " a key, or alter the setting"
             )
         if self.after_max_ms is None or self.before_max_ms is None:
             return None
@@ -158,6 +172,7 @@ def limits_of(image: MetadataImage, name: str) -> TopicLimits:
         record_bytes_max=settings.integer("max.message.bytes"),
         before_max_ms=settings.integer(BEFORE) if is_own else None,
         after_max_ms=settings.integer(AFTER) if is_own else None,
+        needs_key=is_compacted(settings),
     )
 
 
@@ -167,7 +182,13 @@ def refused(
     """Return the records that `limits` refuse, and why."""
     found = []
     for each in records:
-        why = limits.refusal(each.size_bytes, each.partition, each.timestamp_us, now_ms)
+        why = limits.refusal(
+            each.size_bytes,
+            each.partition,
+            each.timestamp_us,
+            now_ms,
+            has_key=each.key is not None,
+        )
         if why is not None:
             found.append((each, why))
     return found

@@ -26,9 +26,9 @@ def settings(**given):
     return producer_settings(**{**chosen, **given})
 
 
-def record(name=b"v", *, deadline_ms=1000, size_bytes=10, partition=None, timestamp_us=0):
+def record(name=b"v", *, deadline_ms=1000, size_bytes=10, partition=None, timestamp_us=0, key=None):
     return SentRecord(
-        None, name, None, timestamp_us, partition, size_bytes, None, Condition(), deadline_ms
+        key, name, None, timestamp_us, partition, size_bytes, None, Condition(), deadline_ms
     )
 
 

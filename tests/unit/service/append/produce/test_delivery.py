@@ -143,6 +143,7 @@ LIMITS = TopicLimits(
     record_bytes_max=100,
     before_max_ms=None,
     after_max_ms=None,
+    needs_key=False,
 )
 
 

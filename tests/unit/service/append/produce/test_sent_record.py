@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import FIRST_COMPLETED, InvalidStateError, as_completed, wait
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,7 @@ LIMITS = TopicLimits(
     record_bytes_max=100,
     before_max_ms=1000,
     after_max_ms=500,
+    needs_key=False,
 )
 NOW_MS = 10_000
 
@@ -43,7 +45,7 @@ RECORDS = [
 
 @pytest.mark.parametrize("size, partition, timestamp_ms, kind", RECORDS)
 def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, kind):
-    why = LIMITS.refusal(size, partition, timestamp_ms * 1000, NOW_MS)
+    why = LIMITS.refusal(size, partition, timestamp_ms * 1000, NOW_MS, has_key=False)
 
     assert why is None if kind is None else isinstance(why, kind)
 
@@ -54,6 +56,16 @@ def test_only_the_records_that_are_wrong_are_refused():
     [(found, why)] = refused(LIMITS, [good, bad], NOW_MS)
 
     assert found is bad
+    assert isinstance(why, InvalidRecordError)
+
+
+def test_a_compacted_topic_refuses_the_records_without_a_key_only():
+    compacted, moment = replace(LIMITS, needs_key=True), NOW_MS * 1000
+    keyed, keyless = record(key=b"", timestamp_us=moment), record(timestamp_us=moment)
+
+    [(found, why)] = refused(compacted, [keyed, keyless], NOW_MS)
+
+    assert found is keyless
     assert isinstance(why, InvalidRecordError)
 
 
