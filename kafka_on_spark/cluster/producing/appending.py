@@ -55,6 +55,9 @@ _Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
 Told = Callable[[list[Outcome]], None]
 """Is called with what a try has settled, as soon as it has."""
 
+Refuse = Callable[[Refusals], None]
+"""Is called with the records that a try must leave out, before it brings any."""
+
 _BEFORE_COMMITS: Final = (
     InvalidRecordError,
     InvalidTimestampError,
@@ -152,32 +155,37 @@ class ProducerAppends:
             parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
         return number, parts, outcomes
 
-    def refusals(self, delivery: Delivery) -> Refusals:
-        """Return the records that their topics do not allow by now: settings may have changed since
-        they were sent. What is wrong with a topic that is gone, a try says."""
-        image = self._services.metadata.image
-        topics = {part.key.topic_id for part in delivery.parts} & image.topics.keys()
-        limits = {each: limits_of(image, image.topics[each].name) for each in topics}
-        return delivery.refusals(limits, self.now_ms())
-
-    def try_once(self, delivery: Delivery, try_ms: int, told: Told) -> None:
+    def try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
         """Try to append what has no answer yet; `told` of what this settles, partition by
-        partition."""
-        with self._services.ledger.operating(APPEND):
-            self._try_once(delivery, try_ms, told)
+        partition.
 
-    def _try_once(self, delivery: Delivery, try_ms: int, told: Told) -> None:
+        `refuse` leaves out of `delivery` the records that their topics do not allow any more. It is
+        asked by the image that the try is planned on: an older one does not know what another
+        process has altered, and the try would fail whole.
+        """
+        with self._services.ledger.operating(APPEND):
+            self._try_once(delivery, try_ms, told, refuse)
+
+    def _try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
         try:
             image = self._services.metadata.catch_up()
         except KafkaOnSparkError as error:
             told(delivery.fail(delivery.parts, error, may_be_appended=False))
             return
+        refuse(self._refusals(image, delivery))
         outcomes: list[Outcome] = []
         try:
             staged = self._staged(image, delivery, try_ms, outcomes)
         finally:  # by a bug, too: nobody else knows of them any more
             told(outcomes)
         self._append(delivery, staged, told)
+
+    def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
+        """Return the records that their topics do not allow: settings may have changed since they
+        were sent. What is wrong with a topic that is gone, `_ready` says."""
+        topics = {part.key.topic_id for part in delivery.parts} & image.topics.keys()
+        limits = {each: limits_of(image, image.topics[each].name) for each in topics}
+        return delivery.refusals(limits, self.now_ms())
 
     def _staged(
         self, image: MetadataImage, delivery: Delivery, try_ms: int, outcomes: list[Outcome]

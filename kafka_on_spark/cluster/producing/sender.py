@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from kafka_on_spark.cluster.producing.appending import ProducerAppends, Told
+from kafka_on_spark.cluster.producing.appending import ProducerAppends, Refuse, Told
 from kafka_on_spark.cluster.producing.retrying import Retriers
 from kafka_on_spark.cluster.producing.settling import failed, settle
 from kafka_on_spark.errors import (
@@ -33,6 +33,7 @@ from kafka_on_spark.service.append.produce.delivery import (
     Delivery,
     Outcome,
     PendingPart,
+    Refusals,
     expired_error,
 )
 from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
@@ -279,11 +280,10 @@ class Sender:
             delivery = Delivery(self._muted.join(parts, number))
             self._under_way = [(part.topic, part.records) for part in delivery.parts]
         self._settle(lambda: delivery.expire(_clock.monotonic_ms()))
-        self._settle_refused(delivery)
         self._settle(self._expire_gathered)
         if delivery.parts:
             # As short as may be: all that is sent meanwhile waits for it.
-            self._try(delivery, TRY_MS_MIN, self._take)
+            self._try(delivery, TRY_MS_MIN, self._take, partial(self._refuse, delivery))
         return delivery.parts
 
     def _expire_gathered(self) -> list[Outcome]:
@@ -291,8 +291,11 @@ class Sender:
         why = " (an earlier append was still under way)"
         return [failed(*each, expired_error(each[0], why)) for each in expired.items()]
 
-    def _try(self, delivery: Delivery, try_ms: int, told: Told) -> None:
-        self._appends.try_once(delivery, try_ms, told)
+    def _refuse(self, delivery: Delivery, refusals: Refusals) -> None:
+        self._settle(lambda: delivery.leave_out(refusals))
+
+    def _try(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
+        self._appends.try_once(delivery, try_ms, told, refuse)
         for each in delivery.lost_runs:
             self._appends.leave(each)
         delivery.lost_runs.clear()
@@ -308,18 +311,16 @@ class Sender:
         """Answer what has expired, and try the rest once."""
         now_ms, keys = _clock.monotonic_ms(), delivery.keys
         told = self._settle(lambda: delivery.expire(now_ms) + self._muted.expire(keys, now_ms))
-        for each in told + self._settle_refused(delivery):
-            log.warning(
-                "%d records for %s-%s: %s",
-                len(each.records),
-                each.topic,
-                each.partition,
-                each.error,
-            )
+        _warn(told)
         self._take_retried(delivery, [])
         if delivery.parts and not self._is_cut_off:
             try_ms = delivery.try_ms(_clock.monotonic_ms())
-            self._try(delivery, try_ms, partial(self._take_retried, delivery))
+            take = partial(self._take_retried, delivery)
+            self._try(delivery, try_ms, take, partial(self._refuse_retried, delivery))
+
+    def _refuse_retried(self, delivery: Delivery, refusals: Refusals) -> None:
+        _warn(self._settle(lambda: delivery.leave_out(refusals)))
+        self._take_retried(delivery, [])
 
     def _take_retried(self, delivery: Delivery, outcomes: list[Outcome]) -> None:
         """Settle outcomes of retries; let what waited behind partitions with an answer be sent."""
@@ -327,10 +328,6 @@ class Sender:
         with self._lock:
             self._muted.unmute(delivery.take_answered())
             self._work.notify()
-
-    def _settle_refused(self, delivery: Delivery) -> list[Outcome]:
-        refusals = self._appends.refusals(delivery)  # without the lock: that takes long
-        return self._settle(lambda: delivery.leave_out(refusals))
 
     def _take(self, outcomes: list[Outcome]) -> None:
         self._settle(lambda: outcomes)
@@ -357,6 +354,13 @@ class Sender:
             self._room.notify_all()
             self._done.notify_all()
         return outcomes
+
+
+def _warn(outcomes: Iterable[Outcome]) -> None:
+    for each in outcomes:
+        log.warning(
+            "%d records for %s-%s: %s", len(each.records), each.topic, each.partition, each.error
+        )
 
 
 def _closed() -> ProducerClosedError:

@@ -190,6 +190,41 @@ def test_a_record_that_a_changed_setting_refuses_fails_alone(cluster, topic):
     assert values_of(cluster, topic) == [b"s", b"e"]
 
 
+def test_a_record_that_another_process_has_its_topic_refuse_fails_alone(disks):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    other = disks.open()
+    with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        send(producer, "orders", b"before", partition=0)
+        producer.flush()
+        small, large, last = send(producer, "orders", b"s", b"l" * 5000, b"e", partition=0)
+        other.alter_topic_configs("orders", {"max.message.bytes": 1000})
+        producer.flush()
+
+    assert isinstance(large.exception(0), MessageTooLargeError)
+    assert [small.result(0).offset, last.result(0).offset] == [1, 2]
+    assert values_of(disks.cluster, "orders") == [b"before", b"s", b"e"]
+
+
+def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails_alone(
+    disks, monkeypatch, caplog
+):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    other = disks.open()
+
+    def fail(self, appends, take):
+        monkeypatch.setattr(AppendService, "answer_staged_topics", ANSWER)
+        other.alter_topic_configs("orders", {"max.message.bytes": 1000})
+        raise KafkaStorageError("away")
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
+    with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        small, large = send(producer, "orders", b"s", b"l" * 5000, partition=0)
+
+    assert isinstance(large.exception(0), MessageTooLargeError)
+    assert small.result(0).offset == 0
+    assert "1 records for orders-0: a record has 5000 bytes" in caplog.text
+
+
 def test_a_record_without_a_key_fails_alone_when_its_topic_is_compacted_before_it_is_tried(
     cluster, topic
 ):
