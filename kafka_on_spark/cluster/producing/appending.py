@@ -6,8 +6,9 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
@@ -49,6 +50,8 @@ from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_parti
 from kafka_on_spark.storage.staging.staging import stage_records
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
 
@@ -178,7 +181,8 @@ class ProducerAppends:
             staged = self._staged(image, delivery, try_ms, outcomes)
         finally:  # by a bug, too: nobody else knows of them any more
             told(outcomes)
-        self._append(delivery, staged, told)
+        end_ms = self._services.clock.monotonic_ms() + try_ms
+        self._append(delivery, staged, told, end_ms)
 
     def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
         """Return the records that their topics do not allow: settings may have changed since they
@@ -288,11 +292,18 @@ class ProducerAppends:
             else []
         )
 
-    def _append(self, delivery: Delivery, staged: Sequence[_Staged], told: Told) -> None:
-        """Append what was staged; in smaller appends, if the whole is refused for a part of it."""
+    def _append(
+        self, delivery: Delivery, staged: Sequence[_Staged], told: Told, end_ms: int
+    ) -> None:
+        """Append what was staged; in two halves, if the whole is refused for a part of it.
+
+        They share the time of the try, until `end_ms`: no record expires before all are done, and
+        what is sent meanwhile waits for them.
+        """
         if not staged:
             return
-        appends = [(plan, rows) for plan, rows, _ in staged]
+        left_ms = max(end_ms - self._services.clock.monotonic_ms(), 1)
+        appends = [(replace(plan, timeout_ms=left_ms), rows) for plan, rows, _ in staged]
 
         def take(answer: AnsweredPart) -> None:
             told(delivery.answer([answer]))
@@ -301,11 +312,11 @@ class ProducerAppends:
             self._services.appends.answer_staged_topics(appends, take)
         except KafkaOnSparkError as error:
             is_certain = isinstance(error, _BEFORE_COMMITS)
-            smaller = _split_refused(staged, error) if is_certain and not is_passing(error) else []
-            if smaller:
+            halves = _split_refused(staged, error) if is_certain and not is_passing(error) else []
+            if halves:
                 log.info("a producer's append is split: %s", error)
-                for each in smaller:
-                    self._append(delivery, [each], told)
+                for each in halves:
+                    self._append(delivery, each, told, end_ms)
                 return
             parts = [part for _, _, parts in staged for part in parts]
             told(delivery.fail(parts, error, may_be_appended=not is_certain))
@@ -340,18 +351,27 @@ def _split(
     return {PartitionKey(topic.topic_id, each): split[each] for each in split}
 
 
-def _split_refused(staged: Sequence[_Staged], error: KafkaOnSparkError) -> Sequence[_Staged]:
-    """Return an append's topics, or else a topic's partitions: `error` may be of one of them. It is
-    so of records that a retry has to bring though their topic does not allow them any more."""
+def _split_refused(
+    staged: Sequence[_Staged], error: KafkaOnSparkError
+) -> Sequence[Sequence[_Staged]]:
+    """Return the halves of an append's topics, or else of a topic's partitions: `error` may be of
+    one of them. It is so of records that a retry has to bring though their topic does not allow
+    them any more. By halves, for that one is found by far fewer appends than one for each takes."""
     if len(staged) > 1:
-        return staged
+        return _halves(staged)
     [(plan, rows, parts)] = staged
     if len(parts) == 1 or not isinstance(error, _OF_RECORDS):
         return []
-    return [
-        (plan, [row for row in rows if row.partition == part.key.partition], [part])
-        for part in parts
-    ]
+    found = []
+    for half in _halves(parts):
+        numbers = {part.key.partition for part in half}
+        found.append([(plan, [row for row in rows if row.partition in numbers], [*half])])
+    return found
+
+
+def _halves(items: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
+    middle = len(items) // 2
+    return items[:middle], items[middle:]
 
 
 def _refusal(rows: Iterable[StagedSegment]) -> KafkaOnSparkError | None:

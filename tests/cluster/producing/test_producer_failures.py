@@ -19,6 +19,8 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN
+from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -281,6 +283,36 @@ def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
     assert tries == [{0, 1}, {0}, {1}]
     assert isinstance(refused.exception(0), InvalidTimestampError)
     assert taken.result(0).offset == 0
+
+
+def test_one_wrong_partition_of_many_is_found_by_halves_and_in_the_time_of_one_try(
+    cluster, new_topic, monkeypatch
+):
+    topic = new_topic(partitions=16, replication_factor=1)
+    timeouts = []
+
+    class Clock(SystemClock):
+        """By which each append takes a while."""
+
+        def monotonic_ms(self):
+            return super().monotonic_ms() + 300 * len(timeouts)
+
+    def answer(self, appends, take):
+        timeouts.append(appends[0][0].timeout_ms)
+        if any(row.partition == 5 for _, rows in appends for row in rows):
+            raise InvalidTimestampError("refused here, though allowed when it was checked")
+        ANSWER(self, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    monkeypatch.setattr(cluster._services, "clock", Clock())
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000) as producer:
+        futures = [producer.send(topic, None, b"v", partition=each) for each in range(16)]
+
+    assert isinstance(futures.pop(5).exception(0), InvalidTimestampError)
+    assert {each.result(0).offset for each in futures} == {0}
+    assert len(timeouts) == 9
+    left = [max(TRY_MS_MIN - 300 * place, 1) for place in range(9)]
+    assert all(given <= most for given, most in zip(timeouts, left, strict=True))
 
 
 def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):
