@@ -21,27 +21,30 @@ PAUSE_MS_MAX: Final = 1_000
 THREADS_MAX: Final = 16
 """Of one producer: more causes at once for which partitions are stuck are hardly met."""
 
+Retry = Callable[[Delivery], None]
+"""Makes one try, and raises nothing."""
+
 _clock: Final = SystemClock()
 
 
 class Retriers:
     """Threads of one producer, each with what it tries again.
 
-    `wake` has the sender's lock. `retry` makes one try, and raises nothing.
+    `wake` has the sender's lock. Only a thread has the sender's `Retry`, while it runs: kept here,
+    it would keep a producer that is done with until garbage is collected.
 
     Attributes:
         threads: Those that are at work, have been, or are about to begin.
     """
 
-    def __init__(self, wake: threading.Condition, retry: Callable[[Delivery], None]) -> None:
+    def __init__(self, wake: threading.Condition) -> None:
         self._wake = wake
-        self._retry = retry
         self._left: list[PendingPart] = []
         self._count = 0
         self._is_cut_off = False
         self.threads: list[threading.Thread] = []
 
-    def begin(self, parts: Sequence[PendingPart]) -> None:
+    def begin(self, parts: Sequence[PendingPart], retry: Retry) -> None:
         """Have `parts` tried again, in another thread; in this one if the process has no other."""
         with self._wake:
             if self._count == THREADS_MAX:
@@ -50,18 +53,18 @@ class Retriers:
             self._count += 1
         # Without the lock: a collection of garbage in a thread that starts may take it.
         delivery = Delivery(parts)
-        if self._starts(delivery):
+        if self._starts(delivery, retry):
             return
         with self._wake:
             if self._count > 1:
                 self._count -= 1
                 self._left += parts
                 return
-        self._run(delivery)
+        self._run(delivery, retry)
 
-    def _starts(self, delivery: Delivery) -> bool:
+    def _starts(self, delivery: Delivery, retry: Retry) -> bool:
         thread = threading.Thread(
-            target=self._run, args=(delivery,), name="producer-retries", daemon=True
+            target=self._run, args=(delivery, retry), name="producer-retries", daemon=True
         )
         others = [each for each in self.threads if each.is_alive()]
         self.threads = [*others, thread]  # before it runs callbacks, which may ask
@@ -77,10 +80,10 @@ class Retriers:
         self._is_cut_off = True
         self._wake.notify_all()
 
-    def _run(self, delivery: Delivery) -> None:
+    def _run(self, delivery: Delivery, retry: Retry) -> None:
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while self._has_work(delivery, next(pauses)):
-            self._retry(delivery)
+            retry(delivery)
 
     def _has_work(self, delivery: Delivery, pause_ms: float) -> bool:
         """Pause until the next try, and return True; False if there is none."""

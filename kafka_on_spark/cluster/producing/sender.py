@@ -70,7 +70,7 @@ class Sender:
         self._answered = threading.Condition()
         self._is_closing = False
         self._is_cut_off = False
-        self._retriers = Retriers(threading.Condition(self._lock), self._retry)
+        self._retriers = Retriers(threading.Condition(self._lock))
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         try:
             self._thread.start()
@@ -266,7 +266,7 @@ class Sender:
             self._under_way = []
             self._muted.mute(left)
         if left:
-            self._retriers.begin(left)
+            self._retriers.begin(left, self._retry)
 
     def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
         """Begin an append, and try it once; return what has no answer then."""

@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.service.append.append_service import AppendService
 from tests.cluster.disks import values_of
+from tests.cluster.producing.sending import wait_until
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 600
@@ -41,7 +42,16 @@ def test_close_sends_what_has_gathered_and_refuses_what_comes_later(cluster, top
     producer.flush()
 
 
-def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic):
+@pytest.fixture
+def uncollected():
+    """Has no garbage collected: what nobody holds any more goes at once, or not in the test."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, topic, uncollected):
     """Ids are drawn: a process that makes a producer for each request has them without number."""
     runs = cluster._services.producers
     with cluster.producer() as producer:
@@ -50,9 +60,8 @@ def test_a_producer_that_nobody_holds_any_more_leaves_nothing_behind(cluster, to
     assert producer_id in runs.own
 
     del producer
-    gc.collect()
 
-    assert producer_id not in runs.own
+    wait_until(lambda: producer_id not in runs.own)
 
 
 def test_close_with_a_timeout_tells_what_was_not_sent_and_what_is_unknown(

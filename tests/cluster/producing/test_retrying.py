@@ -10,8 +10,8 @@ from tests.cluster.producing.sending import WAIT_S
 from tests.unit.service.append.produce.sent import key, part, record
 
 
-def retriers_of(retry):
-    return Retriers(threading.Condition(threading.RLock()), retry)
+def new_retriers():
+    return Retriers(threading.Condition(threading.RLock()))
 
 
 def test_what_is_left_later_is_tried_beside_what_is_tried_already():
@@ -24,9 +24,9 @@ def test_what_is_left_later_is_tried_beside_what_is_tried_already():
             begun.set()
         delivery.give_up(ZeroDivisionError())
 
-    retriers = retriers_of(retry)
+    retriers = new_retriers()
     for number in (0, 1):
-        retriers.begin([part(record(), partition=number)])
+        retriers.begin([part(record(), partition=number)], retry)
 
     assert begun.wait(WAIT_S)
     opened.set()
@@ -45,10 +45,10 @@ def test_beyond_the_most_threads_one_takes_more_between_its_tries(monkeypatch):
         if len(tries) == 2:
             delivery.give_up(ZeroDivisionError())
 
-    retriers = retriers_of(retry)
-    retriers.begin([part(record(), partition=0)])
+    retriers = new_retriers()
+    retriers.begin([part(record(), partition=0)], retry)
     assert begun.wait(WAIT_S)
-    retriers.begin([part(record(), partition=1)])
+    retriers.begin([part(record(), partition=1)], retry)
     opened.set()
     [thread] = retriers.threads
     thread.join()
@@ -68,7 +68,7 @@ def test_a_process_without_another_thread_tries_again_in_the_one_that_it_has(mon
             delivery.give_up(ZeroDivisionError())
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    retriers_of(retry).begin([part(record())])
+    new_retriers().begin([part(record())], retry)
 
     assert tries == [threading.current_thread()] * 2
 
@@ -82,11 +82,11 @@ def test_what_is_cut_off_is_not_tried_again(is_tried):
         with lock:
             retriers.cut_off()
 
-    retriers = Retriers(threading.Condition(lock), retry)
+    retriers = Retriers(threading.Condition(lock))
     if not is_tried:
         with lock:
             retriers.cut_off()
-    retriers.begin([part(record())])
+    retriers.begin([part(record())], retry)
     for each in retriers.threads:
         each.join()
 
