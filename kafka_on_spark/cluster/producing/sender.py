@@ -45,6 +45,10 @@ from kafka_on_spark.storage.calls.forks import is_forked
 
 log = logging.getLogger(__name__)
 
+IDLE_SECONDS: Final = 60.0
+"""A finalizer may end the producer in the sender's own thread, between its look and its wait:
+nobody wakes it then, so it looks again by itself."""
+
 _clock: Final = SystemClock()
 _senders: Final[set["Sender"]] = set()
 
@@ -252,7 +256,8 @@ class Sender:
                     self._under_way = list(topics.items())
                     self._answered = threading.Condition()  # of the futures of the next append
                     return topics
-                self._work.wait(None if due_ms is None else (due_ms - now_ms) / 1000)
+                wait_s = IDLE_SECONDS if due_ms is None else (due_ms - now_ms) / 1000
+                self._work.wait(min(wait_s, IDLE_SECONDS))
             return None
 
     def _send(self, topics: dict[str, list[SentRecord]]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.cluster.producing import sender
 from kafka_on_spark.errors import (
     ClusterClosedError,
     ProducerClosedError,
@@ -132,6 +133,24 @@ def test_what_a_forgotten_producer_was_given_is_sent(cluster, topic):
     gc.collect()
 
     assert future.result(30).offset == 0
+
+
+def test_a_producer_that_is_collected_as_its_thread_is_about_to_wait_ends(cluster, monkeypatch):
+    monkeypatch.setattr(sender, "IDLE_SECONDS", 0.01)
+    producer = cluster.producer()
+    ended, work = producer._sender, producer._sender._work
+    wait = work.wait
+
+    def end_and_wait(timeout):
+        ended.begin_close()  # in the thread that is about to wait, as a finalizer may
+        return wait(timeout)
+
+    monkeypatch.setattr(work, "wait", end_and_wait)
+    with work:
+        work.notify()
+    ended._thread.join(60)
+
+    assert not ended._thread.is_alive()
 
 
 def test_an_error_in_the_with_block_sends_what_was_sent(cluster, topic):
