@@ -216,7 +216,7 @@ def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails
     def fail(self, appends, take):
         monkeypatch.setattr(AppendService, "answer_staged_topics", ANSWER)
         other.alter_topic_configs("orders", {"max.message.bytes": 1000})
-        raise KafkaStorageError("away")
+        raise NotEnoughReplicasError("few")  # nothing of it can be committed
 
     monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
     with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
