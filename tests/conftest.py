@@ -22,9 +22,9 @@ COMPUTING = {"conformance", "power", "search", "simulation"}
 
 SECONDS_OF_OTHERS = 10
 SECONDS = {
+    "test_local_cluster.py": 500,
     "test_torture_run.py": 190,
     "test_quickstart_kill.py": 120,
-    "test_local_cluster.py": 110,
     "test_states_of_upkeep.py": 100,
     "test_small_scope.py": 70,
     "test_torture_quorum.py": 60,
@@ -109,7 +109,7 @@ def ordered(items: list[pytest.Item]) -> list[pytest.Item]:
     delta = take(lambda path: "tests/storage/delta/" in path.as_posix())
     engines = take(lambda path: path.name == "test_other_engines.py")
     sharing = take(shares_session)
-    sessions = take(lambda path: "integration" in path.parts)
+    sessions = sorted(take(lambda path: "integration" in path.parts), key=_seconds, reverse=True)
     torture = sorted(take(lambda path: "torture" in path.parts), key=_seconds, reverse=True)
     computing = sorted(take(_computes), key=_seconds, reverse=True)
     units = take(lambda path: "unit" in path.parts)
