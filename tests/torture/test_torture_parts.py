@@ -34,7 +34,8 @@ from tests.torture.harness.history import (
     read_client,
     read_history,
 )
-from tests.torture.harness.report import ALIKE_MAX, Report
+from tests.torture.harness.report import ALIKE_MAX
+from tests.torture.reports import report_of
 from tests.torture.stories import SECOND_NS, Story
 
 # Histories
@@ -352,41 +353,15 @@ def test_a_read_only_root_takes_no_writes_until_it_is_undone(disks):
 # Report
 
 
-def report(*anomalies):
-    return Report(
-        seed=1,
-        minutes=0.5,
-        began_at="",
-        machine={},
-        disks="folders",
-        operations={},
-        errors={},
-        faults={},
-        faults_left_out={},
-        restarts=0,
-        records_acked=0,
-        records_read_back=0,
-        appends_by_client={},
-        unknown_appends={"appends": 0, "committed": 0},
-        stray_commits=0,
-        answered_without_controller_s=[],
-        events={},
-        longest_silence_s=0,
-        longest_silence_s_by_partition={},
-        fsck={"versions": 0},
-        anomalies=anomalies,
-    )
-
-
 def test_a_report_without_anomalies_is_a_success_and_names_every_check():
-    assert report().exit_code == 0
-    assert report().as_dict()["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
+    assert report_of().exit_code == 0
+    assert report_of().as_dict()["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
 
 
 def test_a_report_with_anomalies_is_a_failure_that_counts_all_and_shows_some():
     alike = [Anomaly("gap", "orders/0", str(number)) for number in range(ALIKE_MAX + 5)]
 
-    found = report(*alike).as_dict()
+    found = report_of(*alike).as_dict()
 
     assert (found["exit_code"], found["anomaly_counts"]["gap"]) == (1, ALIKE_MAX + 5)
     assert len(found["anomalies"]) == ALIKE_MAX

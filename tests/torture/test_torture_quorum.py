@@ -22,10 +22,12 @@ from tests.torture.harness.checks.quorum import (
     PROBE_GROUP,
     FirstDecision,
     differences,
+    late_decisions,
     lost_decisions,
     times_of,
 )
 from tests.torture.harness.faults.voter_faults import NEEDS, VOTER_FAULTS, VoterFaults
+from tests.torture.reports import report_of
 from tests.torture.torture_runs import torture
 
 
@@ -132,6 +134,36 @@ def test_of_a_hundred_decisions_one_may_be_late():
     assert (times["of_100_99_s"], times["longest_s"]) == (1.0, 2 * BOUND_S)
     assert (times["within_bound"], times["within_four_bounds"]) == (99, 100)
     assert times["longest_after"] == "voter hangs"
+
+
+def times_with(*late, count):
+    """The times of so many first decisions, of which some took so many bounds, all others 1 s."""
+    seconds = [each * BOUND_S for each in late] + [1.0] * (count - len(late))
+    return times_of([FirstDecision("voter hangs", str(at), s, 0) for at, s in enumerate(seconds)])
+
+
+# fmt: off
+RUNS = [
+    pytest.param(times_with(2, count=100),          [],                          id="one of a hundred late"),
+    pytest.param(times_with(2, 2, count=100),       ["only 98 of 100"],          id="two of a hundred late"),
+    pytest.param(times_with(2, 2, count=200),       [],                          id="two of two hundred late"),
+    pytest.param(times_with(4.1, count=100),        ["1 came after"],            id="one very late"),
+    pytest.param(times_with(4.1, 4.1, count=100),   ["only 98", "2 came after"], id="two very late"),
+    pytest.param(times_with(*[4.1] * 99, count=99), [],                          id="too few to judge by"),
+    pytest.param(times_of([]),                      [],                          id="one voter"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("times, words", RUNS)
+def test_a_run_fails_whose_first_decisions_miss_the_bound_if_there_are_a_hundred(times, words):
+    late = [*late_decisions(times)]
+
+    assert len(late) == len(words)
+    assert all(each in found.sentence for each, found in zip(words, late, strict=True))
+    report = report_of(first_decisions=times)
+    assert (report.exit_code, report.as_dict()["exit_code"]) == (bool(late), bool(late))
+    assert report.as_dict()["anomaly_counts"].get("decisions-late", 0) == len(late)
 
 
 @pytest.mark.parametrize("disks", [(), ("voter-1", "voter-2", "voter-3")])

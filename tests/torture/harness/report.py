@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
+from tests.torture.harness.checks.quorum import late_decisions
 
 ALIKE_MAX: Final = 20
 """Anomalies of one kind that are written out; all are counted."""
@@ -46,7 +47,7 @@ class Report:
         longest_silence_s: Longest time without an acknowledged append to any partition.
         longest_silence_s_by_partition: The same for each.
         fsck: Tables, versions and bytes that were checked, and orphans.
-        anomalies: Everything that must not be.
+        anomalies: What must not be, in the history, the tables and the voters' logs.
         voters: Metadata roots of the cluster.
         quorum_epoch: Of the metadata quorum at the end; it began with 1, and each election raised it.
         first_decisions: With several voters: how soon decisions were made, see `times_of`.
@@ -80,16 +81,21 @@ class Report:
     first_commands: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def found(self) -> tuple[Anomaly, ...]:
+        """Everything that must not be: the anomalies, and first decisions that came too late."""
+        return (*self.anomalies, *late_decisions(self.first_decisions))
+
+    @property
     def exit_code(self) -> int:
         """0 if nothing was found."""
-        return 1 if self.anomalies else 0
+        return 1 if self.found else 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        counts = Counter(each.name for each in self.anomalies)
+        counts = Counter(each.name for each in self.found)
         kept: Counter[str] = Counter()
         shown = []
-        for each in self.anomalies:
+        for each in self.found:
             kept[each.name] += 1
             if kept[each.name] <= ALIKE_MAX:
                 shown.append(asdict(each))
@@ -174,7 +180,7 @@ def _figures(report: Report) -> dict[str, str]:
         "longest until all answered without a controller": f"{_longest_alone(report):.1f} s",
         **_quorum(report),
         "table versions checked by fsck": f"{report.fsck['versions']:,}",
-        "anomalies": str(len(report.anomalies)),
+        "anomalies": str(len(report.found)),
     }
 
 

@@ -31,6 +31,9 @@ PROBE_GROUP: Final = "torture-"
 BOUND_S: Final = QuorumSettings().call_timeout_ms / 1000
 """Fetch timeout, election timeout and three seconds."""
 
+JUDGED_MIN: Final = 100
+"""First decisions of a run from which on it is judged by the bound: of fewer, one is too many."""
+
 
 @dataclass(frozen=True, slots=True)
 class FirstDecision:
@@ -110,3 +113,19 @@ def times_of(decisions: Sequence[FirstDecision]) -> dict[str, Any]:
         "within_bound": sum(each <= BOUND_S for each in seconds),
         "within_four_bounds": sum(each <= 4 * BOUND_S for each in seconds),
     }
+
+
+def late_decisions(times: Mapping[str, Any]) -> Iterator[Anomaly]:
+    """Yield what came too late by the times of `times_of`: 99 of 100 first decisions are to come
+    within the bound, and all within four times that."""
+    count = times.get("count", 0)
+    if count < JUDGED_MIN:
+        return
+    within, within_four = times["within_bound"], times["within_four_bounds"]
+    if 100 * within < 99 * count:
+        sentence = f"only {within} of {count} came within {BOUND_S:g} s, which 99 of 100 are to do"
+        yield Anomaly("decisions-late", "", sentence)
+    if within_four < count:
+        longest = f"{times['longest_s']:.2f} s, after {times['longest_after']}"
+        sentence = f"{count - within_four} came after {4 * BOUND_S:g} s, the longest took {longest}"
+        yield Anomaly("decisions-late", "", sentence)
