@@ -2,7 +2,9 @@
 
 What is committed is worked out here from the tables alone, as far as they are durable, and never
 from what a process says: a batch is, once each voter of a majority had it at some time in its
-epoch, under its leader's mark. What processes learn is held against that.
+epoch, under its leader's mark. What processes learn is held against that: who counts more counts
+what no majority holds, or an older epoch's batch before one of the leader's epoch (Q3). Q5 has
+several rules for a change of voters, and each a name of its own.
 """
 
 from collections import Counter
@@ -25,11 +27,14 @@ class QuorumChecker:
     Attributes:
         first_voters: The voters that the cluster was made with.
         committed: The batches that are committed.
+        held_end: Up to where a majority held a leader's log, be it committed or not: batches of
+            older epochs are committed by one of the leader's own, and by nothing else (Q3).
         seen: How often what happened.
     """
 
     first_voters: object
     committed: tuple = ()
+    held_end: int = 0
     seen: Counter = field(default_factory=Counter)
     roots: list = field(default_factory=list)
     _votes: dict = field(default_factory=dict)
@@ -91,22 +96,24 @@ class QuorumChecker:
     def _decides(self, before, after, change):
         for each in change.appended:
             require(each.epoch == after.quorum_epoch, "Q4", f"{each} is of another epoch")
-            is_on_all = each.kind is BatchKind.NO_OP or each.base_offset <= self.end
             if each.voters is not None:
                 self._changes_voters(before, each)
-            require(is_on_all, "Q9", f"{each} is decided on what is committed to {self.end} only")
+            if each.kind is not BatchKind.NO_OP:
+                self._check_counted(each.base_offset, "Q9", f"{each} is decided on its tail")
 
     def _changes_voters(self, before, batch):
         old, new, leader = before.log.voters, batch.voters, before.key
         added = [each for each in new.keys if each not in old.keys]
         removed = [each for each in old.keys if each not in new.keys]
-        require(len(added) + len(removed) == 1, "one voter at a time", f"{old} becomes {new}")
-        epochs = {each.epoch for each in self.committed}
+        is_one = len(added) + len(removed) == 1
+        require(is_one, "Q5: one voter at a time", f"{old} becomes {new}")
         last = before.log.voters_batch
-        is_committed = last is None or last in self.committed or last.end_offset == 1
-        is_next = is_committed and before.quorum_epoch in epochs
-        require(is_next, "one change at a time", f"{new} follows {last}, which is not committed")
-        require(new.is_voter(leader), "the leader stays", f"{leader} removes itself: {new}")
+        is_next = last is None or last in self.committed or last.end_offset == 1
+        words = f"{new} follows {last}, which is not committed"
+        require(is_next, "Q5: one change at a time", words)
+        is_led = before.quorum_epoch in {each.epoch for each in self.committed}
+        require(is_led, "Q3", f"{new} comes before {leader} has committed a batch of its epoch")
+        require(new.is_voter(leader), "Q5: the leader stays", f"{leader} removes itself: {new}")
         for key in added:
             self._check_caught_up(before.log, self._root_of(key).durable)
         self.seen["voters added"] += len(added)
@@ -116,7 +123,7 @@ class QuorumChecker:
         last = log.batches[-1]
         lacking = [each for each in log.batches[:-1] if each not in table.log.batches]
         words = f"{table.key} is added and lacks {lacking}, of a log up to {last}"
-        require(not lacking, "a new voter has caught up", words)
+        require(not lacking, "Q5: a new voter has caught up", words)
 
     def _root_of(self, key):
         return next(each for each in self.roots if each.key == key)
@@ -151,6 +158,7 @@ class QuorumChecker:
             return
         end = majority_end(self._held[term].get(each) for each in log.voters.keys)
         start = log.epoch_start(epoch)
+        self.held_end = max(end or 0, self.held_end)
         if end is None or start is None or end <= start:
             return
         now = tuple(each for each in log.batches if each.end_offset <= end)
@@ -161,12 +169,19 @@ class QuorumChecker:
             require(self.value(each) not in self._refused, "Q2", f"{each} was called lost")
         self.committed = max(now, self.committed, key=len)
 
+    def _check_counted(self, end, invariant, message):
+        """Check what a process takes for committed: all up to `end`."""
+        words = f"{message}: committed to {self.end}, counted to {end}"
+        is_of_an_older_epoch = self.end < end <= self.held_end
+        require(not is_of_an_older_epoch, "Q3", f"{words}, which a majority holds by older epochs")
+        require(end <= self.end, invariant, words)
+
     # What processes are told.
 
     def read(self, began, start, batches, *, is_confirmed=True):
         """Check what a read returned that began when the log was committed to `began`."""
         end = batches[-1].end_offset if batches else start
-        require(end <= self.end, "Q6", f"read up to {end}, committed to {self.end}")
+        self._check_counted(end, "Q6", f"{len(batches)} batches are read")
         if is_confirmed:
             require(end >= began, "Q10", f"read up to {end}, committed to {began} before")
         expected = [each for each in self.committed if start <= each.base_offset < end]

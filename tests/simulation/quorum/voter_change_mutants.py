@@ -138,11 +138,11 @@ def voter_is_removed_whoever_answers(patch):
 # fmt: off
 VOTER_CHANGE_MUTANTS = {
     # mutant:                                        (plan,             what tells)
-    next_change_comes_before_the_last_is_committed:  (changing,         ("one change at a time", "Q9")),
+    next_change_comes_before_the_last_is_committed:  (changing,         ("Q5: one change at a time", "Q3", "Q9")),
     new_voter_is_counted_by_the_old_set:             (changing,         ("Q2", "Q6", "Q9", "Q10")),
-    leader_removes_itself:                           (changing,         ("the leader stays",)),
-    voter_that_is_behind_is_added:                   (changing,         ("a new voter has caught up",)),
-    two_voters_change_at_once:                       (changing,         ("one voter at a time",)),
+    leader_removes_itself:                           (changing,         ("Q5: the leader stays",)),
+    voter_that_is_behind_is_added:                   (changing,         ("Q5: a new voter has caught up",)),
+    two_voters_change_at_once:                       (changing,         ("Q5: one voter at a time",)),
     voter_is_removed_whoever_answers:                (removing_any,     ("L1",)),
 }
 # fmt: on
