@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
+from kafka_on_spark.raft.log.lookups import common_end
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables import candidacy
@@ -150,6 +151,32 @@ def voter_follows_uncut(patch):
     patch.setattr(following, "adopt", adopted)
 
 
+def voter_follows_an_older_leader(patch):
+    """A voter adopts whoever leads an epoch, though it has seen a later one (the model's `fence=0`).
+
+    Without the check in `adopt` alone nothing comes of it: no counter of a table may fall. So that
+    is left out, too.
+    """
+
+    def adopted(voter, leader):
+        if not leader.leads or voter.quorum_epoch <= leader.quorum_epoch:
+            return adopt(voter, leader)
+        end = common_end(voter.log, leader.log) or 0
+        return TableChange(quorum_epoch=leader.quorum_epoch, leader=leader.key, cut_to=end)
+
+    apply = VoterTable.apply
+
+    def applied(table, change):
+        epoch = change.quorum_epoch
+        if epoch is None or epoch >= table.quorum_epoch:
+            return apply(table, change)
+        log = table.log.cut_to(change.cut_to)
+        return VoterTable(table.key, epoch, (), ((change.leader, epoch),), log, table.version + 1)
+
+    patch.setattr(following, "adopt", adopted)
+    patch.setattr(VoterTable, "apply", applied)
+
+
 def self_vote_leads(patch):
     """A candidate needs nobody's vote but its own."""
     for module in (elections, candidacy):
@@ -190,6 +217,7 @@ MUTANTS = {
     older_epochs_are_counted:          (eager,   ("Q3", "Q2", "Q10")),
     voter_counts_without_the_mark:     (eager,   ("Q6", "Q10", "Q9", "Q2")),
     voter_follows_uncut:               (eager_from(27), ("Q7", "Q2")),
+    voter_follows_an_older_leader:     (eager,   ("Q4",)),
     self_vote_leads:                   (eager,   ("Q8", "Q1")),
     # A candidate has the best log of all that were asked: a vote for a worse one needs a voter that
     # was away then, and is back.
