@@ -39,7 +39,8 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """What may happen: `epochs` at most, so many decisions, processes, readers, wipes."""
+    """What may happen: `epochs` at most, so many decisions, processes, readers, wipes; and, which
+    no quorum stands, voters that are restored from a copy."""
 
     epochs: int = 2
     decisions: int = 1

@@ -1,5 +1,7 @@
 """Every small history of a quorum, over the production's decisions; each rule's mutant is told."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.search.quorum.model import BrokenError, Scope, replay, search, walk
@@ -140,3 +142,27 @@ def test_a_voter_that_has_voted_in_an_epoch_is_cut_all_the_same():
     replay(Rules(), FAR, [*voted, "1: fetch 0 None"])
     with pytest.raises(BrokenError, match="one place in one epoch"):
         replay(VoterFetchesUncut(), FAR, [*voted, "1: fetch 0 None"])
+
+
+# What can't be survived: a voter that is restored from a copy has forgotten votes and batches.
+COPY_OF_A_VOTER = [
+    *("0: stand 0 e1", "0: vote 1 for 0", "0: lead 0", "0: adopt 1", "0: fetch 1 None"),
+    *("roll back 1", "1: stand 2 e2", "1: vote 1 for 2"),
+]
+
+
+def test_a_voter_that_is_restored_from_a_copy_may_make_two_leaders_of_an_epoch():
+    found = search(Rules(), Scope(epochs=1, decisions=0, rollbacks=1))
+
+    assert "epoch 1 has two leaders" in found.broken
+    assert any(step.startswith("roll back") for step in found.path)
+
+
+def test_a_voter_that_is_restored_from_a_copy_may_elect_a_leader_without_what_is_committed():
+    scope = replace(FAR, rollbacks=1)
+
+    assert "0:1" in replay(Rules(), scope, COPY_OF_A_VOTER).committed
+    with pytest.raises(BrokenError, match="lacks 0:1"):
+        replay(Rules(), scope, [*COPY_OF_A_VOTER, "1: lead 2"])
+    with pytest.raises(KeyError, match="vote 1 for 2"):
+        replay(Rules(), scope, [step for step in COPY_OF_A_VOTER if step != "roll back 1"])
