@@ -24,7 +24,7 @@ ClusterUrl = Annotated[
         "--bootstrap-server",
         envvar="KAFKA_ON_SPARK_CLUSTER",
         metavar="URL",
-        help="The cluster's metadata root: a folder or a URL.",
+        help="The cluster's metadata root: a folder or a URL; or several, with commas between.",
     ),
 ]
 StorageOption = Annotated[

@@ -36,7 +36,8 @@ def cluster(
             "--bootstrap-server",
             envvar="KAFKA_ON_SPARK_CLUSTER",
             metavar="URL",
-            help="The cluster's metadata root: a folder or a URL.",
+            help="The cluster's metadata root: a folder or a URL; or several, with commas between."
+            " A new cluster has a voter of its metadata log on each.",
         ),
     ],
     create: Annotated[
