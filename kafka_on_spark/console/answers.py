@@ -6,6 +6,7 @@ from typing import Any, Final
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.console.asked import Asked, bounded, text, whole, wholes
 from kafka_on_spark.console.disks import disks_of
+from kafka_on_spark.console.measuring import MOVES_MAX
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.moments import Moments
 from kafka_on_spark.console.views.cluster import (
@@ -97,9 +98,11 @@ class Answers:
         return brokers_view(image, {} if is_past else disks_of(image))
 
     def _moves(self, asked: Asked) -> object:
-        view = moves_view(self._image(asked))
-        is_past = whole(asked, "at") is not None
-        moves = [] if is_past or not view["moves"] else self._services.move_progress()
+        image = self._image(asked)
+        view = moves_view(image)
+        first = [] if whole(asked, "at") is not None else view["moves"][:MOVES_MAX]
+        keys = {partition_key(image, each["topic"], each["partition"]) for each in first}
+        moves = self._services.move_progress(keys) if keys else []
         return {**view, "progress": progress_view(moves)}
 
     def _what_if(self, asked: Asked) -> object:

@@ -233,6 +233,45 @@ def test_ten_thousand_partitions_are_few_nodes_wherever_they_are_scrolled(chromi
         assert page.page.locator("[data-name]").count() == 11
 
 
+def moves(count):
+    """Return the answer of a console that moves so many partitions."""
+    sides = {"target": [1, 2], "adding": [2], "removing": [3], "waitsFor": [2], "throttle": None}
+    names = [{"name": f"many-{n}", "topic": "many", "partition": n} for n in range(count)]
+    return {"moves": [{**each, **sides} for each in names], "progress": {"many-0": [1, 2]}}
+
+
+def see_both_ends(page, first, last):
+    """Scroll a list from its first row to its last, of which few are nodes."""
+    page.page.get_by_label(first, exact=True).wait_for()
+    page.page.locator(".scroll").evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    page.page.get_by_label(last, exact=True).wait_for()
+    assert page.page.locator(".row").count() < 100
+    assert page.page.locator("main *").count() < 2000
+
+
+def test_a_group_and_moves_of_ten_thousand_partitions_are_few_nodes_as_well(chromium, disks):
+    disks.cluster.create_topic("many", partitions=MANY, replication_factor=1)
+    disks.cluster.alter_group_offsets("all", {("many", number): 0 for number in range(MANY)})
+    with (
+        console_of(disks.cluster, decide=decided) as address,
+        page_of(chromium, address) as page,
+    ):
+        page.see("many")
+        last = f"the next records of many-{MANY - 1}"
+        page.go("groups?name=all")
+        see_both_ends(page, "the next records of many-0", last)
+        disks.cluster.append("many", [{"value": b"v", "partition": MANY - 1}])
+        page.see("lag in all: 1.")
+        row = page.page.locator(".row").filter(has=page.page.get_by_label(last, exact=True))
+        assert row.get_by_text("1", exact=True).count() == 2  # high watermark and lag
+        page.page.get_by_role("button", name="Set the offset").wait_for()
+
+        page.page.route("**/api/moves", lambda route: route.fulfill(json=moves(MANY)))
+        page.go("moves")
+        page.see("50 %")
+        see_both_ends(page, "cancel the move of many-0", f"cancel the move of many-{MANY - 1}")
+
+
 def test_nothing_that_users_wrote_is_markup(chromium):
     with new_disks(racks={1: EVIL, 2: "b", 3: "c"}) as disks:
         disks.cluster.create_topic("orders", partitions=1, replication_factor=3)

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_on_spark.console.views import timeline
 from kafka_on_spark.console.views.cluster import (
+    NAMED_MAX,
     brokers_view,
     group_view,
     groups_view,
@@ -109,9 +110,36 @@ def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
         ["orders", 1, 0, 0, 5, 5],
     ]
     [seen] = group_view(image, "reading")["members"]
-    assert (seen["owned"], seen["target"]) == (["orders-0"], ["orders-0", "orders-1"])
+    assert seen["owned"] == {"count": 1, "first": ["orders-0"]}
+    assert seen["target"] == {"count": 2, "first": ["orders-0", "orders-1"]}
     with pytest.raises(GroupIdNotFoundError):
         group_view(image, "nobody")
+
+
+def test_a_member_of_many_partitions_has_the_first_of_them_named_and_all_counted():
+    many = range(NAMED_MAX + 5)
+    owned = frozenset(PartitionKey(TOPIC_ID, number) for number in many)
+    member = GroupMember(
+        member_id="m1",
+        instance_id=None,
+        subscribed_topics=("orders",),
+        assignor=None,
+        owned=owned,
+        target=owned,
+    )
+    image = image_of(
+        *(partition("1") for _ in many),
+        ids="1",
+        consumer_groups={"reading": ConsumerGroup(group_epoch=1, members={"m1": member})},
+    )
+
+    [seen] = plain(group_view(image, "reading"))["members"]
+
+    assert seen["owned"] == {
+        "count": NAMED_MAX + 5,
+        "first": [f"orders-{number}" for number in range(NAMED_MAX)],
+    }
+    assert seen["target"] == seen["owned"]
 
 
 def test_many_groups_are_not_compared_with_each_other():

@@ -6,10 +6,10 @@ import { store } from "./store.js";
 
 const PAUSE_MS = 300;
 
-/** Return a part of a view: `draw(data)` returns nodes. `load()` asks for data at once, and gives up
+/** Return a part of a view: `draw(data)` returns nodes, and after `failed()` it says why there are none. `load()` asks for data at once, and gives up
  * what was asked before. `soon()` is for changes: of many in a moment there is one load, and while
  * one is under way it comes to its end first, however slow it is. */
-export function part(name, parametersOf, draw) {
+export function part(name, parametersOf, draw, failed = () => {}) {
   const node = el("div", { class: "part" });
   let timer = null;
   let asked = 0;
@@ -26,7 +26,10 @@ export function part(name, parametersOf, draw) {
       const data = await get(name, { at: store.at, ...parameters }, aborter.signal);
       if (turn === asked) show(draw(data));
     } catch (error) {
-      if (turn === asked && error.name !== "AbortError") show(el("p", { class: "trouble", role: "alert" }, error.message));
+      if (turn === asked && error.name !== "AbortError") {
+        failed();
+        show(el("p", { class: "trouble", role: "alert" }, error.message));
+      }
     } finally {
       if (turn === asked) {
         aborter = null;

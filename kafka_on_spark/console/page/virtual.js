@@ -2,6 +2,9 @@
 
 import { el } from "./dom.js";
 
+/** How high rows of one line are. */
+export const ROW = 28;
+
 const OVERSCAN = 12;
 const PRINTED_MAX = 20000;
 
@@ -41,20 +44,38 @@ export class VirtualList {
     if (head) this.canvas.append(head);
     this.canvas.setAttribute("aria-rowcount", items.length + (head ? 1 : 0));
     this.top = head ? this.height : 0;
-    this.canvas.style.height = `${items.length * this.height + this.top}px`;
+    const height = items.length * this.height + this.top;
+    this.canvas.style.height = `${height}px`;
+    this.node.style.setProperty("--height", `${height}px`);
     this.update();
   }
 
   /** Draw rows anew whose items changed; `isChanged(item)` says which. */
   refresh(isChanged) {
-    for (const [index, node] of this.nodes) {
-      if (!isChanged(this.items[index])) continue;
-      const had = node.contains(document.activeElement);
-      const fresh = this.row(index);
-      node.replaceWith(fresh);
-      this.nodes.set(index, fresh);
-      if (had) fresh.querySelector("a,button")?.focus();
+    for (const [index, node] of this.nodes) if (isChanged(this.items[index])) this.redraw(index, node);
+  }
+
+  /** Show what has become of the items: a row is drawn anew if its item is another. */
+  renew(items) {
+    if (items.length !== this.items.length) {
+      const focused = this.canvas.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+      this.set(items);
+      if (focused) [...this.canvas.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
+      return;
     }
+    const before = this.items;
+    this.items = items;
+    for (const [index, node] of this.nodes) {
+      if (JSON.stringify(before[index]) !== JSON.stringify(items[index])) this.redraw(index, node);
+    }
+  }
+
+  redraw(index, node) {
+    const focused = focusable(node).indexOf(document.activeElement);
+    const fresh = this.row(index);
+    node.replaceWith(fresh);
+    this.nodes.set(index, fresh);
+    if (focused >= 0) focusable(fresh)[focused]?.focus();
   }
 
   /** Scroll to an item. */
@@ -106,4 +127,22 @@ export class VirtualList {
     node.setAttribute("aria-rowindex", index + (this.head ? 2 : 1));
     return node;
   }
+}
+
+function focusable(node) {
+  return [...node.querySelectorAll("a,button")];
+}
+
+/** Return a list that is a table with a head: columns are [title, class, width], `cells(item)` are
+ * those of a row, and `kind(item)` its class. `isAmidst`: it is as high as its rows, up to a bound,
+ * since more of the view comes below it; else it fills the view. */
+export function longTable({ label, columns, cells, kind = () => "", isAmidst = false }) {
+  const row = (kinds, roles, contents) => el("div", { class: `row cells ${kinds}`, role: "row" }, contents.map((content, at) =>
+    el("span", { role: at ? roles[1] : roles[0], class: columns[at][1] }, content)));
+  const head = row("head", ["columnheader", "columnheader"], columns.map(([title]) => title));
+  const list = new VirtualList({ label, height: ROW, head, columns: columns.length,
+    render: (item) => row(kind(item), ["rowheader", "cell"], cells(item)) });
+  list.node.style.setProperty("--columns", columns.map(([, , width]) => width).join(" "));
+  list.node.classList.toggle("amidst", isAmidst);
+  return list;
 }

@@ -1,7 +1,7 @@
 """Topics, brokers, groups, moves and voters as plain values: the page's tables."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
@@ -15,6 +15,9 @@ from kafka_on_spark.service.describe.descriptions import describe_brokers
 from kafka_on_spark.service.describe.sizes import MoveProgress
 
 View = dict[str, Any]
+
+NAMED_MAX: Final = 20
+"""Names in one cell of a table: a member may own ten thousand partitions."""
 
 
 def topic_view(image: MetadataImage, name: str) -> View:
@@ -111,13 +114,17 @@ def group_view(image: MetadataImage, name: str) -> View:
                 "instance": each.instance_id,
                 "epoch": each.member_epoch,
                 "isAway": each.is_away,
-                "topics": each.subscribed_topics,
-                "owned": _names(image, each.owned),
-                "target": _names(image, each.target),
+                "topics": _some(each.subscribed_topics),
+                "owned": _some(_names(image, each.owned)),
+                "target": _some(_names(image, each.target)),
             }
             for each in (() if group is None else group.members.values())
         ],
     }
+
+
+def _some(names: Sequence[str]) -> View:
+    return {"count": len(names), "first": names[:NAMED_MAX]}
 
 
 def _names(image: MetadataImage, keys: frozenset[PartitionKey]) -> list[str]:

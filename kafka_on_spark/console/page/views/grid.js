@@ -2,9 +2,8 @@
 
 import { el, fill, name, number } from "../dom.js";
 import { grid, store } from "../store.js";
-import { VirtualList } from "../virtual.js";
+import { ROW, VirtualList } from "../virtual.js";
 
-const ROW = 28;
 const OPEN_MAX = 200;
 const SIGNS = { l: "L", s: "•", o: "!", m: "→", f: "×" };
 

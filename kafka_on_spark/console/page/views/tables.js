@@ -4,6 +4,12 @@ import { changeButton, changeForm, mayChange } from "../changes.js";
 import { bytes, el, fill, name, number, table, time } from "../dom.js";
 import { follows, onlyNow, part } from "../panel.js";
 import { store } from "../store.js";
+import { longTable } from "../virtual.js";
+
+const PLACES = [["topic", "first", "minmax(160px, 1fr)"], ["partition", "n", "72px"], ["offset", "n", "100px"], ["log start", "n", "100px"],
+  ["high watermark", "n", "110px"], ["lag", "n", "100px"], ["next records", null, "110px"]];
+const MOVES = [["partition", "first", "minmax(160px, 1fr)"], ["to", null, "80px"], ["comes", null, "60px"], ["goes", null, "60px"],
+  ["waits for", null, "80px"], ["rate limit", null, "90px"], ["progress", null, "330px"]];
 
 function bar(done, total, words) {
   const share = total ? Math.min(done / total, 1) : 0;
@@ -62,33 +68,55 @@ export function groupsView(page, asked) {
 }
 
 function groupView(page, group) {
-  const detail = part("group", () => ({ name: group }), (data) => [
-    el("h2", {}, "Where it stands"),
-    table("Offsets", [["topic"], ["partition", "n"], ["offset", "n"], ["log start", "n"], ["high watermark", "n"], ["lag", "n"], ["next records"]],
-      data.places.map(([topic, partition, offset, start, end, lag]) => [name(topic), partition, number(offset), number(start), number(end), number(lag),
-        el("a", { href: `#/messages?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${offset}`,
-          "data-key": `${topic}-${partition}`, "aria-label": `the next records of ${topic}-${partition}` }, "show")]), "It has committed no offset."),
-    el("h2", {}, "Members"),
-    table("Members", [["member"], ["instance"], ["epoch", "n"], ["topics"], ["owns"], ["shall own"]],
-      data.members.map((each) => [name(each.id), each.instance === null ? "" : name(each.instance), each.isAway ? "away" : each.epoch,
-        each.topics.join(", "), each.owned.join(", "), each.target.join(", ")]), "It has no members."),
-    changes(data),
-  ]);
-  function changes(data) {
-    if (!mayChange()) return null;
-    const place = el("select", { "aria-label": "Partition" }, data.places.map(([topic, partition]) =>
-      el("option", { value: JSON.stringify([topic, partition]) }, `${topic}-${partition}`)));
-    const offset = el("input", { type: "number", min: "0", required: true, "aria-label": "Offset" });
-    return [el("h2", {}, "Change"),
-      data.places.length ? changeForm("Set the offset", "set-group-offset", [place, offset], () => {
-        const [topic, partition] = JSON.parse(place.value);
-        return { group, topic, partition, offset: Number(offset.value) };
-      }) : null,
-      changeButton("Delete all its offsets", "delete-group", () => ({ group }), { typed: group })];
+  const said = el("p", { class: "quiet" });
+  const places = longTable({ label: "Offsets", columns: PLACES, isAmidst: true,
+    cells: ([topic, partition, offset, start, end, lag]) => [name(topic), partition, number(offset), number(start), number(end), number(lag),
+      el("a", { href: `#/messages?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${offset}`,
+        "data-key": `${topic}-${partition}`, "aria-label": `the next records of ${topic}-${partition}` }, "show")] });
+  const stands = el("div", { class: "part", hidden: true }, el("h2", {}, "Where it stands"), said, places.node);
+  const change = el("div", { class: "part" });
+  const detail = part("group", () => ({ name: group }), (data) => {
+    stand(data.places);
+    offer(data.places);
+    return [el("h2", {}, "Members"),
+      table("Members", [["member"], ["instance"], ["epoch", "n"], ["topics"], ["owns"], ["shall own"]],
+        data.members.map((each) => [name(each.id), each.instance === null ? "" : name(each.instance), each.isAway ? "away" : each.epoch,
+          some(each.topics), some(each.owned), some(each.target)]), "It has no members.")];
+  }, () => {
+    stands.hidden = true;
+    fill(change);
+  });
+
+  function stand(rows) {
+    stands.hidden = false;
+    places.node.hidden = !rows.length;
+    fill(said, rows.length ? `Partitions: ${number(rows.length)}; lag in all: ${number(rows.reduce((sum, row) => sum + row.at(-1), 0))}.`
+      : "It has committed no offset.");
+    places.renew(rows);
   }
 
-  fill(page, el("h1", {}, "Group ", name(group)), detail.node);
-  return follows(`Group ${group}`, [detail], ["groups", "partitions"]);
+  function some({ count, first }) {
+    return [name(first.join(", ")), count > first.length ? ` and ${number(count - first.length)} more` : null];
+  }
+
+  /** Offer changes, unless they are offered: what was typed stays. */
+  function offer(rows) {
+    if (mayChange() === (change.firstChild !== null)) return;
+    const topic = el("input", { "aria-label": "Topic", placeholder: "topic", required: true, value: rows[0]?.[0] });
+    const input = (title) => el("input", { type: "number", min: "0", required: true, "aria-label": title, placeholder: title.toLowerCase() });
+    const [partition, offset] = [input("Partition"), input("Offset")];
+    fill(change, mayChange() ? [el("h2", {}, "Change"),
+      changeForm("Set the offset", "set-group-offset", [topic, partition, offset],
+        () => ({ group, topic: topic.value, partition: Number(partition.value), offset: Number(offset.value) })),
+      changeButton("Delete all its offsets", "delete-group", () => ({ group }), { typed: group })] : null);
+  }
+
+  fill(page, el("h1", {}, "Group ", name(group)), stands, detail.node, change);
+  const view = follows(`Group ${group}`, [detail], ["groups", "partitions"]);
+  return { ...view, close() {
+    view.close();
+    places.close();
+  } };
 }
 
 export function votersView(page) {
@@ -115,25 +143,46 @@ export function votersView(page) {
 export function movesView(page) {
   let progress = {};
   let view = null;
-  const body = el("div");
+  let list = null;
+  let isOffered = null;
+  const said = el("p", { class: "quiet" });
+  const body = el("div", { class: "part" });
   const moves = part("moves", () => ({}), (data) => {
     view = data;
-    progress = data.progress;
+    progress = store.at === null ? { ...progress, ...data.progress } : {}; // the answer has the first moves' only
     draw();
-    return body;
+    return said;
+  }, () => {
+    view = null;
+    body.hidden = true;
   });
 
   function draw() {
     if (view === null) return;
-    fill(body, table("Reassignments", [["partition"], ["to"], ["comes"], ["goes"], ["waits for"], ["rate limit"], ["progress"], ...(mayChange() ? [["change"]] : [])],
-      view.moves.map((each) => [
-        el("a", { href: `#/topic?name=${encodeURIComponent(each.topic)}`, "data-key": each.name }, name(each.name)),
-        each.target.join(" "), each.adding.join(" "), each.removing.join(" "), each.waitsFor.join(" ") || "nobody",
-        each.throttle === null ? "" : `${bytes(each.throttle)}/s`,
-        copied(progress[each.name]),
-        ...(mayChange() ? [changeButton("cancel", "cancel-reassignment", () => ({ topic: each.topic, partition: each.partition }),
-          { label: `cancel the move of ${each.name}` })] : []),
-      ]), "Nothing is being reassigned."));
+    arrange();
+    body.hidden = !view.moves.length;
+    fill(said, view.moves.length ? `Partitions that move: ${number(view.moves.length)}.` : "Nothing is being reassigned.");
+    list.renew(view.moves.map((each) => ({ ...each, copied: progress[each.name] })));
+  }
+
+  /** Make the list, with a column of changes where they may be made: not in the past, for one. */
+  function arrange() {
+    if (isOffered === mayChange()) return;
+    isOffered = mayChange();
+    list?.close();
+    list = longTable({ label: "Reassignments", columns: isOffered ? [...MOVES, ["change", null, "90px"]] : MOVES, cells, isAmidst: true });
+    fill(body, list.node);
+  }
+
+  function cells(each) {
+    return [
+      el("a", { href: `#/topic?name=${encodeURIComponent(each.topic)}`, "data-key": each.name }, name(each.name)),
+      each.target.join(" "), each.adding.join(" "), each.removing.join(" "), each.waitsFor.join(" ") || "nobody",
+      each.throttle === null ? "" : `${bytes(each.throttle)}/s`,
+      copied(each.copied),
+      ...(isOffered ? [changeButton("cancel", "cancel-reassignment", () => ({ topic: each.topic, partition: each.partition }),
+        { label: `cancel the move of ${each.name}` })] : []),
+    ];
   }
 
   function copied(found) {
@@ -142,10 +191,14 @@ export function movesView(page) {
     return bar(done, total, total ? `${Math.floor((done / total) * 100)} %: ${bytes(done)} of ${bytes(total)}` : "nothing to copy");
   }
 
-  fill(page, el("h1", {}, "Reassignments"), moves.node);
-  return follows("Reassignments", [moves], ["partitions"], (kind, detail) => {
+  fill(page, el("h1", {}, "Reassignments"), moves.node, body);
+  const following = follows("Reassignments", [moves], ["partitions"], (kind, detail) => {
     if (kind !== "progress" || store.at !== null) return;
     progress = detail;
     draw();
   });
+  return { ...following, close() {
+    following.close();
+    list?.close();
+  } };
 }

@@ -5,11 +5,12 @@ import { changeButton, changeForm, mayChange } from "../changes.js";
 import { bytes, el, fill, name, number, table } from "../dom.js";
 import { follows, part } from "../panel.js";
 import { grid, store } from "../store.js";
-import { VirtualList } from "../virtual.js";
+import { longTable } from "../virtual.js";
 
-const ROW = 28;
 const MEASURE_MS = 400;
-const COLUMNS = ["partition", "leader", "epoch", "replicas", "in sync", "log start", "committed", "log end", "size", "a second", "records", "problem"];
+const COLUMNS = [["partition", "number", "92px"], ["leader", null, "56px"], ["epoch", null, "50px"], ["replicas", null, "84px"], ["in sync", null, "84px"],
+  ["log start", "n", "86px"], ["committed", "n", "86px"], ["log end", "n", "86px"], ["size", "n", "70px"], ["a second", "n", "74px"],
+  ["records", null, "62px"], ["problem", null, "minmax(200px, 1fr)"]];
 
 export function topicView(page, asked) {
   const topic = asked.name ?? "";
@@ -27,8 +28,8 @@ export function topicView(page, asked) {
     data.configs.length ? table("Settings of its own", [["setting"], ["value"]], data.configs.map(([key, value]) => [el("code", {}, key), name(value)])) : null,
     changes(),
   ]);
-  const list = new VirtualList({ label: `Partitions of ${topic}`, height: ROW, render, columns: COLUMNS.length,
-    head: row("row head partition-row", COLUMNS.map((title, at) => el("span", { role: "columnheader", class: numeric(at) }, title))) });
+  const list = longTable({ label: `Partitions of ${topic}`, columns: COLUMNS, cells,
+    kind: (item) => (item.problems.length ? "trouble" : "") });
   list.node.addEventListener("scroll", measureSoon);
 
   function changes() {
@@ -47,17 +48,9 @@ export function topicView(page, asked) {
     return [el("dt", { class: "quiet" }, title), el("dd", {}, value)];
   }
 
-  function numeric(at) {
-    return [5, 6, 7, 8, 9].includes(at) ? "n" : at === 0 ? "number" : null;
-  }
-
-  function row(kind, cells) {
-    return el("div", { class: kind, role: "row" }, cells);
-  }
-
-  function render(item) {
+  function cells(item) {
     const link = `topic=${encodeURIComponent(topic)}&partition=${item.partition}`;
-    const cells = [
+    return [
       el("a", { href: `#/timeline?${link}`, "aria-label": `${item.name}: its history` }, item.partition),
       item.leader === null ? el("strong", {}, "none") : item.leader,
       item.leaderEpoch,
@@ -69,8 +62,6 @@ export function topicView(page, asked) {
       el("a", { href: `#/messages?${link}`, "aria-label": `${item.name}: its records` }, "show"),
       item.problems.length ? el("strong", {}, item.problems.join(", ")) : null,
     ];
-    return row(`row partition-row${item.problems.length ? " trouble" : ""}`, cells.map((cell, at) =>
-      el("span", { role: at ? "cell" : "rowheader", class: numeric(at) }, cell)));
   }
 
   function whole() {
