@@ -9,6 +9,7 @@ from kafka_on_spark.service.describe.log_dirs import created_replicas
 from kafka_on_spark.service.describe.upkeep_history import (
     ReplicaEvents,
     UpkeepHistory,
+    decisions,
     replica_events,
     upkeep_history,
 )
@@ -53,10 +54,9 @@ class Histories:
         names = None if scope is None else [image.topics[each].name for each in scope]
         return upkeep_history(
             image,
-            metadata.history(to_offset=image.offset),
+            decisions(metadata.history(to_offset=image.offset), scope),
             created_replicas(image, names),
             self._read,
-            scope,
             is_past=self._is_past,
         )
 

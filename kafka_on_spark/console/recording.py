@@ -1,8 +1,8 @@
 """The console as a page that needs no server: for notebooks, and for a file that is sent.
 
 The page is the console's own. Only the module that asks the server is another one: it answers from
-what was recorded in the page. What was not recorded, as records and audits, says so where it would
-stand.
+what was recorded in the page. What was not recorded, as records, upkeep and audits, says so where
+it would stand.
 """
 
 import json

@@ -144,16 +144,15 @@ ReadEvents = Callable[[Sequence[ReplicaAddress]], Iterable[ReplicaEvents]]
 
 def upkeep_history(
     image: MetadataImage,
-    batches: Sequence[MetadataBatch],
+    decided: Iterable[UpkeepEvent],
     addresses: Sequence[ReplicaAddress],
     read_events: ReadEvents,
-    topic_ids: frozenset[TopicId] | None = None,
     *,
     is_past: bool = False,
 ) -> UpkeepHistory:
-    """Return the history of upkeep, of some topics or of all.
+    """Return the history of upkeep.
 
-    `batches`: the metadata log up to `image`. `addresses`: the replicas whose tables are read.
+    `decided`: the decisions up to `image`. `addresses`: the replicas whose tables are read.
     `is_past`: `image` is of a past moment, and nothing later than its last decision is told.
     """
     found = dict(zip(addresses, read_events(addresses), strict=True))
@@ -166,9 +165,7 @@ def upkeep_history(
     )
     names = {each: f"{image.name_of(each.key)} on broker {each.broker_id}" for each in addresses}
     return UpkeepHistory(
-        events=tuple(
-            sorted(chain(decisions(batches, topic_ids), done), key=lambda event: event.time)
-        ),
+        events=tuple(sorted(chain(decided, done), key=lambda event: event.time)),
         unread=tuple(f"{names[a]}: {each.error}" for a, each in found.items() if each.error),
         incomplete=tuple(names[a] for a, each in found.items() if not each.is_complete),
     )
@@ -184,14 +181,20 @@ def decisions(
     names = _topic_names(batches)
     only = {names[each] for each in topic_ids or () if each in names}
     one = next(iter(topic_ids)) if topic_ids is not None and len(topic_ids) == 1 else None
+    entries = partition_history(batches, one)
+    found = decisions_among(each for each in entries if not only or each.topic in only)
+    expired = _expired(batches, topic_ids, names)
+    return sorted(chain(expired, found), key=lambda event: event.time)
+
+
+def decisions_among(entries: Iterable[HistoryEntry]) -> Iterator[UpkeepEvent]:
+    """Yield the decisions of upkeep among changes of partitions, which begin with their first."""
     before: dict[tuple[str, int], HistoryEntry] = {}
-    events = list(_expired(batches, topic_ids, names))
-    for entry in partition_history(batches, one):
+    for entry in entries:
         name = (entry.topic, entry.partition)
         was, before[name] = before.get(name), entry
-        if (entry.is_deletion or entry.is_compaction) and (not only or entry.topic in only):
-            events.append(_decision(entry, was))
-    return sorted(events, key=lambda event: event.time)
+        if entry.is_deletion or entry.is_compaction:
+            yield _decision(entry, was)
 
 
 def _topic_names(batches: Iterable[MetadataBatch]) -> dict[TopicId, str]:

@@ -1,4 +1,4 @@
-// One topic: what it is, and its partitions with leaders, ISRs, offsets, sizes and rates.
+// One topic: what it is, its upkeep, and its partitions with leaders, ISRs, offsets, sizes and rates.
 
 import { get } from "../api.js";
 import { changeButton, changeForm, mayChange } from "../changes.js";
@@ -6,6 +6,7 @@ import { bytes, el, fill, name, number, table } from "../dom.js";
 import { follows, part } from "../panel.js";
 import { grid, store } from "../store.js";
 import { longTable } from "../virtual.js";
+import { upkeepOf } from "./upkeep.js";
 
 const MEASURE_MS = 400;
 const COLUMNS = [["partition", "number", "92px"], ["leader", null, "56px"], ["epoch", null, "50px"], ["replicas", null, "84px"], ["in sync", null, "84px"],
@@ -31,6 +32,7 @@ export function topicView(page, asked) {
   const list = longTable({ label: `Partitions of ${topic}`, columns: COLUMNS, cells,
     kind: (item) => (item.problems.length ? "trouble" : "") });
   list.node.addEventListener("scroll", measureSoon);
+  const upkeep = upkeepOf(topic);
 
   function changes() {
     if (!mayChange()) return null;
@@ -94,11 +96,12 @@ export function topicView(page, asked) {
     list.refresh((item) => inView.includes(item.partition));
   }
 
-  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, el("h2", {}, "Partitions"), list.node);
+  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, upkeep.node, el("h2", {}, "Partitions"), list.node);
   takeRates();
   whole();
   const view = follows(`Topic ${topic}`, [facts], ["configs", "groups"], (kind, detail) => {
     if (kind === "grid" || kind === "moment") whole();
+    if (kind === "moment") upkeep.told();
     if (kind === "rates") takeRates();
     if (kind !== "rows") return;
     const changed = new Set(detail);
@@ -113,6 +116,7 @@ export function topicView(page, asked) {
     isClosed = true;
     clearTimeout(timer);
     view.close();
+    upkeep.close();
     list.close();
   } };
 }

@@ -190,8 +190,9 @@ def test_the_history_is_in_order_of_time_and_of_the_past_only_and_says_what_was_
     addresses = [address(1), address(2), replace(address(1), broker_id=3)]
     found = [events_of(*LIFE), ReplicaEvents(error="away"), ReplicaEvents(is_complete=False)]
 
-    history = upkeep_history(begun.image, begun.batches, addresses, lambda _: found)
-    past = upkeep_history(begun.image, begun.batches, addresses, lambda _: found, is_past=True)
+    decided = decisions(begun.batches)
+    history = upkeep_history(begun.image, decided, addresses, lambda _: found)
+    past = upkeep_history(begun.image, decided, addresses, lambda _: found, is_past=True)
 
     assert [(each.time.second, each.kind) for each in history.events] == [
         (2, "retention"),
