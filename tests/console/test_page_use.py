@@ -89,6 +89,7 @@ def test_a_move_is_seen_with_its_progress_until_it_is_done(chromium, disks):
         disks.cluster.reassign({("orders", 0): [2, 3, 4]})
         page.see("orders-0")
         page.see("0 %")
+        assert page.violations() == []
         disks.cluster.run_controller()
         while partition_of(disks.cluster, "orders").is_reassigning:
             disks.cluster.replicate()
@@ -163,11 +164,13 @@ def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
         page.go("audit")
         page.page.get_by_role("button", name="Compare").click()
         page.see("no difference.")
+        assert page.violations() == []
 
         shutil.rmtree(disks.folder(2, "orders"))
         page.page.get_by_role("button", name="Compare").click()
 
         page.see("orders-0 on broker 2")
+        assert page.violations() == []
 
 
 def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):

@@ -1,0 +1,76 @@
+"""The page for everybody: whether it breaks rules for people who read or use a screen otherwise."""
+
+import pytest
+
+from tests.cluster.consuming.polled import SOON
+from tests.cluster.disks import new_disks
+from tests.console.browsers import PHONE, browser, console_of, needed, page_of
+
+VIEWS = [
+    "grid",
+    "topic?name=orders",
+    "timeline",
+    "brokers",
+    "groups",
+    "groups?name=billing",
+    "messages?topic=orders&partition=0",
+    "moves",
+    "voters",
+    "what-if?brokers=1",
+    "audit",
+]
+LEADING = {"id": 0, "role": "leads", "root": "/a", "epoch": 1, "logEnd": 9, "behind": 0}
+LOST = {"id": 1, "role": "lost", "root": "/b", "epoch": None, "logEnd": None, "behind": None}
+VOTERS = {
+    "sentence": "voter 0 leads",
+    "highWatermark": 9,
+    "voters": [{**LEADING, "problem": None}, {**LOST, "problem": "it is away"}],
+}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def disks():
+    needed()
+    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
+        disks.cluster.append("orders", [(b"k%d" % n, b'{"n": %d}' % n) for n in range(9)])
+        disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
+        yield disks
+
+
+def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disks):
+    with console_of(disks.cluster) as address:
+        for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):
+            with page_of(chromium, address, **options) as page:
+                page.see("orders")
+                for view in VIEWS:
+                    page.go(view)
+                    page.page.wait_for_function(
+                        "() => document.querySelector('main').innerText.length > 40"
+                    )
+                    assert page.violations() == [], view
+                    assert not page.is_too_wide, view
+
+
+def test_a_group_with_members_and_voters_that_are_away_are_for_everybody(chromium, disks):
+    with (
+        disks.cluster.consumer("orders", group="reading", auto_offset_reset="earliest") as consumer,
+        console_of(disks.cluster) as address,
+    ):
+        assert consumer.poll(SOON).num_rows == 9
+        for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):
+            with page_of(chromium, address, **options) as page:
+                page.page.route("**/api/voters", lambda route: route.fulfill(json=VOTERS))
+                page.go("groups?name=reading")
+                page.page.get_by_role("cell", name="orders-0").first.wait_for()
+                assert page.violations() == []
+                assert not page.is_too_wide
+                page.go("voters")
+                page.see("it is away")
+                assert page.violations() == []
