@@ -1,7 +1,7 @@
 // The frame of the page: its header, its views by their addresses, and what a change does to them.
 
 import { takeToken } from "./api.js";
-import { el, fill, number, time } from "./dom.js";
+import { el, fill, number, shown, time } from "./dom.js";
 import { begin, grid, listen, store } from "./store.js";
 import { momentBar } from "./moment.js";
 import { auditView, whatIfView } from "./views/foresight.js";
@@ -48,7 +48,7 @@ function route() {
   fill(document.getElementById("views"), el("ul", {}, VIEWS.filter(([, title]) => title).map(([each, title]) =>
     el("li", {}, el("a", { href: `#/${each}`, "aria-current": each === key ? "page" : null }, title)))));
   current = view(fill(main), asked, moments);
-  document.title = `${current.title} · kafka-on-spark`;
+  document.title = `${shown(current.title)} · kafka-on-spark`;
 }
 
 function figures() {
