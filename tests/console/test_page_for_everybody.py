@@ -74,3 +74,29 @@ def test_a_group_with_members_and_voters_that_are_away_are_for_everybody(chromiu
                 page.go("voters")
                 page.see("it is away")
                 assert page.violations() == []
+
+
+LOOKS = """nodes => nodes.map((node) => {
+  const { backgroundColor, borderStyle, fill, stroke, strokeDasharray } = getComputedStyle(node);
+  return [backgroundColor, borderStyle, fill, stroke, strokeDasharray].join(" ");
+})"""
+
+
+def test_where_the_system_has_its_own_few_colours_each_sign_still_looks_otherwise(chromium, disks):
+    disks.take_down(3)
+    with (
+        console_of(disks.cluster) as address,
+        page_of(chromium, address, forced_colors="active") as page,
+    ):
+        page.go("timeline")
+        page.see("created by request")
+
+        signs = page.page.locator(".legend i.c").evaluate_all(LOOKS)
+        spans = [
+            page.page.locator(f"svg.lanes rect.{kind}").first.evaluate_all(LOOKS)[0]
+            for kind in ("lead", "sync", "out")
+        ]
+
+        assert len(set(signs)) == 4
+        assert len(set(spans)) == 3
+    disks.give_back(3)
