@@ -159,6 +159,27 @@ def test_the_upkeep_of_a_partition_is_told_where_people_open_it(chromium):
             page.see("Upkeep can be asked of the present only")
 
 
+WHEEL = """(node, ctrlKey) => node.dispatchEvent(
+  new WheelEvent("wheel", { deltaY: -100, ctrlKey, bubbles: true, cancelable: true }))"""
+
+
+def test_the_wheel_over_the_timeline_scrolls_the_page_and_zooms_with_ctrl(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("timeline")
+        page.see("created by request")
+        lanes = page.page.locator("svg.lanes")
+        span = page.page.locator("main p[role=status]")
+        whole = span.inner_text()
+
+        is_left_to_the_browser = lanes.evaluate(WHEEL, False)
+        assert is_left_to_the_browser
+        assert span.inner_text() == whole
+        is_left_to_the_browser = lanes.evaluate(WHEEL, True)
+
+        assert not is_left_to_the_browser
+        assert span.inner_text() != whole
+
+
 def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("audit")

@@ -105,6 +105,7 @@ export function timelineView(page, asked, moments) {
   }
 
   function wheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return; // it scrolls the page
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.4 : 1 / 1.4, msAt(event));
   }
@@ -161,7 +162,8 @@ export function timelineView(page, asked, moments) {
     el("a", { href: "#/timeline" }, "all partitions")] : el("span", {}, "all partitions");
   fill(page, el("h1", {}, "Timeline"),
     el("div", { class: "tools" }, scope, button("+", "zoom in", () => zoom(0.5)), button("−", "zoom out", () => zoom(2)),
-      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => show(null))),
+      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => show(null)),
+      el("span", { class: "quiet" }, "The wheel zooms with Ctrl or ⌘.")),
     el("ul", { class: "legend", "aria-label": "Colours" }, [["l", "leader, with its epoch"], ["s", "in sync"], ["o", "out of sync"], ["f", "no leader"]]
       .map(([kind, title]) => el("li", {}, el("i", { class: `c ${kind}`, "aria-hidden": "true" }), title))),
     words, drawing, timeline.node);
