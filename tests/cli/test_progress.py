@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
-from kafka_on_spark.cli.call import output
-from kafka_on_spark.cli.cluster import quorum
+from kafka_on_spark.cli.call import output, session
+from kafka_on_spark.cli.cluster import clusters, quorum
 from kafka_on_spark.cli.consume import consume as consume_verb
+from kafka_on_spark.cli.groups import group_resets
 from kafka_on_spark.cli.produce import produce as produce_verb
 
 
@@ -83,10 +84,12 @@ class Seen:
 
     def __init__(self):
         self.words, self.total, self.is_shown, self.done = None, None, None, 0
+        self.all_words = []
 
     @contextmanager
     def progress(self, words, total=None, *, are_bytes=False, is_shown=True):
         self.words, self.total, self.is_shown = words, total, is_shown
+        self.all_words.append(words)
         yield self
 
     def advance(self, count=1):
@@ -97,7 +100,7 @@ class Seen:
 def seen(monkeypatch):
     """What calls show that write into a file, unless a test says otherwise."""
     seen = Seen()
-    for module in (output, quorum, consume_verb, produce_verb):
+    for module in (output, session, clusters, quorum, group_resets, consume_verb, produce_verb):
         monkeypatch.setattr(module, "progress", seen.progress)
     monkeypatch.setattr(output, "is_into_file", lambda: True)
     monkeypatch.setattr(consume_verb, "is_into_file", lambda: True)
@@ -171,6 +174,54 @@ def test_a_voter_that_is_added_shows_that_the_log_is_copied(call, seen, tmp_path
     call("metadata-quorum", "add-controller", tmp_path / "voter", "--dry-run")
 
     assert seen.words == "copying the metadata log"
+
+
+CHANGES = [
+    ("topics", "--alter", "--topic", "{topic}", "--partitions", 2),
+    ("topics", "--delete", "--topic", "{topic}", "--yes"),
+    ("brokers", "--drain", "--broker", 4, "--dry-run"),
+    ("brokers", "--resume", "--broker", 4, "--dry-run"),
+    ("leader-election", "--election-type", "preferred", "--topic", "{topic}"),
+    ("metadata-quorum", "elect", "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("words", CHANGES, ids=[" ".join(each[:2]) for each in CHANGES])
+def test_a_change_shows_that_it_is_made_and_before_it_that_the_cluster_is_opened(
+    call, new_topic, seen, words
+):
+    topic = new_topic()
+
+    call(*(str(word).format(topic=topic) for word in words))
+
+    assert seen.all_words[0] == "opening the cluster"
+    assert seen.words in ("changing the cluster", "electing")
+
+
+def test_a_deed_that_is_confirmed_is_checked_and_changes_are_counted(call, new_topic, seen):
+    call("topics", "--delete", "--topic", new_topic(), "--yes")
+
+    assert seen.all_words[1:] == ["checking the change", "changing the cluster"]
+    assert (seen.total, seen.done) == (1, 1)
+
+
+def test_a_cluster_that_is_created_or_forced_on_shows_it(call, seen, tmp_path):
+    root = tmp_path / "metadata"
+
+    call("cluster", "--create", "--cluster", root, "--broker", f"1={tmp_path / 'disk'}")
+    call("metadata-quorum", "force", "--from", 1, code=2)
+
+    assert seen.all_words == ["creating the cluster", "asking voters"]
+
+
+def test_offsets_that_are_reset_to_a_time_are_counted_by_partition(call, new_topic, seen):
+    topic = new_topic(b"a", partitions=3)
+    moment = ("--to-datetime", "2020-01-01T00:00:00.000")
+
+    call("consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, *moment)
+
+    assert "looking for times" in seen.all_words
+    assert seen.done == 3
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_on_spark.cli.call.options import moment, pairs
-from kafka_on_spark.cli.call.output import Output, confirm, plural, say, write_json, write_table
+from kafka_on_spark.cli.call.output import (
+    Output,
+    confirm,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_table,
+)
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -50,7 +58,8 @@ class Session:
             Also each error that a change raises.
         """
         if self.dry_run is None:
-            self._decide(changes)
+            with progress("checking the change"):
+                self._decide(changes)
             confirm(deed, is_yes=self.is_yes)
 
     def _decide(self, changes: Iterable[Change]) -> None:
@@ -63,23 +72,29 @@ class Session:
             with suppress(DryRunEnd):
                 change(dry_run.cluster)
 
-    def do(self, change: Callable[[], T]) -> T | None:
-        """Make a change and return its answer; a dry run only decides it, and returns None."""
-        if self.dry_run is None:
-            return change()
-        from kafka_on_spark.cli.call.dry_run_cluster import DryRunEnd
+    def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T | None:
+        """Make a change and return its answer; a dry run only decides it, and returns None.
 
-        with suppress(DryRunEnd):
-            return change()
+        `words` say what is done, should it last.
+        """
+        with progress(words):
+            if self.dry_run is None:
+                return change()
+            from kafka_on_spark.cli.call.dry_run_cluster import DryRunEnd
+
+            with suppress(DryRunEnd):
+                return change()
         return None
 
     def do_all(self, changes: Sequence[Change]) -> None:
         """Make several changes. All are decided before the first is made: if one is refused, none
         is made."""
-        self._decide(changes)
-        if self.dry_run is None:
-            for change in changes:
-                change(self.cluster)
+        with progress("changing the cluster", len(changes)) as steps:
+            self._decide(changes)
+            if self.dry_run is None:
+                for change in changes:
+                    change(self.cluster)
+                    steps.advance()
 
     def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
         """Say what was done, in one line or several; a dry run shows the records instead."""
@@ -116,7 +131,10 @@ def opened(
         InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
     """
     options = pairs(storage_option, "--storage-option")
-    with Cluster.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
+    # A long metadata log takes a while.
+    with progress("opening the cluster"):
+        handle = Cluster.open(cluster, as_of=moment(as_of), storage_options=options)
+    with handle:
         decided = _dry_run_of(handle) if dry_run else None
         yield Session(
             cluster=handle if decided is None else decided.cluster,

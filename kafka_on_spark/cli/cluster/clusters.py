@@ -14,7 +14,14 @@ from kafka_on_spark.cli.call.options import (
     needed,
     pairs,
 )
-from kafka_on_spark.cli.call.output import Output, plural, say, write_json, write_rows
+from kafka_on_spark.cli.call.output import (
+    Output,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
 from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
@@ -77,14 +84,16 @@ def cluster(
 def _create(given: Mapping[str, Any]) -> None:
     brokers = needed(given["broker"], "--broker", "give each broker as ID=ROOT, or ID=ROOT,RACK")
     roots, racks = brokers_of(brokers)
-    with Cluster.create(
-        given["cluster"],
-        roots,
-        racks=racks or None,
-        configs=pairs(given["config"], "--config"),
-        storage_options=pairs(given["storage_option"], "--storage-option"),
-        root_mode=mode_of(given["root_mode"]),
-    ) as created:
+    with progress("creating the cluster"):
+        created = Cluster.create(
+            given["cluster"],
+            roots,
+            racks=racks or None,
+            configs=pairs(given["config"], "--config"),
+            storage_options=pairs(given["storage_option"], "--storage-option"),
+            root_mode=mode_of(given["root_mode"]),
+        )
+    with created:
         answer = _answer(created)
     if given["output"] is Output.JSON:
         write_json(answer)

@@ -16,7 +16,6 @@ from kafka_on_spark.cli.call.output import (
     Output,
     note,
     plural,
-    progress,
     say,
     write_json,
     write_rows,
@@ -92,8 +91,7 @@ def _run(session: Session, seconds: float | None) -> None:
     words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
     if session.dry_run is not None and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
-    with progress(words):
-        report = session.do(lambda: session.cluster.run_controller(seconds))
+    report = session.do(lambda: session.cluster.run_controller(seconds), words)
     if report is None:
         session.conclude("", {})
         return

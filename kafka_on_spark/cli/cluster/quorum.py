@@ -118,7 +118,8 @@ def metadata_quorum(
         return
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output) as session:
-        found = session.cluster.describe_quorum()
+        with progress("asking voters"):
+            found = session.cluster.describe_quorum()
         if action == "status":
             cluster_id = session.cluster.image.cluster_id
             write_rows(output, STATUS_COLUMNS, _status_rows(found, cluster_id))
@@ -157,8 +158,9 @@ def _replication_row(each: VoterDescription) -> dict[str, Any]:
 def _add(session: Session, name: str | None, given: Mapping[str, Any]) -> None:
     root = _named(name, "the folder or URL of the new voter's root")
     mode = mode_of(given["root_mode"])
-    with progress("copying the metadata log"):
-        done = session.do(lambda: session.cluster.add_controller(root, root_mode=mode))
+    done = session.do(
+        lambda: session.cluster.add_controller(root, root_mode=mode), "copying the metadata log"
+    )
     if done is None:
         session.conclude("", {})
         return
@@ -195,7 +197,7 @@ def _remove(session: Session, name: str | None, given: Mapping[str, Any]) -> Non
 
 
 def _elect(session: Session, name: str | None, given: Mapping[str, Any]) -> None:
-    leader = session.do(lambda: session.cluster.elect_controller(given["to"]))
+    leader = session.do(lambda: session.cluster.elect_controller(given["to"]), "electing")
     if leader is None:
         session.conclude("", {})
         return
@@ -209,7 +211,8 @@ def _force(cluster: str, given: Mapping[str, Any]) -> None:
     voter = needed(given["from_"], "--from", "name the voter that goes on alone, by its id")
     options = pairs(given["storage_option"], "--storage-option")
     url, output = cluster_url(cluster), given["output"]
-    found = check_forcing(url, voter, StorageOptions(options))
+    with progress("asking voters"):
+        found = check_forcing(url, voter, StorageOptions(options))
     count = len(found.newest.voters)
     standing = {
         "voter": voter,
@@ -232,7 +235,8 @@ def _force(cluster: str, given: Mapping[str, Any]) -> None:
         " more of them: stop all other processes first)",
         is_yes=given["yes"],
     )
-    done = Cluster.force_controller(url, voter, storage_options=options)
+    with progress("forcing the cluster on"):
+        done = Cluster.force_controller(url, voter, storage_options=options)
     report = done.elections
     if output is Output.JSON:
         write_json(

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from kafka_on_spark.cli.call.dry_run_cluster import DryRun
-from kafka_on_spark.cli.call.output import Output, note, say, write_json, write_table
+from kafka_on_spark.cli.call.output import Output, note, progress, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka.kafka_files import (
     GroupOffsets,
@@ -95,11 +95,15 @@ def _planned(session: Session, given: Mapping[str, Any], name: str) -> dict[str,
     if bool(given["topic"]) == given["all_topics"]:
         raise InvalidRequestError("say which topics in one way: --topic or --all-topics")
     image = session.cluster.image
-    find = partial(_find_offset, image, session.options)
-    return {
-        group: plan_resets(image, group, _keys(image, group, given), target, find)
-        for group in chosen_groups(image, given)
-    }
+    keys = {group: _keys(image, group, given) for group in chosen_groups(image, given)}
+    with progress("looking for times", sum(map(len, keys.values()))) as steps:
+
+        def find(key: PartitionKey, timestamp_us: int) -> Offset | None:
+            found = _find_offset(image, session.options, key, timestamp_us)
+            steps.advance()
+            return found
+
+        return {group: plan_resets(image, group, keys[group], target, find) for group in keys}
 
 
 def _from_file(session: Session, given: Mapping[str, Any]) -> dict[str, list[Reset]]:
