@@ -94,9 +94,8 @@ class Verb(TyperCommand):
         own, rest = own_and_rest(args)
         if "--version" in own:
             say_version(True)
-        check_not_refused(ctx.info_name, own)
         args = [*with_command_config(ctx.info_name, with_optional_values(own)), *rest]
-        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        given = self._parsed(ctx, args)
         options: list[Any] = self.params
         for option in options:
             text = given.get(option.name)
@@ -107,6 +106,15 @@ class Verb(TyperCommand):
                     sentence = f"{text!r} is not a valid integer"
                     raise typer.BadParameter(sentence, ctx=ctx, param=option) from None
         return super().parse_args(ctx, args)
+
+    def _parsed(self, ctx: Any, args: list[str]) -> dict[str, Any]:
+        try:
+            given: dict[str, Any] = self.make_parser(ctx).parse_args(args=list(args))[0]
+        except typer.TyperException as error:
+            # Only the parser tells an option from another one's value, and -qb from -q -b.
+            check_not_refused(ctx.info_name, getattr(error, "option_name", ""))
+            raise
+        return given
 
 
 def _is_number(option: Any) -> bool:

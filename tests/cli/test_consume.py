@@ -111,6 +111,27 @@ def test_formats_are_those_of_kafka_and_kcat(printed, new_topic):
     assert printed(topic, "-e", "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
 
 
+def test_null_is_printed_as_kcat_prints_it_where_that_is_asked_for(printed, new_topic):
+    topic = new_topic(None)
+
+    assert printed(topic, "-e", "-K", "=") == "key=null\n"
+    assert printed(topic, "-e", "-Z") == "NULL\n"
+    assert printed(topic, "-e", "-Z", "--property", "null.literal=-") == "-\n"
+    assert printed(topic, "-e", "-Z", "-f", "%s;") == "NULL;"
+    assert json.loads(printed(topic, "-e", "-Z", "-J"))["value"] is None
+
+
+def test_a_quiet_call_says_nothing_beside_the_records(call, new_topic, tmp_path):
+    topic = new_topic(b"a")
+    (tmp_path / "lines").write_text("b\n")
+
+    result = call._run("consume", "-t", topic, "-qeu", "--skip-message-on-error")
+    said = call("produce", "-q", "-l", "-t", topic, tmp_path / "lines")
+
+    assert (result.code, result.out, result.complaint) == (0, "a\n", "")
+    assert said == ""
+
+
 def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, cluster, tmp_path):
     topic, copy = new_topic(partitions=2), new_topic(partitions=2)
     at = datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
@@ -273,10 +294,15 @@ REFUSED = [
     (("-G", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
     (("--json", "-f", "%s"), "--json and --format both say"),
     (("--json", "-K", ":"), "--json and --property both say"),
-    (("-Z",), "--null goes with --format"),
     (("-f", "%q"), "%q in the format '%q' is unknown"),
     (("--formatter", "com.example.Formatter"), "no class of Java's runs here"),
     (("--value-deserializer", "x"), "--value-deserializer means nothing here"),
+    (("-b", "host:9092"), "-b means nothing here: give --cluster"),
+    (("-qbhost:9092",), "-b means nothing here: give --cluster"),
+    (("-X", "group.id=g"), "give Kafka's settings as --consumer-property"),
+    (("-O",), "give -f '%o %s\\n'"),
+    (("-s", "value=avro"), "no class of Java's runs here"),
+    (("-F", "file"), "--command-config FILE"),
     (("--isolation-level", "none"), "--isolation-level can't be 'none'"),
     (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
     (("--consumer-property", "session.timeout.ms=1"), "set the cluster's group.consumer.session."),

@@ -196,6 +196,19 @@ def test_a_clients_settings_in_a_file_are_as_given_in_the_call_which_wins(tmp_pa
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("verb, option", [("consume", "consumer"), ("produce", "producer")])
+def test_a_file_of_a_clients_settings_may_be_named_as_kafka_named_it(tmp_path, verb, option):
+    file = tmp_path / "client.properties"
+    file.write_text("acks=1\n")
+    expected = [f"--{option}-property", "acks=1"]
+
+    assert with_command_config(verb, [f"--{option}.config", str(file)]) == expected
+    assert with_command_config(verb, [f"--{option}.config={file}"]) == expected
+    with pytest.raises(InvalidRequestError, match=f"--{option}.config is missing a file"):
+        with_command_config(verb, [f"--{option}.config"])
+    assert with_command_config("topics", [f"--{option}.config", "f"]) == [f"--{option}.config", "f"]
+
+
 def test_one_file_of_clients_settings_may_be_given_to_all_verbs(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("group.id=g\nacks=all\ncompression.type=none\n")

@@ -144,13 +144,10 @@ def _form(given: Mapping[str, Any]) -> Form:
         raise InvalidRequestError(
             f"{' and '.join(ways)} both say how a record is printed: give one of them"
         )
-    if given["null"] and given["format_"] is None:
-        raise InvalidRequestError(
-            "--null goes with --format: else null.literal says it, as in --property"
-            " null.literal=NULL"
-        )
     if given["json"]:
         return json_form
     if given["format_"] is not None:
         return format_string(given["format_"], b"NULL" if given["null"] else b"")
+    if given["null"]:
+        of_formatter = {"null.literal": "NULL", **of_formatter}
     return no_form if formatter == FORMATTERS[1] else form_of(of_formatter)

@@ -134,7 +134,8 @@ def consume(
         ),
     ] = None,
     null: Annotated[
-        bool, typer.Option("--null", "-Z", help="With --format, print NULL for null.")
+        bool,
+        typer.Option("--null", "-Z", help="Print NULL for null; a line of JSON has null as it is."),
     ] = False,
     isolation_level: Annotated[
         str | None,
@@ -153,6 +154,19 @@ def consume(
             help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES_OF_CONSUMERS)}.",
         ),
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not say how many records were printed.")
+    ] = False,
+    unbuffered: Annotated[
+        bool, typer.Option("-u", help="Write what was read at once; this is always so.")
+    ] = False,
+    skip_message_on_error: Annotated[
+        bool,
+        typer.Option(
+            "--skip-message-on-error",
+            help="Skip a record that can't be formatted; each can, for its bytes are printed.",
+        ),
+    ] = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Print committed records as they come, until ^C or an end that is asked for.
@@ -185,12 +199,12 @@ def consume(
         try:
             _print(printing, consumer, asked, session.cluster)
         except KeyboardInterrupt:
-            _conclude(printing)
+            _conclude(printing, quiet)
             raise typer.Exit(interrupts.code or INTERRUPTED) from None
         except KafkaOnSparkError:
-            _conclude(printing)
+            _conclude(printing, quiet)
             raise
-        _conclude(printing)
+        _conclude(printing, quiet)
 
 
 def _print(printing: Printing, consumer: Consumer, asked: Asked, cluster: Cluster) -> None:
@@ -206,8 +220,9 @@ def _print(printing: Printing, consumer: Consumer, asked: Asked, cluster: Cluste
             consumer.close()  # a member leaves its group
 
 
-def _conclude(printing: Printing) -> None:
-    note(f"Processed a total of {plural(printing.record_count, 'record')}.")
+def _conclude(printing: Printing, is_quiet: bool) -> None:
+    if not is_quiet:
+        note(f"Processed a total of {plural(printing.record_count, 'record')}.")
 
 
 def _begin(

@@ -19,6 +19,12 @@ from kafka_on_spark.cli.kafka.properties import (
 from kafka_on_spark.errors import InvalidRequestError
 
 COMMAND_CONFIG: Final = "--command-config"
+OLD_CONFIG: Final[Mapping[str | None, str]] = {
+    "consume": "--consumer.config",
+    "produce": "--producer.config",
+}
+"""The option's earlier names in Kafka's console tools."""
+
 STORAGE: Final = "storage."
 OF_A_CONNECTION: Final = (
     "auto.include.jmx.reporter",
@@ -93,20 +99,20 @@ def with_command_config(verb: str | None, arguments: Sequence[str]) -> list[str]
     remaining = iter(arguments)
     for argument in remaining:
         option, equals, file = argument.partition("=")
-        if option != COMMAND_CONFIG:
+        if option not in (COMMAND_CONFIG, OLD_CONFIG.get(verb)):
             found.append(argument)
             continue
         path = file if equals else next(remaining, None)
         if not path:
-            raise InvalidRequestError(f"{COMMAND_CONFIG} is missing a file: name one")
+            raise InvalidRequestError(f"{option} is missing a file: name one")
         # In front: what the call says itself comes later, and wins.
-        found[:0] = _options_of(path, verb)
+        found[:0] = _options_of(path, option, verb)
     return found
 
 
-def _options_of(path: str, verb: str | None) -> list[str]:
+def _options_of(path: str, option: str, verb: str | None) -> list[str]:
     options, ignored = [], []
-    for name, value in pairs(properties_of(path, COMMAND_CONFIG), COMMAND_CONFIG).items():
+    for name, value in pairs(properties_of(path, option), option).items():
         if name.startswith(STORAGE):
             options += ["--storage-option", f"{name.removeprefix(STORAGE)}={value}"]
         elif name.startswith(OF_A_CONNECTION):

@@ -162,6 +162,10 @@ def produce(
         bool,
         typer.Option("--sync", help="Wait for each append before the next; this is always so."),
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Do not say how many records were appended."),
+    ] = False,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -186,11 +190,11 @@ def produce(
         try:
             _append_all(_chunks(asked, record_bytes_max, interrupts), asked, appends)
         except KeyboardInterrupt:
-            _conclude(topic, appends, output)
+            _conclude(topic, appends, output, quiet)
             raise typer.Exit(interrupts.code or INTERRUPTED) from None
         except KafkaOnSparkError as error:
             _refuse(error, topic, appends, output)
-        _conclude(topic, appends, output)
+        _conclude(topic, appends, output, quiet)
 
 
 def _chunks(asked: Asked, record_bytes_max: int, interrupts: Interrupts) -> Iterable[Chunk]:
@@ -255,10 +259,10 @@ def _refuse(
     raise (kind or InvalidRequestError)(f"{error}; {before}") from None
 
 
-def _conclude(topic: str, appends: ChunkAppends, output: Output) -> None:
+def _conclude(topic: str, appends: ChunkAppends, output: Output, is_quiet: bool) -> None:
     if output is Output.JSON:
         write_json(_summary(topic, appends))
-    else:
+    elif not is_quiet:
         say(f"Appended {plural(appends.tally.record_count, 'record')} to {topic}.")
 
 
