@@ -137,15 +137,18 @@ class CommandLine:
             sys.stderr.flush()
             return Answer(ending.value.code, out.getvalue().decode(), complaint.getvalue().decode())
 
-    def start(self, *arguments: object, **options: object) -> subprocess.Popen:
-        """Start a call as a process of its own."""
+    def start(
+        self, *arguments: object, script: str | None = None, **options: object
+    ) -> subprocess.Popen:
+        """Start a call as a process of its own; `script` changes something before it runs it."""
         environment = os.environ | {
             "KAFKA_ON_SPARK_CLUSTER": self.root,
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "80",
             "TERM": "xterm",
         }
-        command = [sys.executable, "-m", "kafka_on_spark.cli", *map(str, arguments)]
+        program = ["-m", "kafka_on_spark.cli"] if script is None else ["-c", script]
+        command = [sys.executable, *program, *map(str, arguments)]
         # Tests that a shell has started in the background ignore it, and what they start would.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import stat
 import subprocess
@@ -13,6 +14,21 @@ from subprocess import PIPE
 from tests.cli.conftest import ROOT
 from tests.cluster.disks import new_disks, records
 from tests.pages import blocks
+
+TELLING = """
+import os
+from kafka_on_spark.cli.application import main
+from kafka_on_spark.cluster.consuming.consumer import Consumer
+
+def telling(consumer, timeout_ms, poll=Consumer.poll):
+    rows = poll(consumer, timeout_ms)
+    os.write(int(os.environ["TAKEN"]), b"." * rows.num_rows)
+    return rows
+
+Consumer.poll = telling
+main()
+"""
+"""`consume` that tells of each record that it takes."""
 
 [TRIAL] = blocks("docs/console-tools.md", "console")
 
@@ -43,6 +59,30 @@ def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_top
         complaint = process.stderr.read()
 
     assert (process.returncode, complaint) == (141, "")
+
+
+def test_while_its_reader_sleeps_it_takes_no_more_records(call, new_topic, cluster, monkeypatch):
+    values = [each * 200_000 for each in (b"a", b"b", b"c")]  # no pipe takes one of them whole
+    topic = new_topic(values[0])
+    taken, takes = os.pipe()
+    monkeypatch.setenv("TAKEN", str(takes))
+    ends = {"stdout": PIPE, "stderr": PIPE, "pass_fds": (takes,)}
+    process = call.start("consume", "-t", topic, "-o", "0", "-c", 3, script=TELLING, **ends)
+    os.close(takes)
+
+    try:
+        assert os.read(taken, 1) == b".", process.communicate()
+        for value in values[1:]:
+            cluster.append(topic, records(value))
+        more = select.select([taken], [], [], 0.5)[0]
+        said, _ = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+
+    os.close(taken)
+    assert not more, "it takes records that nobody has read"
+    assert (process.returncode, said.encode()) == (0, b"".join(each + b"\n" for each in values))
 
 
 def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, new_topic, cluster):
