@@ -106,6 +106,16 @@ def test_promtool_takes_the_rules():
     promtool("check", "rules", ALERTS)
 
 
+def test_promtool_takes_what_the_panels_ask_for(panels, tmp_path):
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert not any("$" in each for each in asked), "promtool does not know the board's variables"
+    rules = [{"record": f"panel:{number}", "expr": each} for number, each in enumerate(asked)]
+    path = tmp_path / "panels.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+
+    promtool("check", "rules", path)
+
+
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 
 
