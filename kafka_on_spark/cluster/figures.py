@@ -1,12 +1,15 @@
-"""All figures that a process has of its cluster: of the metadata, of upkeep, of its own work."""
+"""All figures that a process has of its cluster: of the metadata and its voters, of upkeep, of its
+own work."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
+from kafka_on_spark.service.describe.quorum_metrics import quorum_metrics
 from kafka_on_spark.service.describe.state_metrics import cut_off_metrics, state_metrics
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.flush_times import FLUSHES
 
@@ -20,8 +23,19 @@ def metrics_of(
     now_ms = services.clock.now_ms()
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, services.controller_id)),
+        *(() if is_cut_off else _of_quorum(services)),
         *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
         *services.counts.metrics(),
         *FLUSHES.metrics(),
         *ledger_metrics(services.ledger.report().rows),
     ]
+
+
+def _of_quorum(services: Services) -> Iterator[Metric]:
+    quorum, holder = (
+        metadata_log_of(services.metadata).last_seen(),
+        services.metadata.image.controller,
+    )
+    if quorum is not None:
+        is_controller = holder is not None and holder.controller_id == services.controller_id
+        yield from quorum_metrics(quorum, is_controller=is_controller)

@@ -45,6 +45,12 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ): "Partitions that another leads than the preferred leader.",
     ("KafkaController", "LastAppliedRecordOffset"): "End of the metadata that is known here.",
     ("KafkaController", "LastAppliedRecordTimestamp"): "When that was committed, ms since 1970.",
+    ("RaftMetrics", "current-leader"): "Voter that leads the metadata log, by its id.",
+    ("RaftMetrics", "current-epoch"): "Epoch in which it leads.",
+    ("RaftMetrics", "high-watermark"): "Up to where the metadata log is committed.",
+    ("RaftMetrics", "number-of-voters"): "Voters of the metadata log.",
+    ("Quorum", "lost-voters"): "Of these, those that do not answer the controller.",
+    ("Quorum", "max-follower-lag"): "Records that the slowest voter which follows lacks.",
     ("ReplicaManager", "UnderReplicatedPartitions"): "Partitions with a replica out of sync.",
     ("ReplicaManager", "UnderMinIsrPartitionCount"): "Partitions that refuse acks=all.",
     ("ReplicaManager", "AtMinIsrPartitionCount"): "Partitions that one more loss makes refuse it.",
@@ -84,8 +90,8 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure says, by its type and name. Types and names are those of Kafka's MBeans, but for
-those of Upkeep, ConsumerGroup, Metadata, Probe, Serving, Ledger and Metrics, and what Kafka's logs
-don't have."""
+those of Quorum, Upkeep, ConsumerGroup, Metadata, Probe, Serving, Ledger and Metrics, and what
+Kafka's logs don't have."""
 
 COUNTERS: Final = frozenset(
     {

@@ -232,6 +232,19 @@ class QuorumLog:
         problems = {key: error.message for key, error in failures.items() if key not in seen}
         return describe(view, seen, problems)
 
+    def last_seen(self) -> QuorumDescription | None:
+        """Return the same by what this process has last seen, and ask nobody: no root can hold it
+        up. None: it has asked nobody as yet."""
+        view, tables = self._leadership.confirmed, self.tables
+        if view is None:
+            return None
+        failures = dict(tables.failures)
+        problems = {
+            key: failures[key].message if key in failures else "calls to it hang"
+            for key in tables.troubled()
+        }
+        return describe(view, tables.newest_of_all(), problems)
+
     def maintain(self) -> None:
         """Write the checkpoints that are due; have a voter taken back that a candidate left behind,
         which waits for no voter's checkpoint.

@@ -60,6 +60,23 @@ def test_one_voter_may_be_away(quorum, process, away):
     assert quorum.roots[away].writes == quorum.roots[0].writes
 
 
+def test_what_was_last_seen_of_voters_is_told_without_a_look(quorum, process):
+    quorum.roots[2].is_offline = True
+    process.decide("a")
+    looks = [(root.looks, root.loads) for root in quorum.roots]
+
+    found = process.last_seen()
+
+    assert [(root.looks, root.loads) for root in quorum.roots] == looks
+    assert [each.problem is None for each in found.voters] == [True, True, False]
+    assert [each.lag > 0 for each in found.voters] == [False, False, True]
+    assert found.high_watermark == process.describe().high_watermark
+    quorum.roots[2].is_offline = False
+    process.decide("b")
+    assert [each.problem for each in process.last_seen().voters] == [None] * 3
+    assert quorum.process("q").last_seen() is None
+
+
 def test_a_decision_that_too_few_hold_is_unknown(quorum, process):
     for node in (1, 2):
         quorum.roots[node].is_read_only = True
