@@ -148,6 +148,11 @@ def write_as(name: str) -> None:
             handler.setFormatter(formatter(name))
 
 
+def is_json() -> bool:
+    """Return whether this process writes its lines as JSON."""
+    return os.environ.get(FORMAT_VARIABLE, "").strip().lower() == JSON
+
+
 def set_up() -> None:
     """Set the level and the handler of this package's logger; a second call changes nothing.
 

@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -49,6 +50,25 @@ class ServingFailedError(KafkaOnSparkError):
     """A served cluster can't be served any more; only another process can."""
 
 
+@contextmanager
+def _errors_as_logged() -> Iterator[None]:
+    """Have the sentence that the process ends with be a line of the log, where that is JSON: who
+    collects its lines takes no others.
+
+    Raises:
+        KafkaOnSparkError: As it was raised, where the log is text.
+        typer.Exit: An error was logged.
+    """
+    try:
+        yield
+    except KafkaOnSparkError as error:
+        if not logs.is_json():
+            raise
+        log.critical("%s", error)
+        raise typer.Exit(FAILED) from None
+
+
+@_errors_as_logged()
 def serve(
     cluster: ClusterUrl,
     on_spark: Annotated[
@@ -252,7 +272,9 @@ def _finish(served: ServedCluster, *, is_clean: bool) -> None:
         raise ServingFailedError(served.failure)
     if not is_clean:
         # A thread that hangs at a root, or at a file, would keep Python from ending.
-        if served.failure is not None:
+        if served.failure is not None and logs.is_json():
+            log.critical("%s", served.failure)
+        elif served.failure is not None:
             note(f"kafka-on-spark: {served.failure}")
         sys.stdout.flush()
         sys.stderr.flush()

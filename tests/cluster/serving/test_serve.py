@@ -107,8 +107,17 @@ def test_a_process_ends_with_a_sentence_where_there_is_no_cluster(tmp_path):
         code = process.wait()
 
     assert code == 2
-    [sentence] = [each for each in process.lines if each.startswith("kafka-on-spark: ")]
-    assert "there is no cluster at" in sentence
+    assert len(process.log) == len(process.lines), "each line is JSON"
+    assert process.log[-1]["level"] == "CRITICAL"
+    assert "there is no cluster at" in process.log[-1]["message"]
+
+
+def test_a_log_of_text_ends_with_the_sentence_alone(tmp_path):
+    with served(tmp_path / "nothing", options=("--log-format", "text")) as [process]:
+        code = process.wait()
+
+    assert code == 2
+    assert process.lines[-1].startswith("kafka-on-spark: there is no cluster at")
 
 
 def test_systemd_is_told_that_it_is_ready_that_it_moves_and_that_it_ends(disks, tmp_path):
