@@ -355,10 +355,12 @@ def test_upkeep_has_each_replicas_log_and_what_is_due():
 
     assert (view["name"], view["logStart"], view["compactedBelow"]) == ("orders-0", 4, 8)
     seen, away, new = view["replicas"]
-    assert (seen["role"], seen["plain"], seen["merged"]) == ("leads", [2, 20], [1, 12])
-    assert (seen["compactedBelow"], seen["problem"]) == (6, None)
+    assert (seen["role"], seen["problem"]) == ("leads", None)
+    assert (seen["log"]["plain"], seen["log"]["merged"]) == ([2, 20], [1, 12])
+    assert (seen["log"]["end"], seen["log"]["compactedBelow"]) == (10, 6)
     assert seen["due"] == ["merge: 1 merge of neighbouring files"]
     assert (away["role"], away["problem"]) == ("out of sync", "it is away")
+    assert (away["log"], new["log"]) == (None, None)
     assert new["problem"].startswith("not made yet")
     assert view["unread"] == ["orders-0 on broker 2"]
 

@@ -100,7 +100,7 @@ def test_the_upkeep_of_a_partition_is_what_was_decided_of_this_one_and_done_to_i
         events = cluster.upkeep_history("prices").events
 
     assert view["compactedBelow"] == 3
-    assert [each["merged"][0] for each in view["replicas"]] == [1, 1]
+    assert [each["log"]["merged"][0] for each in view["replicas"]] == [1, 1]
     assert [each[:2] for each in view["sums"]] == [["compact", 2]]
     assert [each[2] for each in view["events"]] == [str(each) for each in reversed(events)]
 

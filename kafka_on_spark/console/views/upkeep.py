@@ -29,17 +29,24 @@ def upkeep_view(logs: PartitionLogs, history: UpkeepHistory) -> View:
 
 
 def _replica(log: LogDescription) -> View:
+    """Return one replica's log; `log` is None where it is not known."""
     return {
         "broker": log.broker_id,
         "role": "leads" if log.is_leader else "in sync" if log.is_in_sync else "out of sync",
-        "logStart": log.log_start_offset,
-        "logEnd": log.log_end_offset,
+        "log": _figures(log) if log.is_made and log.error is None else None,
+        "due": [str(each) for each in log.due],
+        "problem": log.error if log.is_made else "not made yet: nothing was appended there",
+    }
+
+
+def _figures(log: LogDescription) -> View:
+    return {
+        "start": log.log_start_offset,
+        "end": log.log_end_offset,
         "records": log.record_count,
         "plain": [log.plain_segments, log.plain_bytes],
         "merged": [log.merged_segments, log.merged_bytes],
         "compactedBelow": None if log.compacted is None else log.compacted.cleaner_offset,
-        "due": [str(each) for each in log.due],
-        "problem": log.error if log.is_made else "not made yet: nothing was appended there",
     }
 
 

@@ -7,7 +7,7 @@ import { store } from "../store.js";
 import { longTable } from "../virtual.js";
 
 const PLACES = [["topic", "first", "minmax(160px, 1fr)"], ["partition", "n", "72px"], ["offset", "n", "100px"], ["log start", "n", "100px"],
-  ["high watermark", "n", "110px"], ["lag", "n", "100px"], ["next records", null, "110px"]];
+  ["high watermark", "n", "130px"], ["lag", "n", "100px"], ["next records", null, "110px"]];
 const MOVES = [["partition", "first", "minmax(160px, 1fr)"], ["to", null, "80px"], ["comes", null, "60px"], ["goes", null, "60px"],
   ["waits for", null, "80px"], ["rate limit", null, "90px"], ["progress", null, "330px"]];
 

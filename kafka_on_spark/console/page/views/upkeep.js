@@ -20,8 +20,7 @@ export function upkeepOf(topic) {
         data.compactedBelow ? `, and is compacted below ${number(data.compactedBelow)}.` : "."),
       table("Logs of its replicas", [["broker", "n"], ["role"], ["log start", "n"], ["log end", "n"], ["records", "n"], ["files of one append", "n"],
         ["merged files", "n"], ["compacted below", "n"], ["due"], ["problem"]],
-      data.replicas.map((each) => [each.broker, each.role, number(each.logStart), number(each.logEnd), number(each.records),
-        files(each.plain), files(each.merged), number(each.compactedBelow), each.due.map((line) => el("div", {}, line)),
+      data.replicas.map((each) => [each.broker, each.role, ...figures(each.log), each.due.map((line) => el("div", {}, line)),
         each.problem === null ? "" : el("span", { class: "bad" }, each.problem)])),
       el("h2", {}, "Done by its replicas"),
       table("Done by its replicas", [["work"], ["times", "n"], ["took", "n"], ["put in their place", "n"], ["records fewer", "n"]],
@@ -35,6 +34,11 @@ export function upkeepOf(topic) {
       data.unread.map((each) => el("p", { class: "trouble" }, `${each}: what it did is not known`)),
       data.incomplete.length ? el("p", { class: "quiet" }, `Old commits are deleted; only later ones are shown of ${data.incomplete.join(", ")}.`) : null,
     ];
+  }
+
+  function figures(log) {
+    return log === null ? ["?", "?", "?", "?", "?", "?"]
+      : [number(log.start), number(log.end), number(log.records), files(log.plain), files(log.merged), number(log.compactedBelow)];
   }
 
   function files([count, size]) {
