@@ -68,6 +68,31 @@ def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(monkeypatch):
     assert screen.getvalue() == ""
 
 
+def test_what_is_soon_done_does_not_even_import_what_would_show_it(monkeypatch):
+    made = []
+    standard_error(monkeypatch)
+    monkeypatch.setattr(output, "_bar", made.append)
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
+
+    with output.progress("opening the cluster") as steps:
+        steps.advance()
+
+    assert made == []
+
+
+def test_what_was_done_before_it_is_shown_counts(monkeypatch):
+    screen = standard_error(monkeypatch)
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
+
+    with output.progress("comparing replicas", 5) as steps:
+        steps.advance(2)
+        steps.draw("comparing replicas", are_bytes=False)
+        steps.advance()
+
+    assert "2/5" in screen.getvalue()
+    assert "3/5" in screen.getvalue()
+
+
 def test_output_of_a_pipe_shows_nothing(monkeypatch):
     file = io.StringIO()
     monkeypatch.setattr("sys.stderr", file)

@@ -244,21 +244,41 @@ def confirm(deed: str, *, is_yes: bool) -> None:
 
 
 class Steps:
-    """The progress of a long call. `bar` None: nobody watches it."""
+    """The progress of a long call. Nobody watches it until it is drawn."""
 
-    def __init__(self, bar: "Progress | None", task_id: Any = None) -> None:
-        self._bar = bar
-        self._task_id = task_id
+    def __init__(self, total: int | None = None) -> None:
+        self._done = 0
+        self._total = total
+        self._bar: Progress | None = None
+        self._task_id: Any = None
 
     def advance(self, count: int = 1) -> None:
         """Show that `count` more are done."""
-        if self._bar is not None:
-            self._bar.advance(self._task_id, count)
+        self._done += count
+        self._refresh()
 
     def show(self, done: int, total: int) -> None:
         """Show that so many of so many are done."""
+        self._done, self._total = done, total
+        self._refresh()
+
+    def draw(self, words: str, are_bytes: bool) -> None:
+        """Draw it from now on, if the terminal can. Called by a thread of its own."""
+        bar = _bar(are_bytes)
+        if bar is not None:
+            self._task_id = bar.add_task(words, total=self._total)
+            self._bar = bar
+            self._refresh()  # what was done before anybody watched
+            bar.start()
+
+    def end(self) -> None:
+        """Draw it no more."""
+        if self._bar is not None and self._bar.live.is_started:
+            self._bar.stop()
+
+    def _refresh(self) -> None:
         if self._bar is not None:
-            self._bar.update(self._task_id, completed=done, total=total)
+            self._bar.update(self._task_id, completed=self._done, total=self._total)
 
 
 @contextmanager
@@ -271,20 +291,20 @@ def progress(
     What is written to standard output meanwhile goes there, and nowhere near the bar: a caller that
     writes some shows none if that is a terminal, too.
     """
-    bar = _bar(are_bytes) if is_shown and sys.stderr.isatty() else None
-    if bar is None:
-        yield Steps(None)
+    steps = Steps(total)
+    if not (is_shown and sys.stderr.isatty()):
+        yield steps
         return
-    starter = threading.Timer(PROGRESS_AFTER_S, bar.start)
+    # What draws it is imported only then: most calls are over sooner.
+    starter = threading.Timer(PROGRESS_AFTER_S, steps.draw, (words, are_bytes))
     starter.daemon = True
     starter.start()
     try:
-        yield Steps(bar, bar.add_task(words, total=total))
+        yield steps
     finally:
         starter.cancel()
         starter.join()
-        if bar.live.is_started:
-            bar.stop()
+        steps.end()
 
 
 def _bar(are_bytes: bool) -> "Progress | None":
