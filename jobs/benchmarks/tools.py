@@ -39,7 +39,7 @@ def tools(bench: Bench) -> list[Row]:
             took_s = _produce(cluster, lines) - median(starts)
             rates.append(LINES / took_s)
             delays_ms += _delays_ms(cluster, f"printed-{run}")
-            idle = _idle_percent(cluster)
+            idle = _idle_percent(cluster, f"idle-{run}")
             shares.append(idle)
             say(f"  run {run}: an idle member of a group takes {idle:.2f} % of a core")
             say(f"  run {run}: starts in {starts[-1]:.2f} s, then {rates[-1]:,.0f} lines a second")
@@ -68,9 +68,10 @@ def tools(bench: Bench) -> list[Row]:
     ]
 
 
-def _idle_percent(cluster: Cluster) -> float:
-    """Return which part of a core this process takes that waits for records."""
-    with cluster.consumer("lines", group="idle") as consumer:
+def _idle_percent(cluster: Cluster, group: str) -> float:
+    """Return which part of a core this process takes that waits for records. A new `group` begins
+    at the end: one that was there before would read what has been appended since."""
+    with cluster.consumer("lines", group=group) as consumer:
         consumer.poll(1000)
         began, processor = time.perf_counter(), time.process_time()
         while time.perf_counter() - began < IDLE_S:
