@@ -149,12 +149,12 @@ class ProducerAppends:
         outcomes: list[Outcome] = []
         for name, records in topics.items():
             try:
-                limits = self.limits[name] = limits_of(image, name)
+                topic = image.topic(name)
             except UnknownTopicOrPartitionError as error:
                 self.limits.pop(name, None)
                 outcomes.append(Outcome(topic=name, partition=None, records=records, error=error))
                 continue
-            split = _split(image.topics[limits.topic_id], records, number, muted)
+            split = _split(topic, records, number, muted)
             parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
         return number, parts, outcomes
 
@@ -186,9 +186,11 @@ class ProducerAppends:
 
     def _refusals(self, image: MetadataImage, delivery: Delivery) -> Refusals:
         """Return the records that their topics do not allow: settings may have changed since they
-        were sent. What is wrong with a topic that is gone, `_ready` says."""
+        were sent, and `send` checks by them from now on. What is wrong with a topic that is gone,
+        `_ready` says."""
         topics = {part.key.topic_id for part in delivery.parts} & image.topics.keys()
         limits = {each: limits_of(image, image.topics[each].name) for each in topics}
+        self.limits.update((image.topics[each].name, limits[each]) for each in topics)
         return delivery.refusals(limits, self.now_ms())
 
     def _staged(
