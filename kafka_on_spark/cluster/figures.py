@@ -32,10 +32,8 @@ def metrics_of(
 
 
 def _of_quorum(services: Services) -> Iterator[Metric]:
-    quorum, holder = (
-        metadata_log_of(services.metadata).last_seen(),
-        services.metadata.image.controller,
-    )
+    quorum = metadata_log_of(services.metadata).last_seen()
+    holder = services.metadata.image.controller
     if quorum is not None:
         is_controller = holder is not None and holder.controller_id == services.controller_id
         yield from quorum_metrics(quorum, is_controller=is_controller)
