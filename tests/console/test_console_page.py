@@ -3,31 +3,13 @@
 import re
 import time
 
-import pytest
-
 from kafka_on_spark.cli.serve.console import decided
 from kafka_on_spark.console.page_files import page_files, recorded_files
 from kafka_on_spark.console.views import timeline
-from tests.cluster.disks import isr_of, new_disks, records
-from tests.console.browsers import browser, console_of, needed, page_of
+from tests.cluster.disks import isr_of, records
+from tests.console.browsers import console_of, page_of
 
 MANY = 10_000
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as launched:
-        yield launched
-
-
-@pytest.fixture
-def disks():
-    needed()
-    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
-        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
-        disks.cluster.append("orders", [(b"k%d" % n, b'{"n": %d}' % n) for n in range(9)])
-        disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
-        yield disks
 
 
 def test_what_is_committed_and_a_disk_that_is_lost_are_seen_without_a_reload(chromium, disks):

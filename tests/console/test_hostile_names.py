@@ -3,12 +3,10 @@
 import re
 from urllib.parse import quote, quote_plus
 
-import pytest
-
 from kafka_on_spark import Record
 from kafka_on_spark.cli.serve.console import decided
 from tests.cluster.disks import new_disks
-from tests.console.browsers import browser, console_of, needed, page_of
+from tests.console.browsers import console_of, needed, page_of
 
 EVIL = '<img src=x onerror="alert(1)"><script>alert(2)</script>\u202e&amp;'
 SHOWN = EVIL.replace("\u202e", "\\u202e")
@@ -31,12 +29,6 @@ VIEWS = [
     "what-if?brokers=1",
     "audit",
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as launched:
-        yield launched
 
 
 def spoiled(answer):

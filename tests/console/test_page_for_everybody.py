@@ -1,10 +1,7 @@
 """The page for everybody: whether it breaks rules for people who read or use a screen otherwise."""
 
-import pytest
-
 from tests.cluster.consuming.polled import SOON
-from tests.cluster.disks import new_disks
-from tests.console.browsers import PHONE, browser, console_of, needed, page_of
+from tests.console.browsers import PHONE, console_of, page_of
 
 VIEWS = [
     "grid",
@@ -26,22 +23,6 @@ VOTERS = {
     "highWatermark": 9,
     "voters": [{**LEADING, "problem": None}, {**LOST, "problem": "it is away"}],
 }
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as launched:
-        yield launched
-
-
-@pytest.fixture
-def disks():
-    needed()
-    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
-        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
-        disks.cluster.append("orders", [(b"k%d" % n, b'{"n": %d}' % n) for n in range(9)])
-        disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
-        yield disks
 
 
 def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disks):

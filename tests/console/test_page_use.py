@@ -16,13 +16,7 @@ from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.console import answers, following, streaming
 from kafka_on_spark.console.streaming import Subscribers
 from tests.cluster.disks import new_disks, partition_of, records
-from tests.console.browsers import PATIENCE_MS, Page, browser, console_of, needed, page_of
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as launched:
-        yield launched
+from tests.console.browsers import PATIENCE_MS, Page, console_of, needed, page_of
 
 
 @pytest.fixture

@@ -10,15 +10,9 @@ from kafka_on_spark.console import recording
 from kafka_on_spark.console.recording import VIEWS, console_page
 from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import new_disks, patient_passes
-from tests.console.browsers import browser, page_of
+from tests.console.browsers import page_of
 
 EVIL = '</script><script>alert("x")</script>&\u202e'
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with browser() as launched:
-        yield launched
 
 
 @pytest.fixture(scope="module")

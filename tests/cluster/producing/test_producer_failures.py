@@ -9,18 +9,13 @@ import pytest
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
-    InvalidRecordError,
-    InvalidTimestampError,
     KafkaStorageError,
-    MessageTooLargeError,
     NotEnoughReplicasError,
     RecordExpiredError,
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN
-from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import values_of
 from tests.cluster.producing.sending import ANSWER, WAIT_S, send, wait_until
 
@@ -179,140 +174,6 @@ def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
         assert kept[0].result(0).offset == 0
         with pytest.raises(UnknownTopicOrPartitionError):
             producer.send(gone, None, b"d")
-
-
-def test_a_record_that_a_changed_setting_refuses_fails_alone(cluster, topic):
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        small, large, last = send(producer, topic, b"s", b"l" * 5000, b"e", partition=0)
-        cluster.alter_topic_configs(topic, {"max.message.bytes": 1000})
-        producer.flush()
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert [small.result(0).offset, last.result(0).offset] == [0, 1]
-    assert values_of(cluster, topic) == [b"s", b"e"]
-
-
-def test_a_record_that_another_process_has_its_topic_refuse_fails_alone(disks):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    other = disks.open()
-    with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        send(producer, "orders", b"before", partition=0)
-        producer.flush()
-        small, large, last = send(producer, "orders", b"s", b"l" * 5000, b"e", partition=0)
-        other.alter_topic_configs("orders", {"max.message.bytes": 1000})
-        producer.flush()
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert [small.result(0).offset, last.result(0).offset] == [1, 2]
-    assert values_of(disks.cluster, "orders") == [b"before", b"s", b"e"]
-
-
-def test_a_record_that_another_process_has_its_topic_refuse_before_a_retry_fails_alone(
-    disks, monkeypatch, caplog
-):
-    disks.cluster.create_topic("orders", replication_factor=3)
-    other = disks.open()
-
-    def fail(self, appends, take):
-        monkeypatch.setattr(AppendService, "answer_staged_topics", ANSWER)
-        other.alter_topic_configs("orders", {"max.message.bytes": 1000})
-        raise NotEnoughReplicasError("few")  # nothing of it can be committed
-
-    monkeypatch.setattr(AppendService, "answer_staged_topics", fail)
-    with disks.cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        small, large = send(producer, "orders", b"s", b"l" * 5000, partition=0)
-
-    assert isinstance(large.exception(0), MessageTooLargeError)
-    assert small.result(0).offset == 0
-    assert "1 records for orders-0: a record has 5000 bytes" in caplog.text
-
-
-def test_a_record_without_a_key_fails_alone_when_its_topic_is_compacted_before_it_is_tried(
-    cluster, topic
-):
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        keyless = producer.send(topic, None, b"keyless", partition=0)
-        keyed = producer.send(topic, "k", b"keyed", partition=0)
-        cluster.alter_topic_configs(topic, {"cleanup.policy": "compact"})
-        producer.flush()
-
-    assert isinstance(keyless.exception(0), InvalidRecordError)
-    assert keyed.result(0).offset == 0
-    assert values_of(cluster, topic) == [b"keyed"]
-
-
-def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, monkeypatch):
-    wrong, right = new_topic(), new_topic()
-    sizes = []
-
-    def answer(self, appends, take):
-        sizes.append(len(appends))
-        image = self._metadata.image
-        if any(image.topics[plan.topic_id].name == wrong for plan, _ in appends):
-            raise MessageTooLargeError("refused here, though allowed when it was checked")
-        ANSWER(self, appends, take)
-
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        [refused] = send(producer, wrong, b"a")
-        [taken] = send(producer, right, b"b")
-
-    assert sizes == [2, 1, 1]
-    assert isinstance(refused.exception(0), MessageTooLargeError)
-    assert taken.result(0).offset == 0
-
-
-def test_an_append_that_is_refused_for_one_partition_of_a_topic_is_split(
-    cluster, new_topic, monkeypatch
-):
-    topic = new_topic(partitions=2)
-    tries = []
-
-    def answer(self, appends, take):
-        numbers = {row.partition for _, rows in appends for row in rows}
-        tries.append(numbers)
-        if 0 in numbers:
-            raise InvalidTimestampError("refused here, though allowed when it was checked")
-        ANSWER(self, appends, take)
-
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
-        [refused] = send(producer, topic, b"a", partition=0)
-        [taken] = send(producer, topic, b"b", partition=1)
-
-    assert tries == [{0, 1}, {0}, {1}]
-    assert isinstance(refused.exception(0), InvalidTimestampError)
-    assert taken.result(0).offset == 0
-
-
-def test_one_wrong_partition_of_many_is_found_by_halves_and_in_the_time_of_one_try(
-    cluster, new_topic, monkeypatch
-):
-    topic = new_topic(partitions=16, replication_factor=1)
-    timeouts = []
-
-    class Clock(SystemClock):
-        """By which each append takes a while."""
-
-        def monotonic_ms(self):
-            return super().monotonic_ms() + 300 * len(timeouts)
-
-    def answer(self, appends, take):
-        timeouts.append(appends[0][0].timeout_ms)
-        if any(row.partition == 5 for _, rows in appends for row in rows):
-            raise InvalidTimestampError("refused here, though allowed when it was checked")
-        ANSWER(self, [(replace(plan, timeout_ms=60_000), rows) for plan, rows in appends], take)
-
-    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
-    monkeypatch.setattr(cluster._services, "clock", Clock())
-    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=600_000) as producer:
-        futures = [producer.send(topic, None, b"v", partition=each) for each in range(16)]
-
-    assert isinstance(futures.pop(5).exception(0), InvalidTimestampError)
-    assert {each.result(0).offset for each in futures} == {0}
-    assert len(timeouts) == 9
-    left = [max(TRY_MS_MIN - 300 * place, 1) for place in range(9)]
-    assert all(given <= most for given, most in zip(timeouts, left, strict=True))
 
 
 def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):

@@ -107,14 +107,19 @@ def test_a_holder_that_leaves_while_its_place_is_refused_is_no_error(place):
     assert place.names == {"after"}
 
 
-def test_a_holder_that_was_killed_is_fenced_though_its_successor_polls_seldom(place):
-    """Looks by the polls alone were too far apart: each began anew."""
+def poll_seldom(place):
+    """Poll each half a minute, for two minutes; the witness looks each five seconds."""
     for _ in range(4):
         place.member.follow()
         for _ in range(6):
             place.clock.advance(5_000)
             place.witness.beat()
             place.witness.look()
+
+
+def test_a_holder_that_was_killed_is_fenced_though_its_successor_polls_seldom(place):
+    """Looks by the polls alone were too far apart: each began anew."""
+    poll_seldom(place)
 
     assert place.names == {"after"}
 
@@ -129,12 +134,7 @@ def test_a_holder_that_was_killed_does_not_live_as_another_root_is_read(place):
         return [{each: stands[each] for each in roots} for _ in members]
 
     place.heartbeats.listen = listen
-    for _ in range(4):
-        place.member.follow()
-        for _ in range(6):
-            place.clock.advance(5_000)
-            place.witness.beat()
-            place.witness.look()
+    poll_seldom(place)
 
     assert place.names == {"after"}
 
