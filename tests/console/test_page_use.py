@@ -229,6 +229,22 @@ def test_a_console_that_says_nothing_any_more_is_told_until_it_goes_on(
         page.see("committed to 10")
 
 
+def test_a_console_that_says_nothing_after_its_greeting_is_told(chromium, disks, monkeypatch):
+    """It counted as silent only after the time that a greeting may take."""
+
+    def patient(route):
+        found = route.fetch()
+        route.fulfill(response=found, body=found.text().replace("45_000", "45_000_000"))
+
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 3600)
+    monkeypatch.setattr(following, "SILENCE_MS", 1_000)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.page.route("**/api.js", patient)
+        page.page.reload()
+
+        page.see("Not followed: the console says nothing any more")
+
+
 def test_a_page_that_missed_what_happened_loads_its_view_anew(chromium, disks, monkeypatch):
     monkeypatch.setattr(secrets, "token_urlsafe", lambda count: "token")
     port = port_that_stays_free()
