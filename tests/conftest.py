@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import sys
 from collections.abc import Callable, Generator
 from functools import cache
 from itertools import accumulate
@@ -16,6 +17,9 @@ from xdist.scheduler import LoadFileScheduling
 from tests import jvms
 
 VARIABLE = "SPARK_SUBMIT_OPTS"
+YOUNG_MAX = 100_000
+"""Objects that may be made before a look for cycles among them; Python's own figure is 700."""
+
 SESSION = "the files that share the Spark session"
 COMPUTING = {"conformance", "power", "search", "simulation"}
 """Folders of tests that need a processor all the time."""
@@ -59,6 +63,21 @@ def pytest_configure(config: pytest.Config) -> None:
     given = os.environ.get(VARIABLE, "")
     if jvms.QUICK not in given:
         os.environ[VARIABLE] = f"{jvms.QUICK} {given}".strip()
+    _save_processor_time()
+
+
+def _save_processor_time() -> None:
+    """Leave out work that shows nothing, here and in the processes that tests start.
+
+    Most objects of a test go by themselves, and a look for cycles goes through all that are young.
+    numpy's library starts a thread for each processor, which spins. A variable of many images keeps
+    Python from storing what it compiles: each of several hundred processes would compile the package
+    again.
+    """
+    gc.set_threshold(YOUNG_MAX)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(wrapper=True)
