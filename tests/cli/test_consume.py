@@ -107,6 +107,7 @@ def test_formats_are_those_of_kafka_and_kcat(printed, new_topic):
     assert printed(topic, "-e", "-K", "=") == "key=a\n"
     assert printed(topic, "-e", "-D", r"\0") == "a\0"
     assert printed(topic, "-e", "--property", "print.offset=true") == "Offset:0\ta\n"
+    assert printed(topic, "-e", "--property", "print.epoch=true") == "Epoch:0\ta\n"
     assert printed(topic, "-e", "-f", "%k %s %p") == "key a 0"
     assert printed(topic, "-e", "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
 

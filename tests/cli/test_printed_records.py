@@ -11,9 +11,9 @@ from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.errors import InvalidRequestError
 
 HEADERS = [("h", b"1"), ("i", None)]
-RECORD = ConsumerRecord("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS)
-BARE = ConsumerRecord("t", 0, 0, 0, 1, None, None, [])
-ALL = "timestamp", "partition", "offset", "headers", "key", "value"
+RECORD = ConsumerRecord("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS, 58)
+BARE = ConsumerRecord("t", 0, 0, 0, 1, None, None, [], 0)
+ALL = "timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value"
 
 # fmt: off
 PROPERTIES = [
@@ -27,7 +27,7 @@ PROPERTIES = [
     pytest.param({"print.value": "false"},                       RECORD, b"",                  id="nothing"),
     pytest.param({"line.separator": "\\0"},                      RECORD, b"v\xff\0",           id="another end"),
     pytest.param({"print.headers": "true"},                      BARE,   b"NO_HEADERS\tnull\n", id="no headers"),
-    pytest.param({f"print.{each}": "true" for each in ALL},      RECORD, b"CreateTime:1700000000123\tPartition:3\tOffset:7\th:1,i:null\tk\tv\xff\n", id="all"),
+    pytest.param({f"print.{each}": "true" for each in ALL},      RECORD, b"CreateTime:1700000000123\tPartition:3\tOffset:7\tDelivery:NOT_PRESENT\tEpoch:58\th:1,i:null\tk\tv\xff\n", id="all"),
     pytest.param({"print.timestamp": "true"},                    BARE,   b"LogAppendTime:0\tnull\n", id="the time of the append"),
 ]
 FORMATS = [
@@ -77,7 +77,6 @@ def test_format_string_is_a_form_or_is_refused(text):
     [
         ({"print.keys": "true"}, "did you mean 'print.key'"),
         ({"print.key": "1"}, "give true or false"),
-        ({"print.delivery": "true"}, "share groups"),
         ({"key.deserializer": "X"}, "no class of Java's"),
     ],
 )
@@ -98,7 +97,7 @@ def test_line_that_is_printed_is_read_back_by_produce(key, value, headers):
     shown = {f"print.{each}": "true" for each in ("headers", "key", "value")}
     form = LineFormat(parses_key=True, parses_headers=True, null_marker=b"null")
 
-    line = form_of(shown)(ConsumerRecord("t", 0, 0, 0, 0, key, value, headers))
+    line = form_of(shown)(ConsumerRecord("t", 0, 0, 0, 0, key, value, headers, 0))
     columns, bad = form.records([line.removesuffix(b"\n")])
 
     assert bad is None

@@ -25,6 +25,8 @@ FLAGS: Final = (
     "print.timestamp",
     "print.partition",
     "print.offset",
+    "print.delivery",
+    "print.epoch",
     "print.headers",
     "print.key",
     "print.value",
@@ -36,10 +38,6 @@ SEPARATORS: Final = {
     "line.separator": b"\n",
     "headers.separator": b",",
     "null.literal": b"null",
-}
-_REFUSED: Final = {
-    "print.delivery": "there are no share groups, so nothing is delivered twice on purpose",
-    "print.epoch": "the leader epoch stands with the batch: dump-log shows it",
 }
 _TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
 
@@ -78,9 +76,11 @@ def form_of(properties: Mapping[str, str]) -> Form:
             shown[name] = parsed_flag(name, text)
         elif name in parts:
             parts[name] = unescaped(text, keeps_unknown=name == "null.literal")
-        elif name in _REFUSED or "deserializer" in name:
-            why = _REFUSED.get(name, "no class of Java's runs here; --json shows what is no text")
-            raise InvalidRequestError(f"property {name!r} means nothing here: {why}")
+        elif "deserializer" in name:
+            raise InvalidRequestError(
+                f"property {name!r} means nothing here: no class of Java's runs here; --json shows"
+                " what is no text"
+            )
         else:
             raise InvalidRequestError(unknown_name("property", name, [*FLAGS, *SEPARATORS]))
     null = parts["null.literal"]
@@ -90,6 +90,10 @@ def form_of(properties: Mapping[str, str]) -> Form:
         "print.timestamp": _timestamp,
         "print.partition": lambda record: b"Partition:%d" % record.partition,
         "print.offset": lambda record: b"Offset:%d" % record.offset,
+        # Deliveries are counted in share groups, which do not exist here; Kafka's consumers outside
+        # of one print the same.
+        "print.delivery": lambda record: b"Delivery:NOT_PRESENT",
+        "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
         "print.headers": lambda record: _headers(record, b":", between, null) or b"NO_HEADERS",
         "print.key": lambda record: null if record.key is None else record.key,
         "print.value": lambda record: null if record.value is None else record.value,

@@ -23,6 +23,7 @@ class ConsumerRecord(NamedTuple):
         key: The key, or None.
         value: The value; None: a tombstone.
         headers: Names and values, in order.
+        leader_epoch: The leadership under which the record was appended.
     """
 
     topic: str
@@ -33,6 +34,7 @@ class ConsumerRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    leader_epoch: int
 
     @property
     def timestamp(self) -> datetime:
@@ -43,10 +45,19 @@ class ConsumerRecord(NamedTuple):
 def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
     """Yield the records of rows as `Consumer.poll` returns them."""
     times = rows.column("timestamp").cast(pa.int64())
-    names = ("topic", "partition", "offset", "timestampType", "key", "value", "headers")
+    names = (
+        "topic",
+        "partition",
+        "offset",
+        "timestampType",
+        "key",
+        "value",
+        "headers",
+        "leaderEpoch",
+    )
     columns = [rows.column(name).to_pylist() for name in names]
-    for topic, partition, offset, kind, key, value, headers, time in zip(
+    for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
         *columns, times.to_pylist(), strict=True
     ):
         pairs = [(each["key"], each["value"]) for each in headers or ()]
-        yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs)
+        yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs, epoch)

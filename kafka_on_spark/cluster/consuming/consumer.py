@@ -84,8 +84,9 @@ class Consumer:
     # Records
 
     def poll(self, timeout_ms: float | None = 0) -> pa.Table:
-        """Return the next records, in the columns of `Cluster.read`; wait for them for at most
-        `timeout_ms` (None: for as long as it takes). Without any the table is empty.
+        """Return the next records, in the columns of `Cluster.read` and leaderEpoch, under which a
+        record was appended; wait for them for at most `timeout_ms` (None: for as long as it takes).
+        Without any the table is empty.
 
         A table has max_poll_records at most, of one partition or several, each in offset order.
 

@@ -70,7 +70,7 @@ class Handouts:
             if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
                 break
             rows = self._consuming.more_rows(rows_max - count)
-        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+        return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
 
     def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
         """Return the next record, which `hand_out_record` hands out; wait for it for at most

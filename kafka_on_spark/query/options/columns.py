@@ -20,8 +20,9 @@ _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-IGNORED: Final = ("offset", "timestampType")
-"""Columns of the source's rows that a sink ignores, so that rows can be written back."""
+IGNORED: Final = ("offset", "timestampType", "leaderEpoch")
+"""Columns of rows that the source or a consumer returns, which a sink ignores: they can be written
+back."""
 
 NULL_KIND: Final = "void"
 

@@ -70,6 +70,7 @@ def consuming_of(
             order,
             services.replicas,
             services.options,
+            has_epochs=True,
             note=services.note_unread,
             finish_compaction=services.finish_compaction,
         )

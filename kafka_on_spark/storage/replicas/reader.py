@@ -56,9 +56,15 @@ ROW_SCHEMA: Final = pa.schema(
 ROW_SCHEMA_WITH_HEADERS: Final = ROW_SCHEMA.append(pa.field("headers", HEADERS))
 
 
-def row_schema(*, has_headers: bool) -> pa.Schema:
+LEADER_EPOCH: Final = pa.field("leaderEpoch", pa.int32())
+"""Under which leadership a record was appended: no column of Spark's source. Source: Kafka's
+ConsumerRecord.leaderEpoch."""
+
+
+def row_schema(*, has_headers: bool, has_epochs: bool = False) -> pa.Schema:
     """Return the schema of the rows that `read_rows` yields."""
-    return ROW_SCHEMA_WITH_HEADERS if has_headers else ROW_SCHEMA
+    schema = ROW_SCHEMA_WITH_HEADERS if has_headers else ROW_SCHEMA
+    return schema.append(LEADER_EPOCH) if has_epochs else schema
 
 
 def read_rows(
@@ -67,6 +73,7 @@ def read_rows(
     options: StorageOptions,
     *,
     has_headers: bool = True,
+    has_epochs: bool = False,
     note: NoteFailure = lambda address, segment, error: None,
     on_deleted: OnDeleted = refuse_deleted,
     finish_compaction: FinishCompaction | None = None,
@@ -80,6 +87,7 @@ def read_rows(
     """
 
     constants = _Constants(order)
+    schema = row_schema(has_headers=has_headers, has_epochs=has_epochs)
 
     def rows_of(piece: Piece, position: Offset) -> Iterator[pa.RecordBatch]:
         first = max(position - piece.base_offset, 0)
@@ -89,7 +97,7 @@ def read_rows(
         ):
             wanted = between_deltas(records, first, end)
             if wanted.num_rows:
-                yield _rows(constants, piece, wanted, has_headers=has_headers)
+                yield _rows(constants, piece, wanted, schema)
             if records.column("offset_delta")[-1].as_py() >= end - 1:
                 return
 
@@ -127,9 +135,9 @@ class _Constants:
 
 
 def _rows(
-    constants: _Constants, piece: Piece, records: pa.RecordBatch, *, has_headers: bool
+    constants: _Constants, piece: Piece, records: pa.RecordBatch, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return records of a segment as rows."""
+    """Return records of a segment as rows of such a schema."""
     count = records.num_rows
     timestamp_us = piece.batch.common_timestamp_us
     if timestamp_us is not None:
@@ -146,9 +154,12 @@ def _rows(
         timestamps,
         constants.types[kind].slice(0, count),
     ]
-    if has_headers:
+    if "headers" in schema.names:
         columns.append(records.column("headers").cast(HEADERS))
-    return pa.RecordBatch.from_arrays(columns, schema=row_schema(has_headers=has_headers))
+    if LEADER_EPOCH.name in schema.names:
+        epoch = pa.scalar(piece.batch.leader_epoch, LEADER_EPOCH.type)
+        columns.append(pa.repeat(epoch, count))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def read_timestamps(

@@ -22,18 +22,51 @@ def test_it_reads_what_is_there_and_what_comes(cluster, topic):
         assert consumer.position((topic, 0)) == 3
 
 
-def test_a_table_has_the_columns_of_a_read(cluster, topic):
+def test_a_table_has_the_columns_of_a_read_and_the_epochs(cluster, topic):
     moment = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
     headers = [("h", b"1"), ("n", None)]
     cluster.append(topic, [Record(b"k", b"v", headers=headers, timestamp=moment)])
 
     with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
-        assert consumer.poll(SOON).equals(cluster.read(topic))
+        table = consumer.poll(SOON)
+        assert table.drop_columns("leaderEpoch").equals(cluster.read(topic))
         consumer.seek((topic, 0), 0)
         record = next(consumer)
 
-    assert record == (topic, 0, 0, record.timestamp_us, 0, b"k", b"v", [("h", b"1"), ("n", None)])
+    place = (topic, 0, 0, record.timestamp_us, 0)
+    assert record == (*place, b"k", b"v", [("h", b"1"), ("n", None)], record.leader_epoch)
     assert record.timestamp == moment
+
+
+def test_each_record_says_under_which_leadership_it_was_appended(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    cluster.append("orders", records(b"a", b"b"))
+    before = cluster.image.topic("orders").partitions[0].leader_epoch
+    disks.take_down(1)
+    cluster.append("orders", records(b"c"))
+    after = cluster.image.topic("orders").partitions[0].leader_epoch
+
+    with cluster.consumer(
+        "orders", auto_offset_reset="earliest", consumer_timeout_ms=0
+    ) as consumer:
+        table = consumer.poll(SOON)
+        consumer.seek_to_beginning()
+        epochs = [record.leader_epoch for record in consumer]
+
+    assert before < after
+    assert epochs == [before, before, after]
+    assert table.column("leaderEpoch").to_pylist() == epochs[: table.num_rows]
+
+
+def test_rows_of_a_consumer_can_be_appended_again(cluster, new_topic):
+    topic, copy = new_topic(), new_topic()
+    cluster.append(topic, records(b"a", b"b"))
+
+    with cluster.consumer(topic, auto_offset_reset="earliest") as consumer:
+        cluster.append(copy, consumer.poll(SOON).drop_columns("topic"))
+
+    assert cluster.read(copy).column("value").to_pylist() == [b"a", b"b"]
 
 
 def test_another_process_wakes_it(disks):

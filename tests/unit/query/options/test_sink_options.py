@@ -75,6 +75,7 @@ ALLOWED = [
     pytest.param({"value": "binary", "key": "binary", "headers": HEADERS, "partition": "int", "topic": "string"},                 False, id="all"),
     pytest.param({"value": "void", "key": "void"},                                                                                True,  id="nulls"),
     pytest.param({"value": "binary", "offset": "bigint", "timestamp": "timestamp", "timestampType": "int", "topic": "string"},    False, id="the source's rows"),
+    pytest.param({"value": "binary", "offset": "bigint", "timestampType": "int", "leaderEpoch": "int", "topic": "string"},        False, id="a consumer's rows"),
 ]
 # fmt: on
 
