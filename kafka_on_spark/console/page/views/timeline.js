@@ -142,7 +142,7 @@ export function timelineView(page, asked, moments) {
     const rows = found.decisions.slice(0, 300);
     return [
       found.decisionCount > rows.length ? el("p", { class: "quiet" }, `the newest ${number(rows.length)} of ${number(found.decisionCount)}`) : null,
-      table("Decisions", [["time (UTC)", "t"], ["partition"], ["leader", "n"], ["epoch", "n"], ["in sync"], ["cause", "why"], ["by"], ["page"]],
+      table("Decisions", [["time (UTC)", "t"], ["partition"], ["leader", "n"], ["epoch", "n"], ["in sync"], ["cause", "why"], ["by", "brief"], ["page"]],
         rows.map(([ms, partition, leader, epoch, isr, cause, by, end]) => {
           const cells = [time(ms), name(partition), leader === null ? "none" : leader, epoch, isr.join(" "), name(cause ?? ""), name(by ?? ""), asOf(end, ms, partition)];
           if (leader === null) cells.kind = "bad";

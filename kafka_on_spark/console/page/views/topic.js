@@ -10,8 +10,8 @@ import { upkeepOf } from "./upkeep.js";
 
 const MEASURE_MS = 400;
 const COLUMNS = [["partition", "number", "92px"], ["leader", null, "56px"], ["epoch", null, "50px"], ["replicas", null, "84px"], ["in sync", null, "84px"],
-  ["log start", "n", "86px"], ["committed", "n", "86px"], ["log end", "n", "86px"], ["size", "n", "70px"], ["a second", "n", "74px"],
-  ["records", null, "62px"], ["problem", null, "minmax(200px, 1fr)"]];
+  ["problem", null, "minmax(200px, 1fr)"], ["log start", "n", "86px"], ["committed", "n", "86px"], ["log end", "n", "86px"],
+  ["size", "n", "70px"], ["a second", "n", "74px"], ["records", null, "70px"]];
 
 export function topicView(page, asked) {
   const topic = asked.name ?? "";
@@ -58,11 +58,11 @@ export function topicView(page, asked) {
       item.leaderEpoch,
       item.cells.map(([broker]) => broker).join(" "),
       item.isr.join(" ") || "none",
+      item.problems.length ? el("strong", {}, item.problems.join(", ")) : null,
       number(item.logStart), number(item.highWatermark), number(item.logEnd),
       store.at === null && sizes.has(item.partition) ? bytes(sizes.get(item.partition)) : "",
       store.at === null && rates.has(item.partition) ? number(rates.get(item.partition)) : "",
       el("a", { href: `#/messages?${link}`, "aria-label": `${item.name}: its records` }, "show"),
-      item.problems.length ? el("strong", {}, item.problems.join(", ")) : null,
     ];
   }
 

@@ -18,8 +18,8 @@ export function upkeepOf(topic) {
     return [
       el("p", {}, name(data.name), ` begins at offset ${number(data.logStart)}`,
         data.compactedBelow ? `, and is compacted below ${number(data.compactedBelow)}.` : "."),
-      table("Logs of its replicas", [["broker", "n"], ["role"], ["log start", "n"], ["log end", "n"], ["records", "n"], ["files of one append", "n"],
-        ["merged files", "n"], ["compacted below", "n"], ["due"], ["problem"]],
+      table("Logs of its replicas", [["broker", "n"], ["role", "t"], ["log start", "n"], ["log end", "n"], ["records", "n"], ["files of one append", "n"],
+        ["merged files", "n"], ["compacted below", "n"], ["due", "brief"], ["problem"]],
       data.replicas.map((each) => [each.broker, each.role, ...figures(each.log), each.due.map((line) => el("div", {}, line)),
         each.problem === null ? "" : el("span", { class: "bad" }, each.problem)])),
       el("h2", {}, "Done by its replicas"),
@@ -28,7 +28,7 @@ export function upkeepOf(topic) {
           [kind, number(count), files([taken, takenBytes]), files([put, putBytes]), number(gone)]), "Nothing, as far as is known."),
       el("h2", {}, "Decided and done"),
       data.eventCount > data.events.length ? el("p", { class: "quiet" }, `the newest ${number(data.events.length)} of ${number(data.eventCount)}`) : null,
-      table("Decided and done", [["time (UTC)", "t"], ["broker", "n"], ["what", "why"], ["from offset", "n"], ["to", "n"], ["by"]],
+      table("Decided and done", [["time (UTC)", "t"], ["broker", "n"], ["what", "why"], ["from offset", "n"], ["to", "n"], ["by", "brief"]],
         data.events.map(([ms, broker, what, start, end, by]) =>
           [time(ms), broker === null ? "" : broker, name(what), number(start), number(end), name(by ?? "")]), "Nothing, as far as is known."),
       data.unread.map((each) => el("p", { class: "trouble" }, `${each}: what it did is not known`)),
