@@ -55,6 +55,8 @@ class Rules:
             setattr(self, name, cache(getattr(self, name)))
         for name in ("seen", "committed_names", "is_confirmed", "appended", "stood", "names"):
             setattr(self, name, cache(getattr(self, name)))
+        for name in ("first_tables", "epoch", "place", "mismatch"):
+            setattr(self, name, cache(getattr(self, name)))
 
     def first_tables(self):
         """Return the tables as `create` leaves them: each holds the same bootstrap batch."""
@@ -78,6 +80,17 @@ class Rules:
     def names(self, table):
         """Return the writes in a table's log."""
         return tuple(each.write_id for each in self.tables[table].log.batches)
+
+    def mismatch(self, table, other):
+        """Return two batches of one epoch at one place in two logs that are not one, or are behind such
+        as differ; None: what is of one epoch is the same, and so is all before it (Raft §5.3)."""
+        logs = (self.tables[each].log.batches for each in (table, other))
+        has_parted = False
+        for one, two in zip(*logs, strict=False):
+            has_parted = has_parted or one != two
+            if has_parted and one.epoch == two.epoch:
+                return one, two
+        return None
 
     def place(self, table):
         """Return which root a table is on."""
