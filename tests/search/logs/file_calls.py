@@ -8,7 +8,7 @@ above them is the real code; delta-rs is replaced by `DeltaRs`.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,7 +39,8 @@ LOCAL: Final = "/disk/table"
 STORE: Final = "s3://bucket/table"
 
 Stamp = tuple[str, int]
-"""Which file it is: who put it, and at which of its calls."""
+"""Which file it is: the operation that put it, and at which of its calls. No other file gets the same;
+that what was answered before is no part of it makes equal tables one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +97,33 @@ class Answers:
         self.write_id = ""
         self._answers: Sequence[Any] = ()
         self._count = 0
+        self._now: Callable[[Call], Any] = _blocked
 
-    def begin(self, write_id: str, answers: Sequence[Any]) -> None:
-        """Start an operation with what it is answered; a commit of it has this id."""
+    def begin(
+        self,
+        write_id: str,
+        answers: Sequence[Any],
+        now: Callable[[Call], Any] | None = None,
+    ) -> None:
+        """Start an operation with what it is answered; a commit of it has this id. `now`: answers each
+        call after these; None: the first of them stops the operation."""
         self.write_id, self._answers, self._count = write_id, answers, 0
+        self._now = now or _blocked
 
     def ask(self, operation: str, names: Iterable[str], content: Any = None) -> Any:
         """Return the next answer, or stop the operation."""
         if self._count == len(self._answers):
-            raise Blocked(Call(operation, tuple(map(_name, names)), content))
-        answer = self._answers[self._count]
-        self._count += 1
+            answer = self._now(Call(operation, tuple(map(_name, names)), content))
+        else:
+            answer = self._answers[self._count]
+            self._count += 1
         if isinstance(answer, Failed):
             raise answer.kind(answer.message)
         return answer
+
+
+def _blocked(call: Call) -> Any:
+    raise Blocked(call)
 
 
 def _name(path: str) -> str:
@@ -260,16 +274,25 @@ def checkpoint_bytes(counters: tuple[tuple[str, int], ...]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def _read_parquet(content: bytes, path: str, columns: Sequence[str]) -> Any:
+    """Return what a file holds, or the error of reading it: damaged ones are read again and again."""
+    try:
+        return parquet_files.read_parquet(content, path, columns=columns)
+    except Exception as error:
+        return error
+
+
 @contextmanager
 def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
     """Have the code of logs get its answers from `answers`; the table is at LOCAL or at STORE."""
     local, store = _Local(answers), _Store(answers)
-    read_parquet = lru_cache(maxsize=4096)(
-        lambda content, path, columns: parquet_files.read_parquet(content, path, columns=columns)
-    )
+    read_parquet = lru_cache(maxsize=4096)(_read_parquet)
 
     def parsed(content: bytes, path: str, *, columns: Sequence[str]) -> Any:
-        return read_parquet(content, path, tuple(columns))
+        found = read_parquet(content, path, tuple(columns))
+        if isinstance(found, Exception):
+            raise found.with_traceback(None)
+        return found
 
     checkpoint_step = lru_cache(maxsize=4096)(log_parsing.checkpoint_step)
     encode = conditional_commit.encode_commit

@@ -5,6 +5,7 @@ that it got in this one. Whoever got the same answers is the same process, so ea
 run once, however many states it occurs in.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -124,6 +125,11 @@ class Process:
         """Of the commit that this operation may make."""
         return f"{self.name}{self.done}"
 
+    @property
+    def stamp(self) -> Stamp:
+        """Of the file that its next call may put."""
+        return self.write_id, len(self.answers)
+
 
 def _after(process: Process, told: Told) -> Process:
     """Return a process after an operation; after the last one it is the same, whatever it knew."""
@@ -186,10 +192,17 @@ class Processes:
             return self._kept(process, told), None
         return self.number(_after(process, told)), told
 
-    def _run(self, process: Process) -> Call | Told:
+    def alone(self, process: Process, answer: Callable[[Call], Any]) -> Told:
+        """Return what an operation comes to each of whose calls is answered at once. It is run once,
+        not once a call."""
+        told = self._run(process, answer)
+        assert isinstance(told, Told), f"{told} has no answer"
+        return told
+
+    def _run(self, process: Process, now: Callable[[Call], Any] | None = None) -> Call | Told:
         """Run an operation up to the first call without answer, or to its end."""
         log, operation = process.known.log(self._uri), process.program[0]
-        self._answers.begin(process.write_id, process.answers)
+        self._answers.begin(process.write_id, process.answers, now)
         outcome, message = "done", ""
         try:
             made = self._operate(operation, log, process)

@@ -22,7 +22,7 @@ from unittest import mock
 
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version
-from tests.search.logs.file_calls import LOCAL, STORE, Answers, calls_answered
+from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
 from tests.search.logs.log_invariants import check_files, check_opened, check_told
 from tests.search.logs.log_processes import Known, Process, Processes, Told
 from tests.search.logs.log_world import DAMAGED, Allowance, LogWorld, Table
@@ -173,14 +173,14 @@ class LogSearch:
 
     def _alone(self, table: Table, process: Process) -> Told:
         """Return what a process comes to that nobody interrupts, on what is then no longer there."""
-        number = self.processes.number(process)
-        while True:
-            call = self.processes.calls[number]
-            assert call is not None
-            answer, table = next(self.world.effects(table, call, (process.name, number)))
-            number, told = self.processes.answered(number, answer, table.newest)
-            if told is not None:
-                return told
+        at = table
+
+        def answer(call: Call) -> Any:
+            nonlocal at
+            given, at = self.world.effect(at, call, process.stamp)
+            return given
+
+        return self.processes.alone(process, answer)
 
     def _table(self, table: Table) -> int:
         number = self._table_numbers.get(table)
@@ -192,12 +192,16 @@ class LogSearch:
 
     def _check(self, table: Table) -> None:
         """Check a log's files: also that it opens, whichever checkpoints might be damaged yet."""
+        if table.newest < 0:
+            return
+        check_files(self.world, table)
         damages = self.scope.allowance.damages - table.allowance.damages
-        key = (table.files, damages)
-        if key in self._opened or table.newest < 0:
+        # Who opens it alone never sees two files of one name: it does not matter who put which.
+        contents = tuple((name, content) for name, (content, _) in table.files)
+        key = (contents, tuple(content for content, _ in table.history), damages)
+        if key in self._opened:
             return
         self._opened.add(key)
-        check_files(self.world, table)
         for each in self._damaged(table, self.scope.checkpoints_kept - 1 - damages):
             check_opened(self.world, each, self._alone(each, Process("opener", ("refresh",))))
 
@@ -293,7 +297,7 @@ class LogSearch:
     def _made_steps(self, table: Table, process: int) -> Iterator[tuple[int, int]]:
         call, before = self.processes.calls[process], self.processes.processes[process]
         assert call is not None
-        for answer, after in self.world.effects(table, call, (before.name, process)):
+        for answer, after in self.world.effects(table, call, before.stamp):
             following, told = self.processes.answered(process, answer, table.newest)
             if told is not None:
                 floor = table.newest if before.floor is None else before.floor

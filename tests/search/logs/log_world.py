@@ -182,7 +182,7 @@ class LogWorld:
 
     def effects(self, table: Table, call: Call, stamp: Stamp) -> Iterator[tuple[Any, Table]]:
         """Yield each answer that a call may get, with the table after it."""
-        yield self._effect(table, call, stamp)
+        yield self.effect(table, call, stamp)
         allowed = table.allowance
         if not allowed.faults:
             return
@@ -191,7 +191,7 @@ class LogWorld:
             yield Failed(OSError), less
         if call.operation in ("link", "put"):
             failed = Failed(KafkaStorageError, "the store failed")
-            landed, after = self._effect(less, call, stamp)
+            landed, after = self.effect(less, call, stamp)
             if landed:
                 yield failed, after
             yield failed, less
@@ -199,7 +199,8 @@ class LogWorld:
                 late = (call.names[0], (call.content, stamp))
                 yield failed, replace(less, pending=(*less.pending, late))
 
-    def _effect(self, table: Table, call: Call, stamp: Stamp) -> tuple[Any, Table]:
+    def effect(self, table: Table, call: Call, stamp: Stamp) -> tuple[Any, Table]:
+        """Return the answer to a call that does not fail, and the table after it."""
         files = dict(table.files)
         if not call.names:
             return self._answer_of_all(files, call), table
