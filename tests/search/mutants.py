@@ -167,10 +167,11 @@ def _no_epochs(state: Any) -> Any:
 
 
 APPENDS = Scope(values="ab", rounds=0)
+TIMELY = replace(APPENDS, has_late_appends=False)
 RETRIES = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True)
 ROUNDS = Scope(values="a", fencings=2, has_late_rounds=False)
-BOTH = Scope(values="ab", has_late_rounds=False)
-GROWTH = Scope(values="ab", elections=0, has_late_rounds=False)
+BOTH = Scope(values="ab", has_late_rounds=False, has_late_appends=False)
+GROWTH = Scope(values="ab", elections=0, has_late_rounds=False, has_late_appends=False)
 TWICE = Scope(values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False)
 FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
 NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
@@ -193,21 +194,21 @@ def _case(rule: str, scope: Scope, *patches: tuple[Any, str, Any]) -> Case:
 
 
 CASES = [
-    Case(simulated.MUTANTS[0], APPENDS),
-    Case(simulated.MUTANTS[1], APPENDS),
+    Case(simulated.MUTANTS[0], TIMELY),
+    Case(simulated.MUTANTS[1], TIMELY),
     _case(
         "fence and cut are one commit, not a fence and then a cut",
-        APPENDS,
+        TIMELY,
         (fetching._Fetcher, "_adopt", _fence_then_cut),
     ),
     _case(
         "fence and cut are one commit, not a cut and then a fence",
-        APPENDS,
+        TIMELY,
         (fetching._Fetcher, "_adopt", _cut_then_fence),
     ),
     _case(
         "a follower adopts a leadership before it is counted in it",
-        APPENDS,
+        TIMELY,
         (fetching._Fetcher, "_adopt", _stays),
         (operations, "check_fence", _nothing),
         _UNFENCED,
@@ -241,7 +242,7 @@ CASES = [
     ),
     _case(
         "a leader fences its table before it serves",
-        APPENDS,
+        TIMELY,
         (placing, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
         (operations, "check_fence", _nothing),
@@ -256,8 +257,8 @@ CASES = [
     Case(simulated.MUTANTS[3], RETRIES),
     Case(simulated.MUTANTS[4], APPENDS),
     Case(simulated.MUTANTS[5], FROZEN),
-    Case(simulated.MUTANTS[6], APPENDS),
-    Case(simulated.MUTANTS[7], APPENDS),
+    Case(simulated.MUTANTS[6], TIMELY),
+    Case(simulated.MUTANTS[7], TIMELY),
 ]
 
 REDUNDANT = [

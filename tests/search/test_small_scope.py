@@ -14,14 +14,19 @@ from tests.search.states import ALLOWANCE, SLOTS, State
 from tests.search.upkeep import upkeep_scopes
 from tests.search.upkeep.rows import entries_of
 
+APPENDS = Scope(values="ab", elections=1, fencings=1, rounds=0)
+"""Two appends, both of them zombies, and an election. `MERGES` is all of this, and merges: what is
+searched there without a merge is searched here."""
+
 LEAVING = Scope(values="ab", elections=0, fencings=1, has_late_rounds=False)
 """Two appends, both of them zombies, and rounds while a follower leaves the ISR and comes back."""
 
 SCOPES = [
     pytest.param(
-        Scope(values="ab", elections=1, fencings=1, rounds=0),
+        APPENDS,
         {"all acked", "acked after an election", "committed in two epochs"},
         id="two appends, both of them zombies, and an election",
+        marks=pytest.mark.long,
     ),
     pytest.param(
         Scope(values="a", elections=1, fencings=1),
@@ -61,7 +66,7 @@ SCOPES = [
     ),
     pytest.param(
         upkeep_scopes.MERGES,
-        {"all acked", "acked after an election", "merge"},
+        {"all acked", "acked after an election", "merge", "committed in two epochs"},
         id="two appends, both of them zombies, merges, and an election",
     ),
     pytest.param(
@@ -222,7 +227,6 @@ def _renamed(entries: Iterable[tuple[str, int]], names: dict[int, int]) -> list[
     return [(value.translate(names), number) for value, number in entries]
 
 
-APPENDS = Scope(values="ab", elections=1, fencings=1, rounds=0)
 ROUNDS = Scope(values="a", elections=1, fencings=1)
 
 

@@ -55,7 +55,14 @@ _REWRITTEN = compacting._Cleaner._rewritten
 
 ZOMBIE = Scope(values="a", logs=("xy", "xy", "xy"), rounds=0, merges="2")
 ALONE = Scope(values="ab", elections=0, fencings=0, rounds=0, merges="1")
-ASKING = Scope(values="ab", logs=("x", "x", "x"), elections=0, rounds=0, merges="1")
+ASKING = Scope(
+    values="ab",
+    logs=("x", "x", "x"),
+    elections=0,
+    rounds=0,
+    has_late_appends=False,
+    merges="1",
+)
 AFTER = Scope(values="a", logs=("x", "x", "x"), rounds=0, merges="2")
 RETRY = replace(ASKING, fencings=0, is_retry=True)
 HEIR = Scope(
@@ -64,6 +71,7 @@ HEIR = Scope(
     logs=("x", "x", ""),
     isr="1",
     has_late_rounds=False,
+    has_late_appends=False,
     is_retry=True,
     merges="1",
 )
