@@ -42,6 +42,7 @@ class Environment:
         self._world = world
         self._allowances = Numbers()
         self._decided: dict[tuple[str, BrokerId, int], int] = {}
+        self._events: dict[tuple[int, ...], list[Event]] = {}
 
     def _number(self, allowance: Allowance) -> int:
         return self._allowances.of(allowance, allowance)
@@ -56,8 +57,15 @@ class Environment:
         allowance: Allowance = self._allowances.values[number]
         return self._world.scope.wipes - allowance.wipes
 
-    def events(self, state: tuple[int, ...]) -> Iterator[Event]:
-        """Yield what may happen in `state`."""
+    def events(self, state: tuple[int, ...]) -> list[Event]:
+        """Return what may happen in `state`: it is told by image, disks and allowance."""
+        key = (*state[:4], state[5])
+        known = self._events.get(key)
+        if known is None:
+            known = self._events[key] = list(self._find_events(state))
+        return known
+
+    def _find_events(self, state: tuple[int, ...]) -> Iterator[Event]:
         image, number = state[0], state[5]
         allowance: Allowance = self._allowances.values[number]
         if allowance.expiries and self._world.images.values[image].producers:

@@ -6,7 +6,7 @@ by now, and nowhere between, and the search has a tenth of the states.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from tests.search.replaying import Call, Lane, Log, News, Raised
 from tests.search.slots import Slots
@@ -23,11 +23,16 @@ Around = tuple[int, ...]
 
 
 class LateReads:
-    """What processes would see if they read now."""
+    """What processes would see if they read now.
+
+    Attributes:
+        around: What most of them see next, for guesses.
+    """
 
     def __init__(self, world: World, slots: Slots) -> None:
         self._world = world
         self._slots = slots
+        self.around: Around | None = None
         self._begun: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int], int] = {}
         self._moves: dict[tuple[int, Around], list[tuple[int, int]]] = {}
@@ -124,16 +129,24 @@ class LateReads:
         key = (number, place, seen)
         known = self._seen.get(key)
         if known is None:
-            answer = self._answer(number, call, seen)
+            is_same_epoch = self._slots.slots[number].is_partition_current
+            answer = self._answer(call, seen, is_same_epoch)
             known = self._seen[key] = self._slots.answer(number, lane, answer)
         return known
 
-    def _answer(self, number: int, call: Call, seen: int) -> Log | News | Raised:
+    def _answer(self, call: Call, seen: int, is_same_epoch: bool) -> Log | News | Raised:
         if call.address is not None:
             found = self._world.disks.values[seen].table(call.address)
             return found if isinstance(found, Raised) else Log(found)
-        is_same = self._slots.slots[number].is_partition_current
-        return News(seen, call.partition_epoch + (not is_same))
+        return News(seen, call.partition_epoch + (not is_same_epoch))
+
+    def guess(self, call: Call, is_same_epoch: bool) -> Any:
+        """Return what a call would be answered now, if that is easily told."""
+        if call.operation == "append":
+            return "committed"
+        if self.around is None or not _is_inspection(call):
+            return None
+        return self._answer(call, self.around[_place_of(call)], is_same_epoch)
 
     def _has_ended(self, number: int) -> bool:
         return self._slots.slots[number].image is None

@@ -7,6 +7,10 @@ process; to take a step, the production code is run from its start with the reco
 the first call that has none. Two processes with one history are one, which is what makes states
 of the search comparable, and each history is run once, however many states it occurs in.
 
+A run need not end at the first call without an answer: if what it will be answered can be guessed, it
+goes on with that, so that a row of reads takes one run and not one each. What a history leads to does not
+depend on the guess: it is kept with the answers that it goes on with, and a wrong guess costs time only.
+
 A `map` (the appender's threads, the tasks of a round) gives each call a *lane* of its own: all
 lanes are before a port call at once, and any may go on next. A lane that has ended is replaced by
 its result.
@@ -14,7 +18,8 @@ its result.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import proxy
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -33,6 +38,9 @@ Lane = tuple[int, ...]
 
 MAIN: Final[Lane] = ()
 STAMP: Final = Stamp(time_ms=NOW_MS)
+
+GUESSES_MAX: Final = 8
+"""So many answers in a row are guessed: more than any process reads between two effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +77,13 @@ class Finished:
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """An answer that is a replica's state: its number, since a state can't be hashed."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+class News(NamedTuple):
     """An answer that is all that was committed to the metadata log since.
 
     Attributes:
@@ -142,6 +148,7 @@ class States(Numbers):
     def __init__(self) -> None:
         super().__init__()
         self.borders: dict[str, Borders] = {}
+        self._at_versions: dict[tuple[int, int], ReplicaState] = {}
 
     def number(self, state: ReplicaState) -> int:
         """Return a state's number."""
@@ -156,6 +163,14 @@ class States(Numbers):
             tuple(sorted(state.producers.items(), key=lambda item: item[0])),
         )
         return self.of(key, replace(state, version=0))
+
+    def at_version(self, number: int, version: int) -> ReplicaState:
+        """Return a state as that of a version."""
+        known = self._at_versions.get((number, version))
+        if known is None:
+            known = replace(self.values[number], version=version)
+            self._at_versions[number, version] = known
+        return known
 
 
 class Images(Numbers):
@@ -183,11 +198,20 @@ class Images(Numbers):
         return known
 
 
+def no_guess(call: Call, is_same_epoch: bool = False) -> Any:
+    """Stop at the first call without an answer."""
+    return None
+
+
 class Process:
     """One run of a process up to its first call without an answer: its ports, and its metadata.
 
     `fresh_reads`: so many first reads of the metadata log find nothing new, since the process has
     been started with the newest image.
+
+    Attributes:
+        guess: Returns what a call may be answered, or None.
+        passed: The answers before each call whose answer was guessed, and that call.
     """
 
     def __init__(
@@ -203,27 +227,50 @@ class Process:
         self.states = states
         self.images = images
         self.fresh_reads = fresh_reads
+        self.passed: list[tuple[tuple[Any, ...], Call]] = []
+        self.guess: Callable[[Call], Any] = no_guess
         self._history = history
         self._lane: Lane = MAIN
         self._places: dict[Lane, int] = {}
         self._maps = 0
         self.clock = _Clock(late_ms)
-        self.replicas = _ReplicaStore(self)
+        # Ports do not keep their process: no collector runs while thousands come and go.
+        mine = proxy(self)
+        self.replicas = _ReplicaStore(mine)
         self.segments = SearchedSegments(states.borders)
-        self.metadata = MetadataService(_MetadataLog(self), self.clock, random=lambda: 0.0)
+        self.metadata = MetadataService(_MetadataLog(mine), self.clock, random=lambda: 0.0)
         self.metadata._image = image
 
     def ask(self, call: Call) -> tuple[Any, int]:
         """Return the answer to a call, and its place in its lane; stop if there is none yet."""
-        answers = self._history.get(self._lane, ())
+        answers = self.answers
         place = self._places.get(self._lane, 0)
         if place == len(answers):
-            raise Waiting(call)
+            answers = self._with_guess(answers, call)
         self._places[self._lane] = place + 1
         answer = answers[place]
         if isinstance(answer, Raised):
             raise answer.error(answer.message)
         return answer, place
+
+    @property
+    def answers(self) -> tuple[Any, ...]:
+        """What the lane that runs was answered, and guesses."""
+        found: tuple[Any, ...] = self._history.get(self._lane, ())
+        return found
+
+    def _with_guess(self, answers: tuple[Any, ...], call: Call) -> tuple[Any, ...]:
+        """Return the answers and a guess at the next one; stop if there is none.
+
+        Lanes share the process, so they go on with what changes nothing in it: states of replicas.
+        """
+        is_guessed = self._lane == MAIN or call.operation == "load"
+        guess = self.guess(call) if is_guessed and len(self.passed) < GUESSES_MAX else None
+        if guess is None:
+            raise Waiting(call)
+        self.passed.append((answers, call))
+        self._history = {**self._history, self._lane: (*answers, guess)}
+        return self.answers
 
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """Return the results in order; all calls run at once, each in a lane of its own."""
@@ -238,7 +285,7 @@ class Process:
         """Run one call of a map up to its first port call without an answer, or to its end."""
         lane = (at.number, place)
         self._lane, self._places[lane] = lane, 0
-        self._history = {lane: answers}
+        self._history, self.passed = {lane: answers}, []
         try:
             return Finished(at.work(at.items[place]))
         except Waiting as waiting:
@@ -246,7 +293,7 @@ class Process:
 
     def state(self, answer: Log, version: int) -> ReplicaState:
         """Return an answer's state; its version is its place among the lane's answers."""
-        return replace(self.states.values[answer.number], version=version)
+        return self.states.at_version(answer.number, version)
 
     @property
     def partition_epoch(self) -> int:

@@ -15,7 +15,6 @@ What is reduced, and why nothing is lost:
 * States are inspected for what is in them; a state in which an invariant fails is not gone on from.
 """
 
-import gc
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,11 +22,12 @@ from itertools import product
 from time import process_time
 from typing import Any
 
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from tests.search.environment import Environment
 from tests.search.invariants import check_commit, check_register
 from tests.search.late_reads import ENDED, LateReads
 from tests.search.programs import Acked, Appending
-from tests.search.replaying import MAIN, Call, Lane, Log, Raised
+from tests.search.replaying import MAIN, Call, Lane, Log, Raised, no_guess
 from tests.search.scope import Scope
 from tests.search.slots import CrashError, Slots
 from tests.search.states import ALLOWANCE, DISK, IMAGE, PAST, SLOTS, Inspector, State, changed_at
@@ -100,11 +100,10 @@ class Search:
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
         started = process_time()
-        gc.disable()  # nothing here is a cycle, and millions of tuples take long to go through
-        try:
+        with gc_paused():  # nothing here is a cycle, and millions of tuples take long to go through
+            self.slots.guess = self.reads.guess
             found = self._run(states_max)
-        finally:
-            gc.enable()
+            self.slots.guess = no_guess
         found.seconds = process_time() - started
         return found
 
@@ -115,7 +114,7 @@ class Search:
         found = Found(seen=Counter())
         while queue and len(self.ways) < states_max and found.violation is None:
             state, mover = self._next(queue)
-            self._last = state
+            self._last, self.reads.around = state, state[:PAST]
             try:
                 for after, place in self._new_states(state, found):
                     if place == mover:
@@ -285,6 +284,8 @@ class Search:
 
     def _acknowledged(self, state: State, place: int, number: int) -> State:
         """Check an acknowledgement that a step has led to (H7); return the state."""
+        if self.slots.ended[state[place]] < 0:
+            return state
         result = self.slots.slots[state[place]].program
         if isinstance(result, Acked) and result.base_offset is not None:
             after = result.after
@@ -347,4 +348,5 @@ class Search:
 
 def search(scope: Scope, states_max: int = 100_000_000) -> Found:
     """Visit every state of `scope`, up to so many; return what was found."""
-    return Search(scope).run(states_max)
+    with gc_paused():  # until the states are gone
+        return Search(scope).run(states_max)

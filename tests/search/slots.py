@@ -7,8 +7,10 @@ off. A commit that has lost is answered at once. That loses nothing: its answer 
 that others see, and is the same however long it takes (13 times fewer states).
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 from kafka_on_spark.errors import CommitConflictError
 from tests.search.programs import LATE_MS, Appending, Program, Replicating, Retaining
@@ -25,6 +27,7 @@ from tests.search.replaying import (
     Raised,
     States,
     Waiting,
+    no_guess,
 )
 
 CONFLICT = Raised(CommitConflictError, "the version is taken")
@@ -40,8 +43,7 @@ class CrashError(Exception):
     """Production code raised what it must never raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A process: what it runs, the answers so far, and which of them still hold.
 
     Attributes:
@@ -77,6 +79,8 @@ class Slots:
         self.ready: list[bool] = []
         self.ended: list[int] = []
         self.run_count = 0
+        self.guess: Callable[[Call, bool], Any] = no_guess
+        self._is_same_epoch = False
 
     def idle(self, program: Program) -> int:
         """Return the process that is about to begin `program`."""
@@ -86,7 +90,7 @@ class Slots:
         """Return the process after its first read of the metadata log found `image`."""
         slot = self.slots[number]
         return self._run_until_blocked(
-            replace(slot, image=image, is_image_current=True, is_partition_current=True)
+            slot._replace(image=image, is_image_current=True, is_partition_current=True)
         )
 
     def answer(self, number: int, lane: Lane, answer: Any) -> int:
@@ -105,7 +109,7 @@ class Slots:
                 for lane, index, broker, is_newest in slot.handles
             )
             same = handles == slot.handles
-            known = number if same else self._run_until_blocked(replace(slot, handles=handles))
+            known = number if same else self._run_until_blocked(slot._replace(handles=handles))
             self._overtaken[place] = known
         return known
 
@@ -118,7 +122,7 @@ class Slots:
             if slot.is_image_current or (slot.is_partition_current and not is_same_epoch):
                 is_current = slot.is_partition_current and is_same_epoch
                 known = self._run_until_blocked(
-                    replace(slot, is_image_current=False, is_partition_current=is_current)
+                    slot._replace(is_image_current=False, is_partition_current=is_current)
                 )
             self._moved[place] = known
         return known
@@ -139,8 +143,7 @@ class Slots:
             handles = (*handles, (lane, index, broker_id, True))
         elif isinstance(answer, News) or (call.operation == "append" and answer == "committed"):
             is_image = is_partition = True
-        return replace(
-            slot,
+        return slot._replace(
             history=tuple(sorted(history.items())),
             handles=handles,
             is_image_current=is_image,
@@ -179,6 +182,7 @@ class Slots:
         the lanes that have ended."""
         history = dict(slot.history)
         ended: dict[Lane, Finished] = {}
+        self._is_same_epoch = slot.is_partition_current
         while True:
             stage = self._stage(slot.program, slot.image, history.get(MAIN, ()), ended)
             if isinstance(stage, Finished):
@@ -197,17 +201,20 @@ class Slots:
         self, program: Any, image: int | None, answers: Any, ended: dict[Lane, Finished]
     ) -> Any:
         """Return where the main lane comes to: its result, a call, or a map."""
-        key = (program, image, answers, tuple(sorted(ended.items())))
-        known = self._stages.get(key)
+        key = (program, image, tuple(sorted(ended.items())))
+        stages = self._stages.get(key)
+        if stages is None:
+            stages = self._stages[key] = {}
+        known = stages.get(answers)
         if known is None:
-            known = self._stages[key] = self._stage_again(program, image, {**ended, MAIN: answers})
+            process = self._process(program, image, {**ended, MAIN: answers})
+            known = self._kept(stages, answers, process, lambda: _outcome(program, process))
         return known
 
-    def _stage_again(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Any:
-        self.run_count += 1
+    def _process(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Process:
         assert image is not None
         is_late = isinstance(program, Replicating | Retaining)
-        process = Process(
+        return Process(
             self._states,
             self._images,
             self._images.values[image],
@@ -215,28 +222,37 @@ class Slots:
             late_ms=LATE_MS if is_late else 0,
             fresh_reads=1 if isinstance(program, Replicating) else 0,
         )
-        try:
-            return Finished(program.run(process))
-        except Waiting as waiting:
-            return waiting.call
-        except AtMap as at:
-            return _Stage(process, at, {})
-        except Exception as error:
-            raise CrashError(f"{type(error).__name__}: {error}, in {program}") from error
 
     def _lane(self, stage: "_Stage", lane: Lane, answers: Any) -> "Finished | Call":
         if isinstance(answers, Finished):
             return answers
-        key = (lane, answers)
-        known = stage.lanes.get(key)
+        known: Finished | Call | None = stage.lanes[lane].get(answers)
         if known is None:
-            self.run_count += 1
-            try:
-                known = stage.process.run_lane(stage.at, lane[1], answers)
-            except Exception as error:
-                raise CrashError(f"{type(error).__name__}: {error}") from error
-            stage.lanes[key] = known
+            process = stage.process
+            run = partial(process.run_lane, stage.at, lane[1], answers)
+            known = self._kept(stage.lanes[lane], answers, process, run)
         return known
+
+    def _kept(
+        self, outcomes: dict[Any, Any], answers: Any, process: Process, run: Callable[[], Any]
+    ) -> Any:
+        """Run a lane, and keep where it comes to, by the answers: also where it would after guesses."""
+        self.run_count += 1
+        process.guess = lambda call: self.guess(call, self._is_same_epoch)
+        try:
+            outcome = run()
+        except Exception as error:
+            if not process.passed:
+                raise CrashError(f"{type(error).__name__}: {error}") from error
+            # What was guessed may be what can't be.
+            outcomes[answers] = process.passed[0][1]
+            return outcomes[answers]
+        finally:
+            process.guess = no_guess
+        for before, call in process.passed:
+            outcomes[before] = call
+        outcomes.setdefault(process.answers, outcome)
+        return outcomes[answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +261,25 @@ class _Stage:
 
     process: Process
     at: AtMap
-    lanes: dict[Any, Any]
+    lanes: dict[Lane, dict[Any, Any]]
+
+
+def _outcome(program: Any, process: Process) -> "Finished | Call | _Stage":
+    """Run a program to its end, a call, or a map."""
+    try:
+        return Finished(program.run(process))
+    except Waiting as waiting:
+        return waiting.call
+    except AtMap as at:
+        at.__traceback__ = at.__context__ = None  # they keep all that the run had in its hands
+        return _Stage(process, at, {(at.number, place): {} for place in range(len(at.items))})
 
 
 def _with_finished(slot: Slot, finished: dict[Lane, Finished]) -> Slot:
     if not finished:
         return slot
     history = {**dict(slot.history), **finished}
-    return replace(slot, history=tuple(sorted(history.items())))
+    return slot._replace(history=tuple(sorted(history.items())))
 
 
 def _without_dead(slot: Slot, calls: Calls) -> Slot:
@@ -280,7 +307,7 @@ def _without_dead(slot: Slot, calls: Calls) -> Slot:
             if is_its_table or index > call.handle:
                 continue
         handles.append((lane, index, broker_id, is_newest))
-    return replace(slot, handles=tuple(handles))
+    return slot._replace(handles=tuple(handles))
 
 
 def _has_lost(slot: Slot, lane: Lane, call: Call) -> bool:

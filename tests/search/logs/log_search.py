@@ -9,7 +9,6 @@ before what it reads is changed. Any order of calls can be brought into this one
 changes of other files, which changes no answer.
 """
 
-import gc
 import logging
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from time import process_time
 from typing import Any
 from unittest import mock
 
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version
 from tests.search.logs.file_calls import LOCAL, STORE, Answers, Call, calls_answered
@@ -122,13 +122,10 @@ class LogSearch:
     def run(self, states_max: int = 100_000_000) -> LogFound:
         """Visit every state, those few steps away first; stop at the first violation."""
         started = process_time()
-        gc.disable()  # nothing here is a cycle, and tuples take long to go through
-        try:
-            with self._rules():
-                self.processes = Processes(self.uri, self.answers)
-                self._run(states_max)
-        finally:
-            gc.enable()
+        # Nothing here is a cycle, and tuples take long to go through.
+        with gc_paused(), self._rules():
+            self.processes = Processes(self.uri, self.answers)
+            self._run(states_max)
         self.found.seconds = process_time() - started
         self.found.states = len(self.ways)
         self.found.processes = len(self.processes.processes)
@@ -327,4 +324,5 @@ class LogSearch:
 
 def search_log(scope: LogScope, states_max: int = 100_000_000) -> LogFound:
     """Visit every state of `scope`, up to so many; return what was found."""
-    return LogSearch(scope).run(states_max)
+    with gc_paused():  # until the states are gone
+        return LogSearch(scope).run(states_max)
