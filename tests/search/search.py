@@ -25,7 +25,7 @@ from typing import Any
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from tests.search.environment import Environment
 from tests.search.invariants import check_commit, check_register
-from tests.search.late_reads import ENDED, LateReads
+from tests.search.late_reads import ENDED, Around, LateReads
 from tests.search.programs import Acked, Appending
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised, no_guess
 from tests.search.scope import Scope
@@ -128,9 +128,18 @@ class Search:
         found.states = len(self.ways)
         found.local_runs = self.slots.run_count
         found.seen.update(self._done)
-        for each in self.ways:
-            count(self, each, found.seen)
+        for state, times in self._kinds():
+            count(self, state, times, found.seen)
         return found
+
+    def _kinds(self) -> Iterator[tuple[State, int]]:
+        """Yield a state of each kind, and how many there are: they differ in nothing that is counted."""
+        ended, examples, times = self.slots.ended, {}, Counter[tuple[int, ...]]()
+        for state in self.ways:
+            kind = (state[IMAGE], state[PAST], *[ended[each] for each in state[SLOTS:]])
+            examples[kind] = state
+            times[kind] += 1
+        yield from ((state, times[kind]) for kind, state in examples.items())
 
     def _next(self, queue: deque[tuple[State, int]]) -> tuple[State, int]:
         return queue.popleft()
@@ -225,17 +234,23 @@ class Search:
         for other in range(SLOTS, len(state)):
             ways = [state[other]]
             if other != place and self._may_be_late[other - SLOTS]:
-                number = self._begun(state, other)
-                if number is not None:
-                    has_begun = number != state[other]
-                    if has_begun and at == IMAGE:
-                        ways.append(number)
-                    ways += self.reads.earlier(number, at, around)[1:]
-            is_alone = is_alone and len(ways) == 1
+                ways = self._ways_before(state, other, at, around)
+                is_alone = is_alone and len(ways) == 1
             choices.append(ways)
         if is_alone:
             return [state]
         return [(*state[:SLOTS], *chosen) for chosen in product(*choices)]
+
+    def _ways_before(self, state: State, place: int, at: int, around: Around) -> list[int]:
+        """Return what the process at `place` may be right before `at` changes."""
+        number = state[place]
+        if not self.slots.ready[number]:
+            return self.reads.earlier(number, at, around)
+        begun = self._begun(state, place)
+        if begun is None:
+            return [number]
+        first = [number, begun] if at == IMAGE and begun != number else [number]
+        return first + self.reads.earlier(begun, at, around)[1:]
 
     def _committed(self, number: int, lane: Lane, disk_number: int, past: int) -> tuple[int, int]:
         """Return disk and process after the commit that `lane` of a process stands before."""

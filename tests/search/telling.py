@@ -83,20 +83,22 @@ def kinds_of(before: ReplicaState, change: LogChange) -> Iterator[str]:
         yield from ("merged segment taken" for e in change.adds if isinstance(e, MergedSegment))
 
 
-def count(search: Any, state: tuple[int, ...], seen: Counter[str]) -> None:
-    """Count what must occur, lest the search be of nothing."""
+def count(search: Any, state: tuple[int, ...], times: int, seen: Counter[str]) -> None:
+    """Count what must occur, lest the search be of nothing, in so many states like this one."""
     registration = search.world.registration(state[0])
     past = search.world.pasts.values[state[4]]
     acked = search.inspector.acked(state)
     has_moved = registration.leader_epoch > 0
-    seen["all acked"] += bool(acked) and len(acked) == len(search.scope.values)
-    seen["acked after an election"] += bool(acked) and has_moved
-    seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
+    seen["all acked"] += times * (bool(acked) and len(acked) == len(search.scope.values))
+    seen["acked after an election"] += times * (bool(acked) and has_moved)
+    seen["all in sync after an election"] += times * (has_moved and len(registration.isr) == 3)
     is_whole = registration.isr == set(registration.replicas)
-    seen["all in sync again"] += is_whole and len(search.scope.in_sync) < len(registration.isr)
-    seen["committed"] += registration.high_watermark > 0
-    seen["committed in two epochs"] += len({epoch for _, epoch in past.committed}) > 1
+    seen["all in sync again"] += times * (
+        is_whole and len(search.scope.in_sync) < len(registration.isr)
+    )
+    seen["committed"] += times * (registration.high_watermark > 0)
+    seen["committed in two epochs"] += times * (len({epoch for _, epoch in past.committed}) > 1)
     decided = registration.compaction
-    seen["tombstones gone"] += decided.tombstones_below > 0
-    seen["records deleted"] += registration.log_start_offset > 0
-    seen["records lost by an unclean election"] += bool(past.lost)
+    seen["tombstones gone"] += times * (decided.tombstones_below > 0)
+    seen["records deleted"] += times * (registration.log_start_offset > 0)
+    seen["records lost by an unclean election"] += times * bool(past.lost)

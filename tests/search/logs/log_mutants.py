@@ -18,6 +18,7 @@ from tests.search.logs.log_scopes import (
     CREATORS,
     DAMAGED,
     DYING,
+    FOLLOWERS,
     LATE,
     LISTERS,
     MARGIN,
@@ -197,13 +198,13 @@ LOG_MUTANTS = [
     ),
     _mutant(
         "a version is the newest only if it is there",
-        SLEEPERS,
+        FOLLOWERS,
         "newest believed",
         (DeltaLog, "is_still_at", "own is not None and own == newest", "True"),
     ),
     _mutant(
         "a version is looked at after the one that would follow it",
-        SLEEPERS,
+        FOLLOWERS,
         "newest believed",
         (
             DeltaLog,

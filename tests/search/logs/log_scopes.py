@@ -1,5 +1,6 @@
 """Scopes of the search of a table's log, each for one way in which cleaning could go wrong."""
 
+from dataclasses import replace
 from typing import Final
 
 from tests.search.logs.log_search import LogScope
@@ -9,6 +10,9 @@ SLEEPERS: Final = LogScope(
     ("commit refresh", "refresh ask", "clean"), (0, 0, -1), 2, Allowance(commits=4)
 )
 """A writer and a follower that were frozen, or are at any point, and a cleaner."""
+
+FOLLOWERS: Final = replace(SLEEPERS, programs=SLEEPERS.programs[1:], since=SLEEPERS.since[1:])
+"""The same without the writer: all of it is in `SLEEPERS`, whose writer may never go on."""
 
 STRAYS: Final = LogScope(
     ("commit", "commit", "clean", "refresh"), (0, 1, -1, 1), 4, Allowance(commits=2)

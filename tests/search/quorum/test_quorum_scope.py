@@ -66,7 +66,7 @@ def test_every_larger_scope_is_safe(scope):
 
 @pytest.mark.parametrize("mutant, scope", MUTANTS)
 def test_a_rule_that_is_left_out_is_told(mutant, scope):
-    assert search(mutant(), scope).broken is not None
+    assert search(mutant(), replace(scope, first_voters=1)).broken is not None
 
 
 # A search of it all would take billions of states; walks go through it at random. Each rule that is

@@ -76,7 +76,12 @@ HEIR = Scope(
     merges="1",
 )
 COMPACTING_ZOMBIE = Scope(
-    values="c", logs=("ab", "ab", "ab"), rounds=0, has_compaction=True, compacts="2"
+    values="c",
+    logs=("ab", "ab", "ab"),
+    rounds=0,
+    has_late_appends=False,
+    has_compaction=True,
+    compacts="2",
 )
 NEW = replace(JOINING, logs=("aB", "aB", ""), fenced="", compacts="1")
 DELETED = Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True, has_retention=True)
