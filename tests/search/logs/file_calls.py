@@ -29,6 +29,7 @@ from kafka_on_spark.storage.delta import (
     conditional_commit,
     durability,
     log_cleaning,
+    opening,
     table_creation,
 )
 from kafka_on_spark.storage.delta.files import commit_files, log_parsing
@@ -295,6 +296,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         return found
 
     checkpoint_step = lru_cache(maxsize=4096)(log_parsing.checkpoint_step)
+    commit_step = lru_cache(maxsize=4096)(log_parsing.commit_step)
     encode = conditional_commit.encode_commit
     system = SimpleNamespace(listdir=local.names, path=os.path)
     replaced: list[tuple[Any, str, Any]] = [
@@ -313,6 +315,8 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
         (checkpoints, "flush", local.flush),
         (checkpoints, "read_parquet", parsed),
         (checkpoints, "checkpoint_step", checkpoint_step),
+        (opening, "commit_step", commit_step),
+        (conditional_commit, "commit_step", commit_step),
         (durability, "flush", local.flush),
         (conditional_commit, "make_folders", lambda uri: []),
         (conditional_commit, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
