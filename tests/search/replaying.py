@@ -7,9 +7,8 @@ process; to take a step, the production code is run from its start with the reco
 the first call that has none. Two processes with one history are one, which is what makes states
 of the search comparable, and each history is run once, however many states it occurs in.
 
-A run need not end at the first call without an answer: if what it will be answered can be guessed, it
-goes on with that, so that a row of reads takes one run and not one each. What a history leads to does not
-depend on the guess: it is kept with the answers that it goes on with, and a wrong guess costs time only.
+A run goes on past a call without an answer if that can be guessed: a row of reads takes one run, not one
+each. What it comes to is kept by the answers that led there, so a wrong guess costs time only.
 
 A `map` (the appender's threads, the tasks of a round) gives each call a *lane* of its own: all
 lanes are before a port call at once, and any may go on next. A lane that has ended is replaced by
@@ -166,11 +165,10 @@ class States(Numbers):
 
     def at_version(self, number: int, version: int) -> ReplicaState:
         """Return a state as that of a version."""
-        known = self._at_versions.get((number, version))
-        if known is None:
-            known = replace(self.values[number], version=version)
-            self._at_versions[number, version] = known
-        return known
+        key = (number, version)
+        if key not in self._at_versions:
+            self._at_versions[key] = replace(self.values[number], version=version)
+        return self._at_versions[key]
 
 
 class Images(Numbers):
@@ -256,8 +254,7 @@ class Process:
     @property
     def answers(self) -> tuple[Any, ...]:
         """What the lane that runs was answered, and guesses."""
-        found: tuple[Any, ...] = self._history.get(self._lane, ())
-        return found
+        return self._history.get(self._lane, ())  # type: ignore[no-any-return]
 
     def _with_guess(self, answers: tuple[Any, ...], call: Call) -> tuple[Any, ...]:
         """Return the answers and a guess at the next one; stop if there is none.
