@@ -88,6 +88,12 @@ class Simulation:
         self.script: list[Decision] = []
         self._rng = random.Random(f"run/{plan.seed}")
         self._rates = (*plan.events.items(), *_HEALING_RATES)
+        self._call_faults = {
+            operation: [
+                (each, plan.call_faults[each]) for each in faults if each in plan.call_faults
+            ]
+            for operation, faults in CALL_FAULTS.items()
+        }
         self._stop = Stop()
         self._values = Values()
         self._nodes: dict[str, Node] = {}
@@ -190,9 +196,8 @@ class Simulation:
         return self._rng.choices(ready, weights)[0]
 
     def _fault_of(self, task: Task) -> str:
-        for fault in CALL_FAULTS.get(task.operation, ()):
-            rate = self.plan.call_faults.get(fault)
-            if rate is not None and self._rng.random() < rate:
+        for fault, rate in self._call_faults.get(task.operation, ()):
+            if self._rng.random() < rate:
                 return fault
         return ""
 
@@ -214,7 +219,7 @@ class Simulation:
 
     def _resume(self, name: str, fault: str) -> None:
         task = self.world.scheduler.tasks.get(name)
-        if task is None or task.is_blocked or task.node.is_frozen:
+        if task is None or task.awaited or task.node.is_frozen:
             return
         met = fault if fault in CALL_FAULTS.get(task.operation, ()) else None
         if met:
@@ -274,13 +279,11 @@ class Simulation:
             if not scheduler.tasks:
                 break
             ready = scheduler.ready()
-            sleeper = scheduler.next_sleeper()
-            if not ready and sleeper is None:
+            task = rng.choice(ready) if ready else scheduler.next_sleeper()
+            if task is None:
                 raise Violation(
                     "L1 every append ends", f"nobody can go on: {list(scheduler.tasks)}"
                 )
-            task = rng.choice(ready) if ready else sleeper
-            assert task is not None
             self.passes.sample()
             scheduler.resume(task, None)
         else:

@@ -7,18 +7,23 @@ scans young values only (as in free-threaded Python or a later release) makes th
 """
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
-@contextmanager
-def gc_paused() -> Iterator[None]:
+class _Paused:
+    """A context. No generator: each read of the metadata log enters one, and most find nothing."""
+
+    __slots__ = ("_was_enabled",)
+
+    def __enter__(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_enabled:
+            gc.enable()
+
+
+def gc_paused() -> _Paused:
     """Pause the collector. If two threads are in here, the first to leave resumes it, which costs
     the other one time only."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    return _Paused()

@@ -91,7 +91,8 @@ class Task:
     Attributes:
         program: What it runs if it is the first of its node, or None.
         wake_ms: It sleeps until then; None: it does not sleep.
-        waits_for: Tasks it waits for; it runs when all are done.
+        awaited: How many tasks it waits for that have not ended; it runs when none is left.
+        waiters: Tasks that wait for it.
         operation: The port call that it stands before.
         stood_ms: Since when: what it decided by then, it knows.
         root: The root which that call touches, or None.
@@ -106,7 +107,8 @@ class Task:
         self.node = node
         self.program = None if "." in name else program_of(name)
         self.wake_ms: float | None = None
-        self.waits_for: Sequence[Task] = ()
+        self.awaited = 0
+        self.waiters: list[Task] = []
         self.operation = "start"
         self.stood_ms = 0.0
         self.root: Any = None
@@ -122,13 +124,6 @@ class Task:
         except BaseException as error:
             self.error = error
         self.is_done = True
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether it waits for others."""
-        if not self.waits_for:
-            return False
-        return not all([each.is_done for each in self.waits_for])
 
 
 class Scheduler:
@@ -165,9 +160,9 @@ class Scheduler:
         return [
             task
             for task in self.tasks.values()
-            if (task.wake_ms is None or task.wake_ms <= now_ms)
+            if not task.awaited
+            and (task.wake_ms is None or task.wake_ms <= now_ms)
             and not task.node.is_frozen
-            and not (task.waits_for and task.is_blocked)
         ]
 
     def next_sleeper(self) -> Task | None:
@@ -194,10 +189,15 @@ class Scheduler:
         finally:
             self.current = before
         if task.is_done:
-            self.tasks.pop(task.name, None)
-            self.ended += 1
+            self._end(task)
             if task.error is not None and not isinstance(task.error, _FOR_WAITERS):
                 raise task.error
+
+    def _end(self, task: Task) -> None:
+        del self.tasks[task.name]
+        self.ended += 1
+        for waiter in task.waiters:
+            waiter.awaited -= 1
 
     def kill(self, node: Node) -> None:
         """End a node at once: none of its tasks does anything more."""
@@ -205,8 +205,7 @@ class Scheduler:
         for task in [each for each in self.tasks.values() if each.node is node]:
             if task.greenlet.gr_frame is None and not task.greenlet:
                 task.is_done, task.error = True, KilledError()
-                self.tasks.pop(task.name)
-                self.ended += 1
+                self._end(task)
             else:
                 self._switch(task, task.greenlet.throw, KilledError())
 
@@ -246,12 +245,13 @@ class Scheduler:
 
     def wait_for(self, tasks: Sequence[Task]) -> None:
         """Wait until `tasks` are done."""
-        task = self._running()
-        if all(each.is_done for each in tasks):
+        task, left = self._running(), [each for each in tasks if not each.is_done]
+        if not left:
             return
-        task.operation, task.root, task.waits_for = "wait", None, tasks
+        for each in left:
+            each.waiters.append(task)
+        task.operation, task.root, task.awaited = "wait", None, len(left)
         self._hub.switch()
-        task.waits_for = ()
         self._check_alive(task)
 
     def _running(self) -> Task:
