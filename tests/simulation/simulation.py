@@ -88,14 +88,8 @@ class Simulation:
         self.script: list[Decision] = []
         self._rng = random.Random(f"run/{plan.seed}")
         self._rates = (*plan.events.items(), *_HEALING_RATES)
-        self._call_faults = {
-            operation: [
-                (each, plan.call_faults[each]) for each in faults if each in plan.call_faults
-            ]
-            for operation, faults in CALL_FAULTS.items()
-        }
-        self._stop = Stop()
-        self._values = Values()
+        self._call_faults = _met_by(plan)
+        self._stop, self._values = Stop(), Values()
         self._nodes: dict[str, Node] = {}
         self._programs: dict[str, tuple[Maker, int]] = {}
         self._weights: dict[str, float] = {}
@@ -324,6 +318,15 @@ class Simulation:
                 state = root.tables[place].state
                 digest.update(f"{place} {state.version} {state.batches}".encode())
         return digest.hexdigest()
+
+
+def _met_by(plan: Plan) -> dict[str, list[tuple[str, float]]]:
+    """Return what a port call may meet in a plan and how often, by operation."""
+    rates = plan.call_faults
+    return {
+        operation: [(each, rates[each]) for each in faults if each in rates]
+        for operation, faults in CALL_FAULTS.items()
+    }
 
 
 @contextmanager
