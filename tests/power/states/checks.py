@@ -17,6 +17,7 @@ from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from tests.power.states.changes import Change, Promise
 from tests.power.states.crashes import Tree
 from tests.power.states.life import BROKERS, TOPIC, create, create_topic, metadata_root
+from tests.power.states.quick import at_once
 
 ROUNDS_MAX: Final = 4
 OPTIONS: Final = StorageOptions()
@@ -93,11 +94,16 @@ def what_is_wrong(bench: Bench, tree: Tree, promises: Promises, *, goes_on: bool
     bench.put(tree)
     try:
         with _opened(bench.base, promises) as cluster:
-            found = [*_of_replicas(cluster), *_of_promises(cluster, promises), *_of_audit(cluster)]
+            with at_once():
+                found = [
+                    *_of_replicas(cluster),
+                    *_of_promises(cluster, promises),
+                    *_of_audit(cluster),
+                ]
             if goes_on:
                 _go_on(cluster)
         if goes_on:
-            with _opened(bench.base, promises) as cluster:
+            with _opened(bench.base, promises) as cluster, at_once():
                 found += [*_of_promises(cluster, promises), *_of_audit(cluster)]
     except KafkaOnSparkError as error:
         return [f"{type(error).__name__}: {error}"]

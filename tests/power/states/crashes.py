@@ -78,6 +78,12 @@ class _Folder:
     def __init__(self) -> None:
         self.flushed: dict[str, int] = {}
         self.pending: list[Entry] = []
+        self.pending_ids: frozenset[int] = frozenset()
+
+    def take(self, change: Entry) -> None:
+        """Take a change that is pending."""
+        self.pending.append(change)
+        self.pending_ids |= {id(change)}
 
     def names(self, choice: Choice) -> dict[str, int]:
         """Return the names, of which only some changes are kept."""
@@ -102,7 +108,10 @@ class PoweredDisk:
         self._folders: dict[int, _Folder] = {each: _Folder() for each in {ROOT, *folders}}
         self._files: dict[int, _File] = {}
         self._digests: dict[int, bytes] = {}
+        self._of_choices: dict[int, dict[object, bytes]] = {}
         self._parents: dict[int, int] = {}
+        self._inner: dict[int, set[int]] = {each: set() for each in self._folders}
+        self._written: dict[int, set[int]] = {each: set() for each in self._folders}
         self._ignored: set[int] = set()
 
     def apply(self, change: Change) -> None:
@@ -111,11 +120,12 @@ class PoweredDisk:
             file = self._files[change.file]
             file.written += change.content
             file.digests.clear()
+            self._written[self._parents[change.file]].add(change.file)
             self._forget(change.file)
         elif isinstance(change, Flush):
             self._flush(change.node)
         elif isinstance(change, Entry):
-            self._folders[change.folder].pending.append(change)
+            self._folders[change.folder].take(change)
             self._forget(change.folder)
             if change.node is not None:
                 self._parents[change.node] = change.folder
@@ -128,6 +138,8 @@ class PoweredDisk:
         is_folder = node in self._folders
         if change.folder in self._ignored or (is_folder and is_temporary(change)):
             self._ignored.add(node)
+        elif is_folder:
+            self._inner[change.folder].add(node)
 
     def is_ignored(self, change: Change) -> bool:
         """Return whether a change, which was applied, makes no difference to any reader."""
@@ -144,11 +156,12 @@ class PoweredDisk:
     def _flush(self, node: int) -> None:
         if node in self._folders:
             folder = self._folders[node]
-            folder.flushed = dict(folder.names(Choice("", frozenset(map(id, folder.pending)))))
-            folder.pending = []
+            folder.flushed = dict(folder.names(Choice("", folder.pending_ids)))
+            folder.pending, folder.pending_ids = [], frozenset()
         else:
             self._files[node].flushed = self._files[node].written
             self._files[node].digests.clear()
+            self._written[self._parents[node]].discard(node)
         self._forget(node)
 
     def _forget(self, node: int) -> None:
@@ -156,6 +169,7 @@ class PoweredDisk:
         at: int | None = node
         while at is not None:
             self._digests.pop(at, None)
+            self._of_choices.pop(at, None)
             at = self._parents.get(at)
 
     def _pending(self) -> tuple[list[Entry], list[int]]:
@@ -201,27 +215,45 @@ class PoweredDisk:
         return self._identity(ROOT, choice)[0]
 
     def _identity(self, number: int, choice: Choice) -> tuple[bytes, bool]:
-        """Return the digest of a folder, and whether nothing in it is pending."""
+        """Return the digest of a folder, and whether nothing in it is pending.
+
+        Most choices of a moment differ in one folder: each other one has a digest that is known.
+        """
         known = self._digests.get(number)
         if known is not None:
             return known, True
-        folder, is_settled = self._folders[number], True
-        is_settled = not folder.pending
+        folder, written = self._folders[number], self._written[number]
+        below, is_settled = {}, not (folder.pending or written)
+        for each in self._inner[number]:
+            below[each], is_child_settled = self._identity(each, choice)
+            is_settled = is_settled and is_child_settled
+        what: tuple[object, ...] = tuple(below.values())
+        if folder.pending:
+            what = (*what, choice.names & folder.pending_ids, choice.split)
+        if written:
+            what = (*what, *[choice.bytes_of.get(each, LOST) for each in written])
+        of_choices = self._of_choices.setdefault(number, {})
+        digest = of_choices.get(what)
+        if digest is None:
+            digest = of_choices[what] = self._digest(folder.names(choice), choice, below)
+        if is_settled:
+            self._digests[number] = digest
+        return digest, is_settled
+
+    def _digest(
+        self, names: Mapping[str, int], choice: Choice, below: Mapping[int, bytes]
+    ) -> bytes:
+        """Return the digest of a folder with these names; `below`: those of folders in it."""
         digest = hashlib.blake2b(digest_size=16)
-        for name, node in sorted(folder.names(choice).items()):
+        for name, node in sorted(names.items()):
             if _TEMPORARY.fullmatch(name):
                 continue
             if node in self._folders:
-                found, is_child_settled = self._identity(node, choice)
-                is_settled &= is_child_settled
+                found = below[node]
             else:
-                file = self._files[node]
-                is_settled &= file.flushed == file.written
-                found = file.digest(choice.bytes_of.get(node, LOST))
+                found = self._files[node].digest(choice.bytes_of.get(node, LOST))
             digest.update(name.encode() + b"\0" + found)
-        if is_settled:
-            self._digests[number] = digest.digest()
-        return digest.digest(), is_settled
+        return digest.digest()
 
     def tree(self, choice: Choice) -> Tree:
         """Return what is on the disk."""

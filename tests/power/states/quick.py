@@ -1,16 +1,20 @@
-"""Has states checked quickly: what is computed of equal bytes is computed once.
+"""Has states checked quickly: what is computed of equal bytes is computed once, and who only looks
+hands nothing to another thread.
 
 Hundreds of states differ in one file. The functions here have no other input than bytes, so this is no
 memory that a process after a power cut would not have.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
 from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.storage.calls import deadlines, side_by_side
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.delta import checkpoints, opening, table_history
 from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata import (
@@ -46,6 +50,41 @@ def quick() -> Iterator[None]:
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
         yield
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Do what threads are asked for in the thread that asks: a disk in memory does not hang, so no
+    deadline needs a thread of its own, and reads change nothing for each other."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (deadlines, segments, side_by_side):
+            patch.setattr(module, "begin", _begun_here)
+        patch.setattr(DaemonThreads, "submit", _done_here)
+        yield
+
+
+def _begun_here(root: str, work: Callable[[], Any], named: Any = None) -> Any:
+    outer = deadlines._current.call
+    call: deadlines._Call[Any] = deadlines._Call(root, work, named)
+    try:
+        call.run()
+    finally:
+        deadlines._current.call = outer
+    return call
+
+
+def _done_here(
+    _: DaemonThreads, work: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Future[Any]:
+    future: Future[Any] = Future()
+    outer, deadlines._current.call = deadlines._current.call, None
+    try:
+        future.set_result(work(*args, **kwargs))
+    except BaseException as error:  # `Future.result` raises it
+        future.set_exception(error)
+    finally:
+        deadlines._current.call = outer
+    return future
 
 
 def _once(compute: Callable[..., Any]) -> Callable[..., Any]:
