@@ -18,7 +18,7 @@ _lines: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--power-states", type=int, default=1000, help="states to open (1000)")
+    parser.addoption("--power-states", type=int, default=600, help="states to open (600)")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -8,7 +8,7 @@ from tests.power.states.looking import all_states, spread, violations
 
 STATES = 150
 GO_ON_EACH = 20
-AFTER_DEATH = 8
+AFTER_DEATH = 6
 
 DEATHS = {
     "the first folder above its root": "data",
@@ -43,4 +43,4 @@ def test_what_a_dead_process_did_not_flush_is_flushed_by_who_goes_on(bench, dies
     record = record_death(bench.base, dies_at)
     states = spread(all_states(record), AFTER_DEATH)
 
-    assert not list(map(str, violations(bench, record, states, goes_on_each=2)))
+    assert not list(map(str, violations(bench, record, states, goes_on_each=3)))
