@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-SEEDS_IN_CI = 200
+SEEDS = 100
+SEEDS_LONG = 200
 CHUNK = 25
 """Seeds a test."""
 
@@ -18,7 +19,7 @@ _totals: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", type=int, default=SEEDS_IN_CI, help="seeds of the simulation")
+    parser.addoption("--seeds", type=int, help=f"seeds of the simulation ({SEEDS})")
     parser.addoption("--first-seed", type=int, default=0, help="the first of them")
 
 
@@ -26,7 +27,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "chunk" not in metafunc.fixturenames:
         return
     first = metafunc.config.getoption("--first-seed", 0)
-    count = metafunc.config.getoption("--seeds", SEEDS_IN_CI)
+    usual = SEEDS_LONG if metafunc.config.getoption("--long") else SEEDS
+    count = metafunc.config.getoption("--seeds", None) or usual
     starts = range(first, first + count, CHUNK)
     chunks = [(start, min(CHUNK, first + count - start)) for start in starts]
     metafunc.parametrize("chunk", chunks, ids=[f"from-seed-{start}" for start, _ in chunks])

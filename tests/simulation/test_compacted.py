@@ -9,10 +9,10 @@ from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 20
-SEEDS_TO_MEET_ALL = 30
+SEEDS = 14
+SEEDS_TO_MEET_ALL = 35
 SEEDS_MORE = 340
-CHUNK = 10
+CHUNK = 7
 MUTANT_SEEDS_MAX = 100
 
 SOMETIMES = (

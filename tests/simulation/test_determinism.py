@@ -10,7 +10,9 @@ import pytest
 from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.simulation import simulate
 
-SEEDS = (3, 8, 11)
+SEEDS = (5, 11, 24)
+"""Of few steps, with calls that hang, and with commits that are cleaned."""
+
 PRINT_HASHES = """
 import logging
 from tests.simulation.faults.swarm_plans import plan_of
@@ -52,15 +54,13 @@ def test_the_script_of_a_seed_is_the_same_run(seed):
 def test_a_seed_is_the_same_run_in_every_process():
     """No order of a set and no hash of a text decides anything."""
     here = " ".join(first_run(seed).trace_hash for seed in SEEDS)
-    hashes = {
-        subprocess.run(
-            [sys.executable, "-c", PRINT_HASHES.format(seeds=SEEDS)],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for hash_seed in ("1", "2")
-    }
+    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", PRINT_HASHES.format(seeds=SEEDS)],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
-    assert hashes == {here}
+    assert elsewhere.stdout.strip() == here

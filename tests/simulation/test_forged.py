@@ -9,7 +9,7 @@ from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 30
+SEEDS = 15
 SEEDS_MORE = 45
 CHUNK = 15
 MUTANT_SEEDS_MAX = 100

@@ -9,10 +9,10 @@ from tests.simulation.mutants.seeing import without_and_with
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 20
+SEEDS = 14
 SEEDS_MORE = 300
 SEEDS_TO_MEET_ALL = 100
-CHUNK = 10
+CHUNK = 7
 MUTANT_SEEDS_MAX = 60
 
 SOMETIMES = (

@@ -151,7 +151,8 @@ def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(mutant):
 
 def test_with_all_rules_the_same_plans_are_clean():
     """And so is one of each sort."""
-    tried = [*RARE.values(), *plans()[:SORTS]]
+    rare = list(RARE.values())
+    tried = [*rare, *(each for each in plans()[:SORTS] if each not in rare)]
 
     assert [simulate(plan).violation for plan in tried] == [None] * len(tried)
 

@@ -1,19 +1,20 @@
 """A cluster that is deleted and created again at its path: a process that has the old one open notices
 it, and changes nothing in the new one."""
 
-from collections import Counter
+import pytest
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
+from tests.simulation.chunks import missed, outcomes
 from tests.simulation.faults.aimed_plans import remade
 from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.metadata_log import SimulatedMetadataLog
 
-SEEDS = 30
+SEEDS_MORE = 60
+CHUNK = 12
 MUTANT_SEEDS_MAX = 20
 
 SOMETIMES = (
@@ -50,14 +51,18 @@ PATH_ALONE = Mutant(
 )
 
 
-def test_a_process_with_an_open_cluster_changes_nothing_in_another_at_its_path():
-    met: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        outcome = simulate(remade(seed))
-        met.update(outcome.seen)
-        assert outcome.violation is None, failure_text(outcome)
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(CHUNK, SEEDS_MORE, CHUNK))],
+)
+def test_a_process_with_an_open_cluster_changes_nothing_in_another_at_its_path(first):
+    failed, _ = outcomes(remade, first, CHUNK)
 
-    assert [name for name in SOMETIMES if not met[name]] == []
+    assert failed is None, failure_text(failed)
+
+
+def test_every_event_that_a_plan_allows_happened():
+    assert missed(remade, SOMETIMES, SEEDS_MORE, CHUNK) == []
 
 
 def test_a_missing_rule_is_seen():

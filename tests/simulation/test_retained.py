@@ -17,9 +17,9 @@ from tests.simulation.mutants.stage import KEY, Stage
 from tests.simulation.test_simulation import failure_text
 from tests.simulation.world.scheduler import Violation
 
-SEEDS = 24
-SEEDS_MORE = 36
-CHUNK = 12
+SEEDS = 20
+SEEDS_MORE = 40
+CHUNK = 10
 MUTANT_SEEDS_MAX = 60
 
 SOMETIMES = (

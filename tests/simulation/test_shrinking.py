@@ -10,6 +10,11 @@ from tests.simulation.faults.swarm_plans import plan_of
 from tests.simulation.shrinking import as_text, from_text, replay, shrink
 from tests.simulation.simulation import simulate
 
+FIRST_SEED = 17
+"""Where to look for a seed that fails without the rule: one that does so today, of few steps."""
+
+RUNS_MAX = 100
+
 SCRIPT = [
     ("run", "client1-0", ""),
     ("run", "client1-0", ""),
@@ -26,17 +31,19 @@ def switch_off_dedup(patch):
 
 @cache
 def failing_outcome():
-    """Return what the first seed does that fails without the rule."""
+    """Return what the first seed from there on does that fails without the rule."""
     with pytest.MonkeyPatch.context() as patch:
         switch_off_dedup(patch)
-        return next(found for seed in count() if (found := simulate(plan_of(seed))).violation)
+        return next(
+            found for seed in count(FIRST_SEED) if (found := simulate(plan_of(seed))).violation
+        )
 
 
 def test_a_failing_seed_is_shrunk_to_a_script_that_fails_alike(monkeypatch):
     found = failing_outcome()
     switch_off_dedup(monkeypatch)
 
-    script = shrink(found, runs_max=150)
+    script = shrink(found, runs_max=RUNS_MAX)
 
     again = replay(found.plan, as_text(script))
     assert again.violation == found.violation

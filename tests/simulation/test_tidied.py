@@ -9,7 +9,8 @@ from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 12
+SEEDS = 6
+SEEDS_MORE = 30
 CHUNK = 6
 MUTANT_SEEDS_MAX = 60
 
@@ -34,8 +35,16 @@ def test_a_cleaner_that_freezes_dies_or_is_late_deletes_nothing_that_is_named(fi
     assert failed is None, failure_text(failed)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
+def test_it_is_so_with_more_seeds(first):
+    failed, _ = outcomes(tidied, first, CHUNK)
+
+    assert failed is None, failure_text(failed)
+
+
 def test_every_event_that_a_plan_allows_happened():
-    assert missed(tidied, SOMETIMES, SEEDS, CHUNK) == []
+    assert missed(tidied, SOMETIMES, SEEDS_MORE, CHUNK) == []
 
 
 @pytest.mark.parametrize("mutant", CLEANING_MUTANTS, ids=lambda mutant: mutant.rule)

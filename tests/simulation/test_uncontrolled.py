@@ -8,12 +8,12 @@ from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 20
+SEEDS = 10
 SEEDS_TO_MEET_ALL = 60
 SEEDS_MORE = 100
-SOLE_SEEDS = 20
+SOLE_SEEDS = 10
 SOLE_SEEDS_MORE = 40
-CHUNK = 20
+CHUNK = 10
 MUTANT_SEEDS_MAX = 100
 
 SOMETIMES = (

@@ -11,14 +11,15 @@ from kafka_on_spark.service.consume import saving
 from kafka_on_spark.service.consume.members import membership, witness
 from tests.simulation.groups.world import run_seed
 
-SEEDS = 30
+SEEDS = 16
+SEEDS_LONG = 100
 SEEDS_OF_MUTANTS = 200
 
 
-def run_seeds(count):
-    """Return what so many seeds have met; the first that fails is named."""
+def run_seeds(seeds):
+    """Return what seeds have met; the first that fails is named."""
     met = Counter()
-    for seed in range(count):
+    for seed in seeds:
         try:
             met += run_seed(seed)
         except AssertionError as error:
@@ -28,7 +29,7 @@ def run_seeds(count):
 
 
 def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
-    met = run_seeds(SEEDS)
+    met = run_seeds(range(SEEDS))
 
     wanted = (
         "all slept",
@@ -46,6 +47,11 @@ def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
         "told of CommitOutcomeUnknownError",
     )
     assert [each for each in wanted if not met[each]] == []
+
+
+@pytest.mark.long
+def test_it_is_so_with_more_seeds():
+    assert run_seeds(range(SEEDS, SEEDS_LONG))["handed out"] > 0
 
 
 def saves_offsets_of_what_it_does_not_own(patch):
@@ -103,4 +109,4 @@ def test_a_rule_that_is_left_out_is_found(mutant, monkeypatch):
     mutant(monkeypatch)
 
     with pytest.raises(AssertionError, match=MUTANTS[mutant]):
-        run_seeds(SEEDS_OF_MUTANTS)
+        run_seeds(range(SEEDS_OF_MUTANTS))

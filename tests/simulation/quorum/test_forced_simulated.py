@@ -8,7 +8,8 @@ from kafka_on_spark.service.quorum import snapshots
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from tests.simulation.quorum.forced_snapshots import Forced
 
-SEEDS = 60
+SEEDS = 30
+SEEDS_OF_MUTANTS = SEEDS_LONG = 60
 
 
 def flaws(seeds):
@@ -18,6 +19,11 @@ def flaws(seeds):
 
 def test_what_is_read_after_a_force_is_the_log_of_who_goes_on():
     assert flaws(range(SEEDS)) == {}
+
+
+@pytest.mark.long
+def test_it_is_so_with_more_seeds():
+    assert flaws(range(SEEDS, SEEDS_LONG)) == {}
 
 
 def any_snapshot_below_the_end_counts(patch):
@@ -55,7 +61,7 @@ def test_a_rule_of_snapshots_that_is_left_out_is_told(mutant, monkeypatch):
     mutant(monkeypatch)
 
     left = set(MUTANTS[mutant])
-    for seed in range(SEEDS):
+    for seed in range(SEEDS_OF_MUTANTS):
         flaw = Forced(seed).run() or ""
         left = {words for words in left if words not in flaw}
         if not left:

@@ -9,7 +9,7 @@ from tests.simulation.quorum.quorum_audit import audit
 from tests.simulation.quorum.quorum_plan import quorum_plan_of
 from tests.simulation.quorum.quorum_simulation import QuorumSimulation, simulate_quorum
 
-SEEDS = 24
+SEEDS = 16
 SEEDS_LONG = 600
 
 SEEN = (
