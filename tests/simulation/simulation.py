@@ -7,10 +7,12 @@ given: the same script does the same, and one with entries left out still runs.
 import hashlib
 import random
 import traceback
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 
 from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.service.metadata import metadata_service
@@ -63,7 +65,7 @@ class Outcome:
         message: What was found, in words.
         seen: How often what occurred.
         calls: Port calls.
-        trace_hash: Of all decisions and of what stands on the disks in the end.
+        simulation: The run, which is over.
         simulated_ms: Virtual time.
     """
 
@@ -73,9 +75,13 @@ class Outcome:
     message: str
     seen: Counter[str]
     calls: int
-    trace_hash: str
+    simulation: "Simulation"
     simulated_ms: float
-    operations: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def trace_hash(self) -> str:
+        """Of all decisions and of what stands on the disks in the end."""
+        return self.simulation.trace_hash()
 
 
 class Simulation:
@@ -186,8 +192,10 @@ class Simulation:
     def _pick(self, ready: list[Task]) -> Task:
         if len(ready) == 1:
             return ready[0]
-        weights = [self._weights.get(each.node.program, 1.0) for each in ready]
-        return self._rng.choices(ready, weights)[0]
+        weights = self._weights
+        sums = list(accumulate([weights.get(each.node.program, 1.0) for each in ready]))
+        # As `Random.choices` does, which is made for many choices.
+        return ready[bisect(sums, self._rng.random() * sums[-1], 0, len(ready) - 1)]
 
     def _fault_of(self, task: Task) -> str:
         for fault, rate in self._call_faults.get(task.operation, ()):
@@ -375,7 +383,6 @@ def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
         message=message,
         seen=world.seen,
         calls=world.scheduler.calls,
-        trace_hash=simulation.trace_hash(),
+        simulation=simulation,
         simulated_ms=world.scheduler.now_ms,
-        operations=Counter(world.scheduler.operations),
     )

@@ -135,7 +135,6 @@ class Scheduler:
         ended: How many have.
         current: The one that runs.
         calls: Port calls so far.
-        operations: The same, by operation.
     """
 
     def __init__(self) -> None:
@@ -144,7 +143,6 @@ class Scheduler:
         self.tasks: dict[str, Task] = {}
         self.current: Task | None = None
         self.calls = 0
-        self.operations: dict[str, int] = {}
         self._hub = greenlet.getcurrent()
 
     def spawn(self, name: str, node: Node, body: Callable[[], Any]) -> Task:
@@ -220,7 +218,6 @@ class Scheduler:
         task = self._running()
         task.operation, task.root, task.stood_ms = operation, root, self.now_ms
         self.calls += 1
-        self.operations[operation] = self.operations.get(operation, 0) + 1
         fault: str | None = self._hub.switch()
         self._check_alive(task)
         if fault == "hung":
