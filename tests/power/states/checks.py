@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -92,8 +92,9 @@ def promises_at(changes: Sequence[Change], at: int) -> Promises:
 def what_is_wrong(bench: Bench, tree: Tree, promises: Promises, *, goes_on: bool) -> list[str]:
     """Return what must not be, in words; `goes_on`: also whether the cluster takes up its work."""
     bench.put(tree)
+    only_looks = promises.is_created and not goes_on
     try:
-        with _opened(bench.base, promises) as cluster:
+        with at_once() if only_looks else nullcontext(), _opened(bench.base, promises) as cluster:
             with at_once():
                 found = [
                     *_of_replicas(cluster),
