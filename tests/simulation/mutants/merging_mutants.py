@@ -170,6 +170,7 @@ MERGING_MUTANTS = [
         mutant=Mutant(
             "what is known of producers outlives the headers that a merge takes",
             ((replacing, "entries_without", _nothing),),
+            seed=2,
         ),
         invariant=producers.KEPT,
         plan=heirs,
@@ -178,6 +179,7 @@ MERGING_MUTANTS = [
         mutant=Mutant(
             "who takes a merged segment takes what its leader knows of producers",
             ((operations, "united", _own),),
+            seed=4,
         ),
         invariant=producers.TAKEN,
         plan=heirs,

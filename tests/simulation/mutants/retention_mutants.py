@@ -64,7 +64,7 @@ RETENTION_MUTANTS = [
             (log_start, "raise_log_start", _unchecked),
             (registrations, "ensure", _nothing),
         ),
-        seed=11,
+        seed=14,
         invariant="I9 high watermark bounds",
     ),
     Mutant(
@@ -76,7 +76,7 @@ RETENTION_MUTANTS = [
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((leader_looks, "earlier", _root_s),),
-        seed=44,
+        seed=47,
         invariant="I16 retention",
     ),
     Mutant(
