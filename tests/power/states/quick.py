@@ -49,7 +49,13 @@ def quick() -> Iterator[None]:
         patch.setattr(void_commits, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
+        patch.setattr(segments, "parquet_batches", _once(_all_of(segments.parquet_batches)))
         yield
+
+
+def _all_of(yielding: Callable[..., Iterator[Any]]) -> Callable[..., list[Any]]:
+    """Return what a generator yields as a list, which may be gone through again."""
+    return lambda *arguments, **options: list(yielding(*arguments, **options))
 
 
 @contextmanager
