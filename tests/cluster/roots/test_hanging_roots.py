@@ -10,8 +10,7 @@ import textwrap
 import pytest
 
 from tests.cluster.folders import quick_folder
-
-SECONDS = 300
+from tests.cluster.roots.scripts import SECONDS, printed_by
 
 PRELUDE = """
 import glob, os, sys, threading, time
@@ -56,6 +55,11 @@ def base():
 
 def lines_of(base, script):
     """Return what a script prints, line by line; it must end, and by itself."""
+    return printed_by(PRELUDE + textwrap.dedent(script), str(base)).splitlines()
+
+
+def lines_of_an_interpreter(base, script):
+    """Return the same of a whole interpreter: its end waits for threads, as no fork's does."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(script), str(base)],
         capture_output=True,
@@ -112,7 +116,7 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nobody(base, place):
 
 
 def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
-    lines = lines_of(
+    lines = lines_of_an_interpreter(
         base,
         """
         # As a dead hard mount: a call on a path below it does not come back.
@@ -135,7 +139,7 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
 
 def test_delta_rs_that_hangs_is_left_behind(base):
     """It writes checkpoints, after the answer."""
-    lines = lines_of(
+    lines = lines_of_an_interpreter(
         base,
         """
         import deltalake

@@ -7,6 +7,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cluster.roots.scripts import printed_by
+
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -51,17 +53,7 @@ def _appends_on(machine, metadata_root):
 
 def _run(machine, metadata_root, code, *arguments):
     """Run code in a process of a machine; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN + code, str(metadata_root), *arguments],
-        cwd=machine,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return printed_by(MAIN + code, str(metadata_root), *arguments, folder=machine).strip()
 
 
 CREATE = """
@@ -92,7 +84,7 @@ import threading
 is_over = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
 with Cluster.open(sys.argv[1]) as cluster:
-    while not is_over.wait(0.05):
+    while not is_over.wait(0.5):
         cluster.append("orders", [{"value": b"c", "partition": 1}])
         print("appended", flush=True)
 """
