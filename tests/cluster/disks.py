@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import ENOTEMPTY
@@ -206,6 +206,35 @@ def new_disks(brokers: int = 3, **arguments) -> Iterator[Disks]:
             yield disks
         finally:
             disks.close()
+
+
+@contextmanager
+def kept_disks(prepare: Callable[[Disks], object], brokers: int = 3, **arguments) -> Iterator[Path]:
+    """Give the folder of a closed cluster that was prepared, with a copy beside it for `restored`: a
+    cluster is copied in a tenth of the time in which it is made."""
+    with quick_folder() as folder, patient_passes():
+        disks = Disks(folder / "now")
+        try:
+            disks.create(brokers, **arguments)
+            prepare(disks)
+            disks.settle()
+        finally:
+            disks.close()
+        shutil.copytree(disks.base, folder / "before")
+        yield disks.base
+
+
+@contextmanager
+def restored(base: Path) -> Iterator[Disks]:
+    """Give a cluster of `kept_disks` as it was, opened as another process would."""
+    shutil.rmtree(base)
+    shutil.copytree(base.with_name("before"), base)
+    disks = Disks(base)
+    try:
+        disks.open()
+        yield disks
+    finally:
+        disks.close()
 
 
 def partition_of(cluster: Cluster, topic: str, partition: int = 0):

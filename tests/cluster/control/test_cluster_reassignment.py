@@ -11,7 +11,15 @@ from kafka_on_spark.errors import (
     InvalidReplicationFactorError,
     UnknownTopicOrPartitionError,
 )
-from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.disks import (
+    isr_of,
+    kept_disks,
+    new_disks,
+    partition_of,
+    records,
+    restored,
+    values_of,
+)
 from tests.cluster.mortal import KilledError, make_mortal
 
 QUICK = {
@@ -24,12 +32,21 @@ QUICK = {
 OLD, NEW = [1, 2, 3], [4, 5, 6]
 
 
+def prepare(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: OLD, 1: [2, 3, 1]})
+    for number in range(4):
+        disks.cluster.append("orders", [(bytes([each]), b"%d" % number) for each in range(8)])
+
+
+@pytest.fixture(scope="module")
+def life():
+    with kept_disks(prepare, brokers=6, configs=QUICK) as base:
+        yield base
+
+
 @pytest.fixture
-def disks():
-    with new_disks(brokers=6, configs=QUICK) as disks:
-        disks.cluster.create_topic("orders", replica_assignment={0: OLD, 1: [2, 3, 1]})
-        for number in range(4):
-            disks.cluster.append("orders", [(bytes([each]), b"%d" % number) for each in range(8)])
+def disks(life):
+    with restored(life) as disks:
         yield disks
 
 

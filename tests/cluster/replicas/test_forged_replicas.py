@@ -7,9 +7,17 @@ import pytest
 
 from kafka_on_spark.audit.findings import FsckReport
 from tests import forging
-from tests.cluster.disks import PATIENCE_MS, partition_of, records, values_of
+from tests.cluster.disks import (
+    PATIENCE_MS,
+    kept_disks,
+    partition_of,
+    records,
+    restored,
+    values_of,
+)
 
 VALUES = [b"a", b"b", b"c", b"d"]
+PASSES_MAX = 4
 
 
 def rewritten(folder):
@@ -76,20 +84,44 @@ def a_topic(disks):
         disks.cluster.append("orders", records(value))
 
 
-def healed(cluster):
-    """Have the cluster find and mend what it can."""
-    for _ in range(4):
-        cluster.replicate(is_sweep=True)
-        cluster.run_controller()
+def uuid_of(cluster, broker_id):
+    return partition_of(cluster, "orders").uuid_of(broker_id)
+
+
+def mend(cluster):
+    cluster.replicate(is_sweep=True)
+    cluster.run_controller()
+
+
+def healed(cluster, broker_id, changed):
+    """Have the cluster find and mend what it can, until the changed replica was made anew and all are
+    in sync."""
+    for _ in range(PASSES_MAX):
+        mend(cluster)
+        if uuid_of(cluster, broker_id) != changed and len(partition_of(cluster, "orders").isr) == 3:
+            return
+    raise AssertionError(f"not healed: {partition_of(cluster, 'orders')}")
+
+
+@pytest.fixture(scope="module")
+def life():
+    with kept_disks(a_topic) as base:
+        yield base
+
+
+@pytest.fixture
+def with_a_topic(life):
+    with restored(life) as disks:
+        yield disks
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("broker_id", [1, 2], ids=["leader", "follower"])
 @pytest.mark.parametrize("is_appended", [False, True], ids=["before", "after an append"])
 def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
-    disks, damage, broker_id, is_appended
+    with_a_topic, damage, broker_id, is_appended
 ):
-    a_topic(disks)
+    disks, changed = with_a_topic, uuid_of(with_a_topic.cluster, broker_id)
     damage(disks.folder(broker_id, "orders"))
     cluster = disks.open()
     expected = list(VALUES)
@@ -99,10 +131,10 @@ def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
     if is_appended:
         cluster.append("orders", records(b"after"), timeout_ms=PATIENCE_MS)
         expected.append(b"after")
-    healed(cluster)
+    healed(cluster, broker_id, changed)
     cluster.append("orders", records(b"last"))
     expected.append(b"last")
-    healed(cluster)
+    healed(cluster, broker_id, changed)
 
     assert {each.place.broker_id for each in report.findings} == {broker_id}
     assert values_of(disks.open(), "orders") == expected
@@ -115,10 +147,11 @@ def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
 def test_a_process_that_goes_on_does_not_copy_what_was_changed_under_it(disks, broker_id):
     """Its handles are open, and the change lies below what it has seen."""
     a_topic(disks)
+    changed = uuid_of(disks.cluster, broker_id)
     rewritten_and_longer(disks.folder(broker_id, "orders"))
 
     disks.cluster.append("orders", records(b"after"), timeout_ms=PATIENCE_MS)
-    healed(disks.cluster)
+    healed(disks.cluster, broker_id, changed)
 
     expected = [*VALUES, b"after"]
     assert values_of(disks.open(), "orders") == expected
@@ -148,7 +181,8 @@ def test_two_logs_that_part_above_what_is_committed_heal_in_one_raise_of_the_epo
     after = partition_of(cluster, "orders")
     assert after.leader_epoch == before.leader_epoch + 1
     assert (after.leader, after.unclean_generation) == (before.leader, 0)
-    healed(cluster)
+    for _ in range(PASSES_MAX):
+        mend(cluster)
     expected = [*VALUES, b"uncommitted", b"other", b"after"]
     assert values_of(cluster, "orders") == expected
     for each in (1, 2, 3):
