@@ -44,13 +44,23 @@ FOLDER = "tests/storage/delta/"
 AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 
+SETTINGS = {
+    # Versions that are older than an hour open: our tables keep removed files longer than their
+    # setting, which is for checkpoints, says.
+    AGE: "false",
+    # Each version has plans of its own. To compile them takes longer than to run them.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture(scope="module", autouse=True)
-def of_any_age(spark):
-    """Have Spark open versions that are older than an hour: our tables keep removed files longer
-    than their setting, which is for checkpoints, says."""
-    spark.conf.set(AGE, "false")
+def settings(spark):
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
     yield
-    spark.conf.unset(AGE)
+    for name in SETTINGS:
+        spark.conf.unset(name)
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +86,12 @@ def drawn(request, uris, count):
 
 
 def versions_of(request, table):
-    """Return the versions that Spark opens: few in a run that is not long, at a second each."""
+    """Return the versions that Spark opens: few in a run that is not long, at seconds each. The
+    newest rests on the newest checkpoint, and the first is a checkpoint alone if it is not 0."""
     if request.config.getoption("--long"):
         return table.versions(SEED)
-    return {table.first, table.newest, *table.checkpoints[-1:]}
+    at_a_checkpoint = () if table.first > 0 else table.checkpoints[-1:]
+    return {table.first, table.newest, *at_a_checkpoint}
 
 
 def check_some_with_polars(request, table):
