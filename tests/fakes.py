@@ -4,6 +4,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 `ReplicaState.apply`, here as there; what is faked is the store under it and how it fails.
 """
 
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,11 @@ class LocalRunner:
 
 @dataclass(slots=True)
 class _Table:
-    """One replica: its identity and every change that was committed to it."""
+    """One replica: its identity and every change that was committed to it.
+
+    `_applied`: the changes that it was last asked for the state of, and that state: a log of a thousand
+    commits would be replayed a thousand times.
+    """
 
     identity: ReplicaIdentity
     leader_epoch: LeaderEpoch | None = None
@@ -92,15 +97,28 @@ class _Table:
     numbers: list[int] = field(default_factory=list)
     written: dict[int, ProducerEntries] = field(default_factory=dict)
     is_damaged: bool = False
+    _applied: tuple[list[LogChange], ReplicaState] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     def state(self) -> ReplicaState:
         if self.is_damaged:
             raise CorruptLogError("the table can't be read")
-        state = ReplicaState(identity=self.identity, leader_epoch=self.leader_epoch)
-        for change in self.changes:
+        count, state = self._known()
+        for change in self.changes[count:]:
             state = state.apply(change)
+        self._applied = (self.changes.copy(), state)
         # What is known of producers is what stands in the file that the newest commit names.
         return replace(state, producers=self.written[self.number] if self.number else {})
+
+    def _known(self) -> tuple[int, ReplicaState]:
+        """Return how many of the changes are in a state that is known, and that state."""
+        if self._applied is not None:
+            applied, state = self._applied
+            begins = self.changes[: len(applied)]
+            if len(begins) == len(applied) and all(map(operator.is_, begins, applied)):
+                return len(applied), state
+        return 0, ReplicaState(identity=self.identity, leader_epoch=self.leader_epoch)
 
     def add(self, change: LogChange, number: int | None = None) -> None:
         self.changes.append(change)
