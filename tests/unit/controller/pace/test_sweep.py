@@ -325,11 +325,11 @@ def test_without_a_share_nothing_comes_to_an_end():
 
 
 def test_rounds_inspect_few_at_a_time_over_many_partitions():
-    """Nothing bursts: of a million, a round each second inspects its part, and no more."""
-    rounds = Rounds(ring_of(a=1_000_000))
+    """Nothing bursts: of many, a round each second inspects its part, and no more."""
+    rounds = Rounds(ring_of(a=100_000))
     rounds.run(0)
 
     found = [len(rounds.run(now_ms)) for now_ms in range(1000, 20_000, 1000)]
 
-    assert {*found} <= {1777, 1778}
+    assert {*found} <= {177, 178}
     assert all(before <= after for before, after in pairwise(sorted(found)))
