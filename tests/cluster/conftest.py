@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tests.cluster.disks import new_disks, patient_passes
+from tests.cluster.disks import new_disks, one_race_a_device, patient_passes
 
 _NUMBERS = count()
 CONTROLLERS_SECONDS = 4
@@ -17,6 +17,12 @@ def pytest_addoption(parser):
         default=CONTROLLERS_SECONDS,
         help="how long several controllers run at once",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_race_a_device():
+    with one_race_a_device():
+        yield
 
 
 @pytest.fixture(autouse=True)
