@@ -17,6 +17,7 @@ from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring import preparing_voters
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.identity import root_identity
@@ -64,7 +65,10 @@ def one_race_a_device() -> Iterator[None]:
         if device is not None:
             _raced.add(device)
 
-    with patch.object(root_identity, "test_conditional_puts", race_once):
+    with (
+        patch.object(root_identity, "test_conditional_puts", race_once),
+        patch.object(preparing_voters, "test_conditional_puts", race_once),
+    ):
         yield
 
 

@@ -4,13 +4,11 @@ Each step is a process of its own: one that has seen more of a table than a copy
 """
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tests.cluster.folders import quick_folder
-from tests.pages import ROOT
+from tests.cluster.scripts import printed_by
 
 OPEN = """
 import sys
@@ -39,21 +37,14 @@ cluster.close()
 """
 
 
-def run(script, folder):
-    ended = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-
-
 @pytest.fixture
 def folders():
     """A cluster to which something was appended since all its roots were copied, and the copy."""
     with quick_folder() as folder:
         cluster, copy = folder / "cluster", folder / "copy"
-        run(CREATE, cluster)
+        printed_by(CREATE, str(cluster))
         shutil.copytree(cluster, copy)
-        run(APPEND, cluster)
+        printed_by(APPEND, str(cluster))
         yield cluster, copy
 
 
@@ -62,9 +53,9 @@ def test_a_copy_of_all_roots_is_the_cluster_as_it_was(folders):
     shutil.rmtree(cluster)
     shutil.copytree(copy, cluster)
 
-    run(OPEN + 'assert cluster.read("flights").num_rows == 3' + IS_SOUND, cluster)
-    run(APPEND, cluster)
-    run(OPEN + 'assert cluster.read("flights").num_rows == 4' + IS_SOUND, cluster)
+    printed_by(OPEN + 'assert cluster.read("flights").num_rows == 3' + IS_SOUND, str(cluster))
+    printed_by(APPEND, str(cluster))
+    printed_by(OPEN + 'assert cluster.read("flights").num_rows == 4' + IS_SOUND, str(cluster))
 
 
 def test_an_older_copy_of_one_brokers_root_is_found_and_made_anew(folders):
@@ -78,4 +69,4 @@ for _ in range(5):
     cluster.replicate(is_sweep=True)
 assert cluster.read("flights").num_rows == 4
 """
-    run(OPEN + "assert cluster.fsck().findings != ()\n" + heal + IS_SOUND, cluster)
+    printed_by(OPEN + "assert cluster.fsck().findings != ()\n" + heal + IS_SOUND, str(cluster))

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from tests.cluster.folders import quick_folder
-from tests.cluster.roots.scripts import SECONDS, printed_by
+from tests.cluster.scripts import SECONDS, printed_by
 
 PRELUDE = """
 import glob, os, sys, threading, time

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.roots.scripts import printed_by
+from tests.cluster.scripts import printed_by
 
 REPOSITORY = Path(__file__).parents[3]
 
