@@ -46,9 +46,6 @@ FILE_SCHEMA: Final = pa.schema(
 SLICE_ROWS: Final = 1 << 16
 """Rows converted at once between Python objects and Arrow: a million would take gigabytes."""
 
-THREADS_BYTES_MIN: Final = 1 << 20
-"""From this size on, a file is read by several threads."""
-
 ENCODED_ROWS_MIN: Final = 1 << 12
 """From this number on, texts are read by a dictionary; for fewer, its import takes longer."""
 
@@ -249,8 +246,7 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     # Without dictionaries for texts: Arrow checks those less for damage.
-    has_threads = len(content) > THREADS_BYTES_MIN
-    table = read_parquet(content, path, use_threads=has_threads, verifies_pages=True)
+    table = read_parquet(content, path, verifies_pages=True)
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
     columns = dict(zip(table.column_names, table.columns, strict=True))
     is_ours = all(_COLUMN_TYPES.get(name) == each.type for name, each in columns.items())

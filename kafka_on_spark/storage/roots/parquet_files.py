@@ -7,13 +7,17 @@ from the footer, which is small, before any page is decoded.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.calls.file_limits import ROWS_MAX, UNCOMPRESSED_BYTES_MAX
+
+THREADS_BYTES_MIN: Final = 1 << 20
+"""From this size on, a file is read by several threads: to hand a small one's columns to them takes
+as long as to read these."""
 
 
 def read_parquet(
@@ -22,7 +26,6 @@ def read_parquet(
     *,
     columns: Sequence[str] | None = None,
     row_count: int | None = None,
-    use_threads: bool = True,
     verifies_pages: bool = False,
 ) -> pa.Table:
     """Return the rows of a file's bytes; `row_count`: how many there must be.
@@ -36,7 +39,8 @@ def read_parquet(
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=verifies_pages)
         check_footer(file.metadata, path, row_count)
         return file.read(
-            columns=None if columns is None else list(columns), use_threads=use_threads
+            columns=None if columns is None else list(columns),
+            use_threads=len(content) > THREADS_BYTES_MIN,
         )
 
 
