@@ -1,13 +1,38 @@
 """Tables whose logs are cleaned: what is left of them, and whether they are whole."""
 
+import shutil
+
+import pytest
 from deltalake import DeltaTable
 
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_version
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.roots.roots import RootFiles
-from tests.storage.tables import OPTIONS, damages_of, names_in_log, opened
+from tests.storage.tables import OPTIONS, create, damages_of, live, names_in_log, opened
 
-COMMITS = 64
+COMMITS = 65
+
+
+def shorten(monkeypatch, *, kept=20):
+    """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
+
+
+def live_once(folder, **intervals):
+    """Return a table at version COMMITS, which tests get copies of: it takes a quarter of a second."""
+    uri = str(folder / "table")
+    with pytest.MonkeyPatch.context() as patched:
+        shorten(patched, **intervals)
+        live(create(uri), COMMITS)
+    return uri
+
+
+def copied(lived, uri):
+    """Return an open copy of a table."""
+    shutil.copytree(lived, uri)
+    return opened(uri)
 
 
 def commits_of(uri):

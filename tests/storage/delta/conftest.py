@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
+from tests.storage.delta.cleaning import shorten
 from tests.storage.engines import KeptTable, check_rules, check_with_delta_rs
 from tests.storage.left_tables import LeftTables
 
@@ -48,5 +48,4 @@ def _is_sound(uri, damaged, seed):
 @pytest.fixture
 def short(monkeypatch):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 20)
+    shorten(monkeypatch)

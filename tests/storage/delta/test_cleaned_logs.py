@@ -11,7 +11,14 @@ from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.builders import BEGINNING
 from tests.storage.damages import empty, halve, remove, zero
-from tests.storage.delta.cleaning import COMMITS, check_whole, checkpoints_of, clean, commits_of
+from tests.storage.delta.cleaning import (
+    check_whole,
+    checkpoints_of,
+    clean,
+    commits_of,
+    copied,
+    live_once,
+)
 from tests.storage.tables import OPTIONS, commit_file, create, damages_of, live, opened, put_stray
 
 pytestmark = pytest.mark.usefixtures("short")
@@ -25,10 +32,15 @@ def hint_file(uri):
     return commit_file(uri, 0).with_name("_last_checkpoint")
 
 
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    return live_once(tmp_path_factory.mktemp("lived"))
+
+
 @pytest.fixture
-def cleaned(log):
-    live(log, COMMITS)
-    return log
+def cleaned(lived, uri, root):
+    """Return a table at version 65: commits from 40 on, checkpoints at 40, 50 and 60."""
+    return copied(lived, uri)
 
 
 # Commits of writers that were frozen
@@ -76,8 +88,8 @@ def test_two_checkpoints_may_be_damaged(cleaned, uri, damage, versions):
     log = opened(uri)
     assert (log.version, log.counters()) == (65, {"count": 65})
 
-    live(log, 40)
-    check_whole(uri, 105)
+    live(log, 30)
+    check_whole(uri, 95)
 
 
 @pytest.mark.parametrize("damage", [empty, halve, zero, remove])
@@ -103,9 +115,9 @@ def test_a_table_lives_on_with_a_damaged_checkpoint_that_no_process_has_opened(
 ):
     damage(checkpoint_file(uri, 60))
 
-    live(cleaned, 40)
+    live(cleaned, 30)
 
-    check_whole(uri, 105)
+    check_whole(uri, 95)
 
 
 def test_a_checkpoint_without_bytes_is_none_of_those_that_are_kept(cleaned, uri):
@@ -174,6 +186,10 @@ def test_an_audit_finds_a_commit_that_no_cleaner_took(cleaned, uri, version):
     assert [each.version for each in damages_of(uri)] == [version]
 
 
+DECIDED = 34
+"""So many more get the table's first commits cleaned."""
+
+
 def decide(log, count):
     end = log.read(from_offset=0)[-1].end_offset
     for number in range(count):
@@ -189,10 +205,10 @@ def test_the_metadata_log_is_followed_over_cleaned_commits(tmp_path, has_stray):
     follower = DeltaMetadataLog(root, OPTIONS)
     decide(log, 3)
     assert len(follower.read(from_offset=BEGINNING)) == 3
-    decide(log, COMMITS)
+    decide(log, DECIDED)
     assert not commit_file(log.uri, 7).exists()
     if has_stray:
         put_stray(log.uri, 7)
 
     assert follower.read(from_offset=BEGINNING + 3) == log.read(from_offset=BEGINNING + 3)
-    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=BEGINNING)) == 3 + COMMITS
+    assert len(DeltaMetadataLog(root, OPTIONS).read(from_offset=BEGINNING)) == 3 + DECIDED

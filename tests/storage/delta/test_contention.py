@@ -1,20 +1,19 @@
 """Commits from several processes at once: every version has one winner, and every process learns the truth."""
 
-import multiprocessing
 from collections import Counter
 
+from tests.cluster.killing.processes import processes_that_start
 from tests.storage.committers import begin_together, contend
 from tests.storage.tables import create, names_in_log, opened, write_ids
 
 PROCESSES = 4
-COMMITS = 1000
+COMMITS = 400
 
 
 def test_of_contending_processes_each_version_has_one_winner(uri):
     create(uri)
 
-    # A fork of a process that used delta-rs panics.
-    context = multiprocessing.get_context("spawn")
+    context = processes_that_start()
     all_ready = context.Barrier(PROCESSES)
     with context.Pool(PROCESSES, begin_together, [all_ready]) as processes:
         orders = [(uri, seed, COMMITS // PROCESSES) for seed in range(PROCESSES)]

@@ -34,8 +34,9 @@ from tests.storage.tables import (
 
 pytestmark = pytest.mark.usefixtures("short")
 
-COMMITS = 64
 SEEN = 1
+COMMITS = 34
+"""After so many more there are three checkpoints, and SEEN is cleaned."""
 
 
 @pytest.fixture

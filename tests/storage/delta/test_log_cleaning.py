@@ -8,19 +8,28 @@ from itertools import combinations
 import pytest
 
 from kafka_on_spark.storage.delta.log_cleaning import first_kept
-from tests.storage.delta.cleaning import COMMITS, check_whole, checkpoints_of, clean, commits_of
+from tests.storage.delta.cleaning import (
+    check_whole,
+    checkpoints_of,
+    clean,
+    commits_of,
+    copied,
+    live_once,
+)
 from tests.storage.tables import commit, commit_file, commit_times, live, opened, put_stray
 
 pytestmark = pytest.mark.usefixtures("short")
 
 
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    return live_once(tmp_path_factory.mktemp("lived"), kept=10**6)
+
+
 @pytest.fixture
-def uncleaned(log, uri, monkeypatch):
-    """Return a table of which much can be cleaned, and was not."""
-    with monkeypatch.context() as kept:
-        kept.setattr("kafka_on_spark.storage.delta.log_cleaning.COMMITS_KEPT", 10**6)
-        live(log, COMMITS)
-    return log
+def uncleaned(lived, uri, root):
+    """Return a table at version 65 of which much can be cleaned, and was not."""
+    return copied(lived, uri)
 
 
 # What may go
@@ -73,11 +82,11 @@ def test_the_log_stays_short(log, uri):
     live(log, 28)
     assert commits_of(uri) == list(range(30))
 
-    live(log, 302)
+    live(log, 102)
 
-    assert commits_of(uri) == list(range(310, 332))
-    assert checkpoints_of(uri) == [310, 320, 330]
-    check_whole(uri, 331)
+    assert commits_of(uri) == list(range(110, 132))
+    assert checkpoints_of(uri) == [110, 120, 130]
+    check_whole(uri, 131)
 
 
 def test_fewer_than_three_checkpoints_keep_all(log, uri):

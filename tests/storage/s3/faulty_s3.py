@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -87,6 +87,10 @@ def _application() -> Any:
     return create_backend_app("s3")
 
 
+def _stored() -> Any:
+    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+
+
 @dataclass
 class FaultyS3:
     """The server, as a WSGI application.
@@ -139,6 +143,19 @@ class FaultyS3:
         """Have nothing fail any more."""
         self.faults.clear()
         self.storm = ()
+
+    def objects(self, folder: str) -> dict[str, bytes]:
+        """Return what is stored in a folder (a URL), by name: no request, and so no fault."""
+        _, _, bucket, key = f"{folder}/".split("/", 3)
+        stored = _stored()
+        keys, *_ = stored.list_objects(stored.get_bucket(bucket), key, "/", None, None)
+        return {each.name.removeprefix(key): each.value for each in keys}
+
+    def put_objects(self, folder: str, contents: Mapping[str, bytes]) -> None:
+        """Store some objects in a folder (a URL)."""
+        _, _, bucket, key = f"{folder}/".split("/", 3)
+        for name, content in contents.items():
+            _stored().put_object(bucket, f"{key}{name}", content)
 
     def options(self, kind: Kind | None = None, **others: str) -> dict[str, str]:
         """Return the storage options of a client. `kind`: of the fault that it is to meet; where the
@@ -263,7 +280,7 @@ def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
     Servers of a process share what is stored, so what an earlier one left in the bucket goes
     first: servers that run at once have a bucket each.
     """
-    s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets.pop(bucket, None)
+    _stored().buckets.pop(bucket, None)
     s3_backends.bucket_accounts.pop(bucket, None)
     store = FaultyS3(bucket=bucket, key_id=key_id)
     server = make_server("127.0.0.1", 0, store, threaded=True)

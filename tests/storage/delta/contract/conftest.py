@@ -10,7 +10,7 @@ from kafka_on_spark.storage.delta import (
     log_cleaning,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.storage.places import COMMITS, INTERVAL, KEPT, Place, copy_to
+from tests.storage.places import COMMITS, INTERVAL, KEPT, Place, contents_of, put_into
 from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
 from tests.storage.tables import (
     commit,
@@ -37,15 +37,23 @@ def place(request, tmp_path, store):
     place = Place(f"s3://{BUCKET}/broker/{next(NUMBERS)}", options, store)
     yield place
     store.recover()
-    if place.names():
-        copy_to(tmp_path / "copy" / "_delta_log", place)
+    if contents := contents_of(place):  # where all engines open it
+        copy = tmp_path / "copy" / "_delta_log"
+        copy.mkdir(parents=True)
+        for name, content in contents.items():
+            (copy / name).write_bytes(content)
+
+
+def _shorten(monkeypatch, *, kept=KEPT):
+    """Have checkpoints often, and keep few commits."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", INTERVAL)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Have checkpoints often, keep few commits, and give up soon."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", INTERVAL)
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", KEPT)
+    _shorten(monkeypatch)
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.3)
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)
 
@@ -64,17 +72,37 @@ def rival(log, place):
     return place.opened()
 
 
+def _lived(folder, kept):
+    """Return the files of a table's log at version 10, by name. They are made once, on a disk: on a
+    store each of these commits takes a tenth of a second."""
+    (folder / "root").mkdir()
+    place = Place(str(folder / "root" / "table"), StorageOptions(), None)
+    with pytest.MonkeyPatch.context() as patched:
+        _shorten(patched, kept=kept)
+        log = create(place.uri)
+        live(log, COMMITS + 1)
+    return contents_of(place)
+
+
+@pytest.fixture(scope="module")
+def cleaned_once(tmp_path_factory):
+    return _lived(tmp_path_factory.mktemp("cleaned"), KEPT)
+
+
+@pytest.fixture(scope="module")
+def uncleaned_once(tmp_path_factory):
+    return _lived(tmp_path_factory.mktemp("uncleaned"), 10**6)
+
+
 @pytest.fixture
-def cleaned(log):
+def cleaned(place, cleaned_once):
     """Return a table at version 10: commits from 6 on, checkpoints at 6, 8 and 10."""
-    live(log, COMMITS)
-    return log
+    put_into(place, cleaned_once)
+    return place.opened()
 
 
 @pytest.fixture
-def uncleaned(log, monkeypatch):
+def uncleaned(place, uncleaned_once):
     """Return a table of which much can be cleaned, and was not."""
-    with monkeypatch.context() as kept:
-        kept.setattr(log_cleaning, "COMMITS_KEPT", 10**6)
-        live(log, COMMITS)
-    return log
+    put_into(place, uncleaned_once)
+    return place.opened()

@@ -15,13 +15,16 @@ from kafka_on_spark.storage.delta import (
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles
-from tests.storage.places import COMMITS, INTERVAL, LONG, SEEN, first
+from tests.storage.places import INTERVAL, LONG, SEEN, first
 from tests.storage.tables import (
     asleep,
     commit,
     create,
     live,
 )
+
+SLEPT = 7
+"""So many commits get the table cleaned past SEEN and two versions more."""
 
 
 def check_frozen(place, late, rival):
@@ -50,7 +53,7 @@ def test_a_writer_that_sleeps_in_a_commit_is_told_that_it_is_unknown(
 
     def meanwhile():
         rival.refresh()
-        live(rival, COMMITS)
+        live(rival, SLEPT)
 
     with monkeypatch.context() as sleeping:
         # On a disk there is a look before the put, too.
@@ -74,7 +77,7 @@ def test_a_writer_that_sleeps_after_an_error_of_its_put_is_told_that_it_is_unkno
         if is_landed:
             put(files, version, content, **others)
         rival.refresh()
-        live(rival, COMMITS)
+        live(rival, SLEPT)
         raise KafkaStorageError("timed out")
 
     monkeypatch.setattr(CommitFiles, "put", fail_late)
@@ -90,7 +93,7 @@ def test_a_writer_whose_version_a_stray_holds_is_not_told_a_conflict(
     log, place, rival, monkeypatch
 ):
     def meanwhile():
-        live(rival, COMMITS)
+        live(rival, SLEPT)
         place.stray(SEEN + 1)
 
     with monkeypatch.context() as sleeping:
@@ -107,7 +110,7 @@ def test_a_writer_whose_last_commit_another_one_replaces_is_told_that_it_is_unkn
     """Strays stand in both places: only the ETag and the time tell, or the inode."""
 
     def meanwhile():
-        live(rival, COMMITS)
+        live(rival, SLEPT)
         place.stray(SEEN)
         place.stray(SEEN + 1)
 
@@ -133,19 +136,19 @@ def test_a_writer_that_slept_for_a_few_commits_is_told_a_conflict(log, rival, mo
 def test_a_creator_that_sleeps_makes_no_second_table(place, monkeypatch):
     def meanwhile():
         create(place.uri, place.options)
-        live(place.opened(), COMMITS)
+        live(place.opened(), SLEPT)
 
     with monkeypatch.context() as sleeping:
         asleep(sleeping, CommitFiles, "put", meanwhile, is_after=False)
         with pytest.raises(CommitConflictError):
             create(place.uri, place.options)
 
-    place.check_whole(COMMITS)
+    place.check_whole(SLEPT)
 
 
 @pytest.mark.parametrize("strays", first((SEEN, SEEN + 1), (SEEN,), ()))
 def test_a_follower_that_slept_opens_the_table_anew(log, place, rival, strays):
-    live(rival, COMMITS)
+    live(rival, SLEPT)
     for version in strays:
         place.stray(version)
 
@@ -164,7 +167,7 @@ def test_a_follower_that_sleeps_between_two_looks_believes_neither(
     commit(rival, SEEN)
 
     def meanwhile():
-        live(rival, COMMITS)
+        live(rival, SLEPT)
         place.stray(SEEN + 1)
         place.stray(SEEN + 2)
 
@@ -192,7 +195,7 @@ def test_a_process_that_sleeps_while_it_opens_a_table_opens_it_as_it_is(
     late = DeltaLog(place.uri, place.options)
 
     def meanwhile():
-        live(rival, COMMITS)
+        live(rival, SLEPT)
         place.stray(7)
 
     with monkeypatch.context() as sleeping:
