@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from kafka_on_spark.errors import (
@@ -176,7 +177,8 @@ def _run_step(
         _compare(vector, place, step["op"], step["expect"], answer, adapter, rules, outcome)
 
 
-def argument_names(adapter_class: type[Adapter], method: str) -> set[str]:
+@cache
+def argument_names(adapter_class: type[Adapter], method: str) -> frozenset[str]:
     """Return the names that a method takes; those that it hands on are its parent's."""
     names: set[str] = set()
     for owner in adapter_class.__mro__:
@@ -186,15 +188,16 @@ def argument_names(adapter_class: type[Adapter], method: str) -> set[str]:
         names |= {_word(each) for each in parameters if each.kind is not each.VAR_KEYWORD}
         if all(each.kind is not each.VAR_KEYWORD for each in parameters):
             break
-    return names - {"self"}
+    return frozenset(names - {"self"})
 
 
-def required_names(adapter_class: type[Adapter], method: str) -> set[str]:
+@cache
+def required_names(adapter_class: type[Adapter], method: str) -> frozenset[str]:
     """Return the names that a method can't do without."""
     owner = next(each for each in adapter_class.__mro__ if method in vars(each))
     parameters = inspect.signature(vars(owner)[method]).parameters.values()
     named = (each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return {_word(each) for each in named if each.default is each.empty} - {"self"}
+    return frozenset(_word(each) for each in named if each.default is each.empty) - {"self"}
 
 
 def _word(parameter: inspect.Parameter) -> str:
