@@ -138,11 +138,12 @@ class _Call(Generic[T]):
         self._done = threading.Lock()
         self._done.acquire()
 
-    def run(self) -> None:
-        """Run the work in this thread.
+    def run(self, worker: "_Worker") -> bool:
+        """Run the work in this thread, the worker's; return whether the worker waits for another.
 
         This thread drops its references to the work before it reports the end: the process may end
-        at once then, and Arrow's buffers must not be released while the interpreter shuts down.
+        at once then, and Arrow's buffers must not be released while the interpreter shuts down. And
+        its worker is idle by then, so that the caller's next call finds it and begins no thread.
         """
         assert self._work is not None, "a call is run once"
         _current.call = self
@@ -150,14 +151,17 @@ class _Call(Generic[T]):
             self._result = self._work()
         except BaseException as error:  # `result` raises it in the caller
             self._error = error
-        finally:
-            _current.call = None
-            self._work = None
-            with _calls.lock:
-                _calls.running.discard(self)
-                if self._stuck_root is not None:
-                    _calls.stuck[self._stuck_root] -= 1
-            self._done.release()
+        _current.call = None
+        self._work = None
+        with _calls.lock:
+            _calls.running.discard(self)
+            if self._stuck_root is not None:
+                _calls.stuck[self._stuck_root] -= 1
+            stays = not self.is_abandoned and len(_calls.idle) < IDLE_MAX
+            if stays:
+                _calls.idle.append(worker)
+        self._done.release()
+        return stays
 
     def result(self) -> T:
         """Wait for the call's end, and return what it returns.
@@ -227,13 +231,9 @@ class _Worker:
     def _work(self) -> None:
         while True:
             call = self._inbox.get()
-            call.run()
-            was_abandoned = call.is_abandoned
+            if not call.run(self):
+                return
             del call  # only the caller holds what it returned
-            with _calls.lock:
-                if was_abandoned or len(_calls.idle) >= IDLE_MAX:
-                    return
-                _calls.idle.append(self)
 
 
 def no_thread_error() -> KafkaStorageError:

@@ -33,6 +33,15 @@ def test_a_call_returns_what_its_work_returns_and_raises_what_it_raises() -> Non
         within("/a", lambda: os.stat("/there/is/none"), 5.0)
 
 
+def test_a_callers_next_call_runs_in_the_thread_that_ran_its_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However soon it comes: the thread is idle before the caller learns of the end."""
+    monkeypatch.setattr(deadlines, "_calls", deadlines._ProcessCalls())
+
+    assert len({within("/a", threading.get_ident, 5.0) for _ in range(100)}) == 1
+
+
 def test_a_call_that_hangs_is_left_behind_with_an_error_that_names_its_root(
     hang: threading.Event,
 ) -> None:
