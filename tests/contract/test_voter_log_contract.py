@@ -1,7 +1,5 @@
 """The contract of VoterLog, for the fake and for the one on Delta, on a disk and on a store."""
 
-from uuid import uuid4
-
 import pytest
 
 from kafka_on_spark.errors import (
@@ -18,9 +16,33 @@ from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from tests.contract.voter_roots import delta_roots, lose_tail, memory_roots
+from tests.contract.voter_roots import (
+    create_roots,
+    created_roots,
+    delta_roots,
+    lose_tail,
+    memory_roots,
+)
 from tests.storage.s3.faulty_s3 import BUCKET
 from tests.voter_fakes import STAMP, VoterFault, key_of, settings_of
+
+
+@pytest.fixture(scope="module")
+def created(stored_roots):
+    """Voters' roots on a store, with what is stored: to create them takes a hundred requests."""
+    _, options, store = stored_roots
+    folder = f"s3://{BUCKET}/voters"
+    identities = create_roots(folder, options)
+    return folder, identities, options, store.objects(folder)
+
+
+@pytest.fixture
+def stored_voters(created, stored_roots):
+    """Return the roots on the store as they were created."""
+    folder, identities, options, contents = created
+    _, _, store = stored_roots
+    store.put_objects(folder, contents)
+    return folder, identities, options
 
 
 @pytest.fixture(params=["memory", "disk", "S3"])
@@ -29,9 +51,7 @@ def roots(request, tmp_path, monkeypatch):
         return memory_roots()
     if request.param == "disk":
         return delta_roots(str(tmp_path), StorageOptions(), monkeypatch)
-    _, options, _ = request.getfixturevalue("stored_roots")
-    folder = f"s3://{BUCKET}/voters-{uuid4().hex}"
-    return delta_roots(folder, options, monkeypatch)
+    return created_roots(*request.getfixturevalue("stored_voters"), monkeypatch)
 
 
 LOST = (ReplicaLostError, ClusterNotFoundError)

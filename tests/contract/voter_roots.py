@@ -77,12 +77,35 @@ class _Faults:
         return asked
 
 
-def delta_roots(folder, options, monkeypatch):
-    faults = _Faults(monkeypatch)
-    paths = [f"{folder}/{node}" for node in range(3)]
+def _paths(folder):
+    return [f"{folder}/{node}" for node in range(3)]
+
+
+def create_roots(folder, options):
+    """Create three voters' roots in a folder; return their identities."""
+    paths = _paths(folder)
     identities = [
         create_voter(path, options, "a-cluster", node_id=node) for node, path in enumerate(paths)
     ]
+    logs = [
+        DeltaVoterLog(path, each, options) for path, each in zip(paths, identities, strict=True)
+    ]
+    voters = VoterSet.of(Voter(log.key, log.root) for log in logs)
+    header, batch = bootstrap(voters)
+    for log in logs:
+        log.append(log.load(), TableChange(appended=(header,)), batch)
+    _lead(logs)
+    return identities
+
+
+def delta_roots(folder, options, monkeypatch):
+    """Return roots that are created in a folder."""
+    return created_roots(folder, create_roots(folder, options), options, monkeypatch)
+
+
+def created_roots(folder, identities, options, monkeypatch):
+    """Return the roots that were created in a folder."""
+    faults, paths = _Faults(monkeypatch), _paths(folder)
 
     def empty(node):
         files = RootFiles(paths[node], options)
@@ -98,12 +121,6 @@ def delta_roots(folder, options, monkeypatch):
     def open_log(node):
         return DeltaVoterLog(paths[node], identities[node], options)
 
-    logs = [open_log(node) for node in range(3)]
-    voters = VoterSet.of(Voter(log.key, log.root) for log in logs)
-    header, batch = bootstrap(voters)
-    for log in logs:
-        log.append(log.load(), TableChange(appended=(header,)), batch)
-    _lead(logs)
     return Roots(
         open=open_log,
         fault=lambda node, fault: faults.faults.update({paths[node]: fault}),

@@ -15,7 +15,8 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 OPTIONS = StorageOptions()
 LARGEST = 64
 SNAPSHOT_RECORDS = 40
-YOUNG, OLD, LOOKS = 160, 640, 40
+YOUNG, OLD, LOOKS = 120, 360, 40
+LARGEST_FILES = 6
 
 
 class Counts:
@@ -95,11 +96,11 @@ def test_table_of_a_long_log_names_few_files(root):
     service = open_metadata(root, OPTIONS)
     first = ClusterRecord(cluster_id="cluster")
     service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
-    for number in range(10 * LARGEST):
+    for number in range(LARGEST_FILES * LARGEST):
         decide(service, number)
 
     # All but the newest are of the largest class; each of them has that many records at least.
     assert (
         len(list(service._log.voter_log._delta.active_files()))
-        <= 10 + 3 * 4 + SNAPSHOT_RECORDS // 4
+        <= LARGEST_FILES + 3 * 4 + SNAPSHOT_RECORDS // 4
     )

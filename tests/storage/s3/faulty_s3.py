@@ -87,6 +87,12 @@ def _application() -> Any:
     return create_backend_app("s3")
 
 
+def _place(folder: str) -> tuple[str, str]:
+    """Return a folder's bucket, and what the keys in it begin with."""
+    _, _, bucket, prefix = f"{folder}/".split("/", 3)
+    return bucket, prefix
+
+
 def _stored() -> Any:
     return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
@@ -145,17 +151,18 @@ class FaultyS3:
         self.storm = ()
 
     def objects(self, folder: str) -> dict[str, bytes]:
-        """Return what is stored in a folder (a URL), by name: no request, and so no fault."""
-        _, _, bucket, key = f"{folder}/".split("/", 3)
-        stored = _stored()
-        keys, *_ = stored.list_objects(stored.get_bucket(bucket), key, "/", None, None)
-        return {each.name.removeprefix(key): each.value for each in keys}
+        """Return what is stored below a folder (a URL), by path in it: no request, and so no fault."""
+        bucket, prefix = _place(folder)
+        stored = _stored().get_bucket(bucket).keys.items()
+        return {name[len(prefix) :]: each.value for name, each in stored if name.startswith(prefix)}
 
     def put_objects(self, folder: str, contents: Mapping[str, bytes]) -> None:
-        """Store some objects in a folder (a URL)."""
-        _, _, bucket, key = f"{folder}/".split("/", 3)
+        """Have these objects be stored below a folder (a URL), and no others."""
+        bucket, prefix = _place(folder)
+        for name in self.objects(folder).keys() - contents.keys():
+            _stored().delete_object(bucket, f"{prefix}{name}")
         for name, content in contents.items():
-            _stored().put_object(bucket, f"{key}{name}", content)
+            _stored().put_object(bucket, f"{prefix}{name}", content)
 
     def options(self, kind: Kind | None = None, **others: str) -> dict[str, str]:
         """Return the storage options of a client. `kind`: of the fault that it is to meet; where the
