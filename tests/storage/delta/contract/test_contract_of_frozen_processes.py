@@ -140,7 +140,7 @@ def test_a_creator_that_sleeps_makes_no_second_table(place, monkeypatch):
 
     with monkeypatch.context() as sleeping:
         asleep(sleeping, CommitFiles, "put", meanwhile, is_after=False)
-        with pytest.raises(CommitConflictError):
+        with pytest.raises(CommitOutcomeUnknownError):
             create(place.uri, place.options)
 
     place.check_whole(SLEPT)
