@@ -7,10 +7,11 @@ exit codes), `verbs` (where each verb is) and `call/session` (a cluster opened f
 
 import sys
 
-from kafka_on_spark.service.metadata.gc_pause import gc_paused
+from kafka_on_spark.cli.call.openblas import one_thread_of_openblas
+from kafka_on_spark.service.metadata.gc_pause import imports_kept
 
 try:
-    with gc_paused():
+    with imports_kept(), one_thread_of_openblas():
         from kafka_on_spark.cli.application import main
 except KeyboardInterrupt:  # the imports take a while, and Python would show where it was
     sys.stderr.write("kafka-on-spark: interrupted\n")

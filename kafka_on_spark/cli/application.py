@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kafka_on_spark.cli.call.arrow import do_without_pandas
+from kafka_on_spark.cli.call.ending import end_with
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
@@ -101,7 +102,11 @@ def main() -> None:
     """Run the command line."""
     _fill_streams()
     do_without_pandas()
-    app(prog_name=NAME)
+    try:
+        app(prog_name=NAME)
+    except SystemExit as ending:
+        end_with(ending.code)
+        raise
 
 
 def _fill_streams() -> None:

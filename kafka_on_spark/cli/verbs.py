@@ -21,7 +21,7 @@ from kafka_on_spark.cli.kafka.kafka_spellings import (
     with_optional_values,
 )
 from kafka_on_spark.ids import whole_number
-from kafka_on_spark.service.metadata.gc_pause import gc_paused
+from kafka_on_spark.service.metadata.gc_pause import imports_kept
 from kafka_on_spark.version import __version__
 
 NAME: Final = "kafka-on-spark"
@@ -73,7 +73,7 @@ class Verbs(Mapping[str, TyperCommand]):
 @cache
 def _verb(name: str) -> Any:
     place = PLACES[name]
-    with gc_paused():
+    with imports_kept():
         module = import_module(f"{__package__}.{place}")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name, cls=Verb)(getattr(module, name.replace("-", "_")))
