@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from kafka_on_spark.cli.call.arrow import do_without_pandas
 from kafka_on_spark.cli.call.ending import end_with
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
+from kafka_on_spark.cli.call.plain_values import with_plain_values
 from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
 from kafka_on_spark.visible import visible
@@ -47,6 +48,10 @@ class CommandLine(TyperGroup):
         if code == INTERRUPTED:
             sys.stderr.write(f"{NAME}: interrupted\n")
         sys.exit(code or 0)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all options, `--help` too."""
+        return with_plain_values(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; the reader of its answer may go away at any time."""

@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from kafka_on_spark.cli.call.output import say
+from kafka_on_spark.cli.call.plain_values import with_plain_values
 from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
 from kafka_on_spark.cli.kafka.kafka_spellings import (
     own_and_rest,
@@ -106,6 +107,10 @@ class Verb(TyperCommand):
                     sentence = f"{text!r} is not a valid integer"
                     raise typer.BadParameter(sentence, ctx=ctx, param=option) from None
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all options, `--help` too."""
+        return with_plain_values(super().get_params(ctx))
 
     def _parsed(self, ctx: Any, args: list[str]) -> dict[str, Any]:
         try:

@@ -24,6 +24,7 @@ FOREIGN = {
     "http.server",
     "pandas",
     "pyarrow.dataset",
+    "pydantic",
     "pyspark",
     "rich",
     "tenacity",
