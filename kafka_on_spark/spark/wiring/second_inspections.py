@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -18,12 +18,17 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
+from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from kafka_on_spark.spark.wiring.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +63,28 @@ def _finish_all() -> None:
 
 # Registered after the pools' own handlers, and so run before them: it needs their threads.
 atexit.register(_finish_all)
+
+
+def second_inspections_of(services: "Services", fetches: Executor) -> SecondInspections:
+    """Return what inspects again what the process of `services` has found bad once."""
+    metadata, clock, options = services.metadata, services.clock, services.options
+    replicas, segments = services.replicas, FileSegmentStore(options)
+    return SecondInspections(
+        metadata,
+        clock,
+        run=lambda orders: list(
+            fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
+        ),
+        lasting=LastingErrors(
+            metadata,
+            clock,
+            run_probes=services.tasks.probe,
+            run_inspections=services.tasks.inspect_replicas,
+            timeout_ms=services.timeout_ms,
+            generation_of=lambda root: read_generation(root, options),
+        ),
+        timeout_ms=services.timeout_ms,
+    )
 
 
 class TaskFindings:

@@ -1,63 +1,51 @@
 """One process's services, wired to Delta tables, files and a task runner.
 
-The only place that knows which adapter stands behind which port.
+The only place that knows which adapter stands behind which port. What only some processes need is
+imported and made once it is asked for: one that reads needs nothing of what appends.
 """
 
 import os
 import random
 import socket
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
-from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import TaskRunner
-from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.appender import Appender, AppendThreads
-from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
-from kafka_on_spark.service.append.produce.producers import ProducerRuns
-from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.describe.counts import BEGUN, CountedMetadata, Counts
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
-from kafka_on_spark.service.replica.creating_replicas import CreateReplicaResult, create_replicas
-from kafka_on_spark.service.replica.log_starts import plan_log_starts
-from kafka_on_spark.service.replicate.fetching.fetch import fetch
-from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
-from kafka_on_spark.spark.run.probing import probe_where_it_appends
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.wiring.accounts import CHECKPOINT, OPEN, charged
-from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
-from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.made_once import made_once
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
-from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
-from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_on_spark.controller.commands.commands import Command
+    from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
+    from kafka_on_spark.log.addresses import ReplicaAddress
+    from kafka_on_spark.log.batch import Segment
     from kafka_on_spark.query.reads.read_order import ReadOrder
+    from kafka_on_spark.service.append.append_service import AppendService
+    from kafka_on_spark.service.append.produce.producers import ProducerRuns
     from kafka_on_spark.service.control.one_shot_commands import CommandRunner
     from kafka_on_spark.service.describe.sizes import MoveProgress
+    from kafka_on_spark.service.replica.creating_replicas import CreateReplicaResult
+    from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
     from kafka_on_spark.spark.wiring.keeping import Keeping
+    from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+    from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 
 T = TypeVar("T")
 
@@ -65,47 +53,55 @@ THREADS: Final = 8
 """Threads of a pool: commits wait for disks and stores, not for the processor."""
 
 
-@dataclass(slots=True, kw_only=True)
 class Services:
     """The services of one open cluster, which the parts of a `Cluster` call.
 
     Attributes:
         options: Credentials of all roots.
         clock: The system's clock.
-        producers: Runs of producers that this process has begun.
         metadata: The image, and commits to it.
         spark: The session that tasks run on and that scans views; None: there is none.
-        replicas: Open replicas of this process.
-        appends: Plans appends, and commits what was staged.
         runner: Where tasks run.
-        tasks: Runs each kind of task there that appends need.
         controller_id: A name for this process that no other process has.
-        second_inspections: Inspects again what this process has found bad once.
         heartbeats: Heartbeats of groups' members.
         counts: What it has counted and timed.
         ledger: What it has asked of roots.
     """
 
-    options: StorageOptions
-    clock: SystemClock
-    producers: ProducerRuns
-    metadata: MetadataService
-    spark: "SparkSession | None"
-    replicas: DeltaReplicaStore
-    runner: TaskRunner
-    controller_id: str
-    second_inspections: SecondInspections
-    heartbeats: HeartbeatFiles
-    tasks: TaskCalls
-    counts: Counts
-    ledger: Ledger
-    _hint_roots: HintRoots
-    _pools: tuple[DaemonThreads, ...]
-    _maintenance: DaemonThreads
-    _due: DueWork
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _keeping: "Keeping | None" = None
-    appends: AppendService = field(init=False)
+    def __init__(
+        self,
+        metadata_root: str,
+        options: StorageOptions,
+        spark: "SparkSession | None",
+        awaits: Awaits,
+        ledger: Ledger,
+    ) -> None:
+        self.options = options
+        self.spark = spark
+        self.ledger = ledger
+        self.clock = SystemClock()
+        self.counts = Counts(self.clock.precise_ms, BEGUN)
+        self.controller_id = f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}"
+        self._task_threads = DaemonThreads(THREADS, "task")
+        self._partitions = DaemonThreads(THREADS, "partition")
+        self._fetches = DaemonThreads(THREADS, "fetch")
+        self._maintenance = DaemonThreads(1, "maintenance")
+        self._due = DueWork(self._maintenance)
+        self.runner: TaskRunner = (
+            ThreadTaskRunner(self._task_threads) if spark is None else SparkTaskRunner(spark)
+        )
+        self.metadata = open_metadata(
+            metadata_root,
+            options,
+            application_id=None if spark is None else spark.sparkContext.applicationId,
+            after_commit=lambda: self._due.add(
+                {self.metadata: charged(self.metadata.maintain, ledger, CHECKPOINT)}
+            ),
+            awaits=awaits,
+            watch=CountedMetadata(self.counts),
+        )
+        self._hint_roots = HintRoots(metadata_log_of(self.metadata).roots, options)
+        self.heartbeats = HeartbeatFiles(self._hint_roots)
 
     @classmethod
     def open(
@@ -123,131 +119,93 @@ class Services:
         """
         ledger = ledger_of_a_cluster()
         with ledger.operating(OPEN):
-            return cls._open(metadata_root, options, spark, awaits, ledger)
+            return cls(metadata_root, options, spark, awaits, ledger)
 
-    @classmethod
-    def _open(
-        cls,
-        metadata_root: str,
-        options: StorageOptions,
-        spark: "SparkSession | None",
-        awaits: Awaits,
-        ledger: Ledger,
-    ) -> "Services":
-        task_threads = DaemonThreads(THREADS, "task")
-        partitions = DaemonThreads(THREADS, "partition")
-        fetches = DaemonThreads(THREADS, "fetch")
-        runner = ThreadTaskRunner(task_threads) if spark is None else SparkTaskRunner(spark)
-        tasks = TaskCalls(runner, options, task_threads)
-        maintenance = DaemonThreads(1, "maintenance")
-        due = DueWork(maintenance)
-        clock = SystemClock()
-        counts = Counts(clock.precise_ms, BEGUN)
-        metadata = open_metadata(
-            metadata_root,
-            options,
-            application_id=None if spark is None else spark.sparkContext.applicationId,
-            after_commit=lambda: due.add(
-                {metadata: charged(metadata.maintain, ledger, CHECKPOINT)}
-            ),
-            awaits=awaits,
-            watch=CountedMetadata(counts),
-        )
-        hint_roots = HintRoots(metadata_log_of(metadata).roots, options)
-        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
-        producers = ProducerRuns(metadata, clock, timeout_ms=timeout_ms)
-        replicas = replica_store(options)
-        segments = FileSegmentStore(options)
-        second_inspections = SecondInspections(
-            metadata,
-            clock,
-            run=lambda orders: list(
-                fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
-            ),
-            lasting=LastingErrors(
-                metadata,
-                clock,
-                run_probes=tasks.probe,
-                run_inspections=tasks.inspect_replicas,
-                timeout_ms=timeout_ms,
-                generation_of=lambda root: read_generation(root, options),
-            ),
-            timeout_ms=timeout_ms,
-        )
-        appender = Appender(
-            metadata,
-            replicas,
-            segments,
-            clock,
-            threads=AppendThreads(partitions, fetches),
-            random=random.random,
-            second_inspections=second_inspections,
-        )
+    @made_once
+    def replicas(self) -> "DeltaReplicaStore":
+        """Open replicas of this process."""
+        return replica_store(self.options)
 
-        services = cls(
-            options=options,
-            clock=clock,
-            producers=producers,
-            metadata=metadata,
-            spark=spark,
-            replicas=replicas,
-            runner=runner,
-            controller_id=f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}",
-            second_inspections=second_inspections,
-            heartbeats=HeartbeatFiles(hint_roots),
-            tasks=tasks,
-            counts=counts,
-            ledger=ledger,
-            _hint_roots=hint_roots,
-            _pools=(task_threads, partitions, fetches),
-            _maintenance=maintenance,
-            _due=due,
-        )
-        services.appends = AppendService(
-            metadata,
-            producers,
-            appender,
-            clock,
-            create_replicas=services.create_replicas,
-            note_findings=services.note_findings,
-            expanded=ExpandedTopics(
-                metadata,
-                replicas,
+    @made_once
+    def tasks(self) -> "TaskCalls":
+        """Runs each kind of task that appends and reads need."""
+        from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+
+        return TaskCalls(self.runner, self.options, self._task_threads)
+
+    @made_once
+    def producers(self) -> "ProducerRuns":
+        """Runs of producers that this process has begun."""
+        from kafka_on_spark.service.append.produce.producers import ProducerRuns
+
+        return ProducerRuns(self.metadata, self.clock, timeout_ms=self.timeout_ms)
+
+    @made_once
+    def second_inspections(self) -> "SecondInspections":
+        """Inspects again what this process has found bad once."""
+        from kafka_on_spark.spark.wiring.second_inspections import second_inspections_of
+
+        return second_inspections_of(self, self._fetches)
+
+    @made_once
+    def appends(self) -> "AppendService":
+        """Plans appends, and commits what was staged."""
+        from kafka_on_spark.service.append.append_service import AppendService
+        from kafka_on_spark.service.append.appender import Appender, AppendThreads
+        from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
+        from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
+        from kafka_on_spark.spark.run.probing import probe_where_it_appends
+        from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
+
+        segments = FileSegmentStore(self.options)
+        return AppendService(
+            self.metadata,
+            self.producers,
+            Appender(
+                self.metadata,
+                self.replicas,
                 segments,
-                clock,
-                create_replicas=services.create_replicas,
-                threads=partitions,
+                self.clock,
+                threads=AppendThreads(self._partitions, self._fetches),
+                random=random.random,
+                second_inspections=self.second_inspections,
             ),
-            maintain=services.maintain,
-            recorder=counts,
+            self.clock,
+            create_replicas=self.create_replicas,
+            note_findings=self.note_findings,
+            expanded=ExpandedTopics(
+                self.metadata,
+                self.replicas,
+                segments,
+                self.clock,
+                create_replicas=self.create_replicas,
+                threads=self._partitions,
+            ),
+            maintain=self.maintain,
+            recorder=self.counts,
             watch_ports=WatchPorts(
-                metadata=metadata,
-                clock=clock,
+                metadata=self.metadata,
+                clock=self.clock,
                 run_probes=partial(
-                    probe_where_it_appends, threads=task_threads, runner=runner, options=options
+                    probe_where_it_appends,
+                    threads=self._task_threads,
+                    runner=self.runner,
+                    options=self.options,
                 ),
-                find_whole=lambda image, keys: services.keeping.lost_inspector.inspect(image, keys),
-                controller_id=services.controller_id,
+                find_whole=lambda image, keys: self.keeping.lost_inspector.inspect(image, keys),
+                controller_id=self.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",
             ),
         )
-        return services
 
     @property
     def timeout_ms(self) -> int:
         """How long an append or a command may take. Source: delivery.timeout.ms."""
         return self.metadata.image.settings().integer("delivery.timeout.ms")
 
-    @property
+    @made_once
     def keeping(self) -> "Keeping":
-        """What keeps the cluster going: one for all threads, made by the first that asks."""
-        with self._lock:
-            if self._keeping is None:
-                self._keeping = self._made_keeping()
-            return self._keeping
-
-    def _made_keeping(self) -> "Keeping":
-        # In the function: most processes append and read, and it brings half of the modules.
+        """What keeps the cluster going, which brings half of the modules."""
         from kafka_on_spark.spark.wiring.keeping import Keeping, KeepingPorts
         from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
 
@@ -268,12 +226,19 @@ class Services:
             )
         )
 
-    def _note_finding(self, finding: Finding) -> None:
+    def _note_finding(self, finding: "Finding") -> None:
         self.second_inspections.record_finding(finding)
+        self._inspect_later()
+
+    def _inspect_later(self) -> None:
+        from kafka_on_spark.spark.wiring.second_inspections import finish_later
+
         finish_later(self.second_inspections, self._maintenance)
 
-    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
+    def create_replicas(self, keys: Iterable[PartitionKey]) -> "list[CreateReplicaResult]":
         """Create the replicas of partitions that were never created."""
+        from kafka_on_spark.service.replica.creating_replicas import create_replicas
+
         return create_replicas(
             self.metadata, self.tasks.create_replicas, keys, timeout_ms=self.timeout_ms
         )
@@ -302,7 +267,7 @@ class Services:
         return plan_reads(self.metadata.catch_up(), topic, start, end)
 
     def note_unread(
-        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+        self, address: "ReplicaAddress", segment: "Segment | None", error: KafkaOnSparkError
     ) -> None:
         """Record a replica that a read could not read."""
         self.second_inspections.record_unread(address, segment, error)
@@ -327,8 +292,10 @@ class Services:
 
         return move_progress(self.metadata.catch_up(), self.keeping.tasks.measure, keys)
 
-    def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
+    def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> "list[ReplicaInspection]":
         """Return inspections of the replicas of partitions that no replica in sync can lead."""
+        from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
+
         found = self.tasks.inspect_replicas(plan_inspections(self.metadata.catch_up(), keys))
         return [inspection for inspection in found if inspection is not None]
 
@@ -337,6 +304,8 @@ class Services:
 
         A replica whose root does not answer drops them with a later fetch.
         """
+        from kafka_on_spark.service.replica.log_starts import plan_log_starts
+
         self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
 
     def finish_compaction(self, order: "ReadOrder") -> None:
@@ -344,13 +313,21 @@ class Services:
         self.keeping.replication_round().run([order.name.topic])
         self.keeping.upkeep.finish_compaction([order.key])
 
-    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
+    def note_findings(self, reports: "Iterable[PartitionReport]" = ()) -> None:
         """Record what a first inspection found bad; the second one follows after the answer."""
-        self.second_inspections.record(reports)
-        finish_later(self.second_inspections, self._maintenance)
+        found = tuple(reports)
+        if found or self._has_found_bad:
+            self.second_inspections.record(found)
+            self._inspect_later()
+
+    @property
+    def _has_found_bad(self) -> bool:
+        return Services.second_inspections.is_made(self)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have due checkpoints made, after the answer was given and not before."""
+        from kafka_on_spark.log.addresses import address_of
+
         addresses = [
             address_of(image, key, partition, broker_id)
             for key in keys
@@ -360,7 +337,7 @@ class Services:
         ]
         self._due.add({address: partial(self._maintain, address) for address in addresses})
 
-    def _maintain(self, address: ReplicaAddress) -> None:
+    def _maintain(self, address: "ReplicaAddress") -> None:
         with self.ledger.operating(CHECKPOINT, address.topic):
             self.replicas.open(address).maintain()
 
@@ -370,10 +347,13 @@ class Services:
 
     def close(self) -> None:
         """Finish what is due and end the threads; calls that come later are refused."""
-        finish(self.second_inspections)
+        if self._has_found_bad:
+            from kafka_on_spark.spark.wiring.second_inspections import finish
+
+            finish(self.second_inspections)
         self.metadata.close()
         self._maintenance.shutdown(wait=True)
-        for pool in self._pools:
+        for pool in (self._task_threads, self._partitions, self._fetches):
             pool.shutdown(wait=True)
 
 
