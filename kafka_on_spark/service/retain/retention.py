@@ -23,6 +23,7 @@ from kafka_on_spark.service.maintain.upkeep_watch import RETENTION, UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, plan_log_starts
 from kafka_on_spark.service.replicate.sweep_progress import scope_of
+from kafka_on_spark.service.retain.laps import Laps, Walk
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, plan_look
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Retention:
         self._timeout_ms = timeout_ms
         self._last: dict[PartitionKey, LastLook] = {}
         self._begins_at: PartitionKey | None = None
+        self._laps = Laps()
 
     def run(
         self,
@@ -111,7 +113,11 @@ class Retention:
         """
         image = self._metadata.image
         began_ms = self._clock.monotonic_ms()
-        orders = self._due(image, self._places(image, is_all) if keys is None else keys, is_all)
+        is_of_a_lap = keys is None and not (is_all or is_dry_run)
+        if is_of_a_lap and self._laps.may_wait(image, began_ms):
+            return RetentionReport()
+        walk = self._next_walk(image, is_all) if keys is None else None
+        orders = self._due(image, (keys or ()) if walk is None else walk.keys, is_all)
         orders = [replace(each, is_dry_run=is_dry_run) for each in orders]
         results: list[LookResult] = []
         while len(results) < len(orders):
@@ -120,7 +126,7 @@ class Retention:
                 break
             results += self._look(image, orders[len(results) : len(results) + LOOKS_AT_ONCE])
         left = orders[len(results) :]
-        if left and keys is None:
+        if walk is not None and left:
             self._begins_at = left[0].key
         deleting = [
             (order, result.look)
@@ -131,6 +137,8 @@ class Retention:
             starts = {look.key: look.found.log_start_offset for _, look in deleting}
         else:
             starts = self._delete(image, deleting, submit)
+        if walk is not None and is_of_a_lap:
+            self._laps.add(image, walk, is_whole=not left, now_ms=began_ms)
         rows = (_row(order, result, starts) for order, result in zip(orders, results, strict=False))
         return RetentionReport(
             looked_at=len(results),
@@ -168,7 +176,7 @@ class Retention:
         scope = scope_of(image, topics)
         return None if scope is None else Ring.of(image, scope).all_keys
 
-    def _places(self, image: MetadataImage, is_all: bool) -> list[PartitionKey]:
+    def _next_walk(self, image: MetadataImage, is_all: bool) -> Walk:
         """Return the next partitions of the ring, and have the next pass go on behind them.
 
         The first pass of a process begins at a random place: processes that make one pass only
@@ -176,7 +184,7 @@ class Retention:
         """
         ring = Ring.of(image)
         if ring.count == 0:
-            return []
+            return Walk(0, [], 0)
         if len(self._last) > ring.count:  # some were deleted
             for key in list(self._last):  # a list: another thread may add to it meanwhile
                 if key not in ring:
@@ -185,7 +193,7 @@ class Retention:
         start = self._random_below(ring.count) if begins_at is None else ring.place(begins_at)
         count = ring.count if is_all else min(ring.count, PLACES_A_PASS_MAX)
         self._begins_at = ring.key_at((start + count) % ring.count)
-        return ring.keys(start % ring.count, count)
+        return Walk(start % ring.count, ring.keys(start % ring.count, count), ring.count)
 
     def _due(
         self, image: MetadataImage, keys: Iterable[PartitionKey], is_all: bool

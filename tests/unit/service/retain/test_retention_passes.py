@@ -21,6 +21,7 @@ from tests.fakes import FakeClock
 
 HOUR_MS = 3_600_000
 INTERVAL_MS = 300_000  # log.retention.check.interval.ms
+WAIT_MS = INTERVAL_MS // 10
 CONFIGS = {"retention.ms": "1000"}
 
 
@@ -151,8 +152,73 @@ def test_a_partition_is_looked_at_again_when_it_is_due():
     assert world.run().looked_at == 0
     world.clock.advance(HOUR_MS - 1)
     assert world.run().looked_at == 0
-    world.clock.advance(1)
+    world.clock.advance(WAIT_MS)
     assert world.run().looked_at == 1
+
+
+def asked(world, monkeypatch):
+    """Return the list that gets the partitions that passes ask their memory about."""
+    found = []
+
+    def is_due(partition, limits, last, monotonic_ms):
+        found.append(partition.high_watermark)
+        return last is None
+
+    monkeypatch.setattr(retention, "is_due", is_due)
+    return found
+
+
+def test_after_a_whole_lap_nothing_is_asked_for_a_tenth_of_the_interval(monkeypatch):
+    monkeypatch.setattr(retention, "PLACES_A_PASS_MAX", 2)
+    world = World(*[with_records()] * 3)
+    partitions = asked(world, monkeypatch)
+
+    counts = []
+    for wait_ms in (0, 0, 0, WAIT_MS - 1, 1, 0):
+        world.clock.advance(wait_ms)
+        world.run()
+        counts.append(len(partitions))
+
+    assert counts == [2, 4, 4, 4, 6, 8]  # with the second one, a lap of three is whole
+
+
+def test_a_change_of_partitions_or_settings_ends_the_wait(monkeypatch):
+    world = World(with_records())
+    partitions = asked(world, monkeypatch)
+    world.run()
+    image = world.metadata.image
+
+    for changed in ({"topics": {**image.topics}}, {"configs": {}}, {"groups": {}}):
+        world.metadata.image = replace(world.metadata.image, **changed)
+        world.run()
+
+    assert len(partitions) == 3  # the positions of groups make nothing due
+
+
+def test_a_lap_is_whole_only_without_a_pass_that_has_left_something(monkeypatch):
+    monkeypatch.setattr(retention, "LOOKS_AT_ONCE", 1)
+    world = World(*[with_records()] * 2)
+    world.look_ms = retention.LOOK_MS_MAX
+    partitions = asked(world, monkeypatch)
+
+    for _ in range(4):
+        world.run()
+
+    # The first pass has left one. The second one begins there, and its lap is whole.
+    assert (len(partitions), world.looked_at) == (4, [])
+
+
+def test_passes_of_two_threads_over_the_same_places_are_no_lap(monkeypatch):
+    monkeypatch.setattr(retention, "PLACES_A_PASS_MAX", 2)
+    world = World(*[with_records()] * 4)
+    partitions = asked(world, monkeypatch)
+
+    for _ in range(2):
+        world.retention._begins_at = PartitionKey(TOPIC_ID, 0)  # read before the other wrote it
+        world.run()
+    world.run()
+
+    assert len(partitions) == 6
 
 
 def test_a_partition_whose_settings_changed_is_looked_at_at_once():
