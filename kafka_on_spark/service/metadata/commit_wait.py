@@ -29,7 +29,7 @@ core. What waits here longest is a record that is to be printed within 150 ms of
 SLICE_MS: Final = 75
 """How often a wait sees that it is over, or that this process has committed."""
 
-LOOKS_A_READ: Final = 20
+LOOKS_A_READ: Final = 13
 """Of so many looks one reads the log as everybody does: the next commit file of the leader alone
 does not tell of another leader, nor of a log that was cleaned or went back. On a disk it takes
 twice as much as a look."""

@@ -55,7 +55,7 @@ def commit_after(case, elapsed_ms):
     case.clock.on_sleep = maybe
 
 
-def test_on_a_disk_a_commit_is_seen_within_50_ms(waiting):
+def test_on_a_disk_a_commit_is_seen_within_75_ms(waiting):
     case = waiting(is_local=True)
     commit_after(case, 10_000)
 
