@@ -32,6 +32,7 @@ from kafka_on_spark.spark.run.keeping_tasks import (
     visit_task,
 )
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.storage.replicas.table_marks import marks_of_many
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -50,6 +51,8 @@ class KeepingCalls(TaskCalls):
 
     def mark(self, orders: Sequence[MarkOrder]) -> list[Marks]:
         """Look which commits of partitions' tables are the newest."""
+        if self.are_in_this_process:
+            return marks_of_many(orders, self.options, self.threads)
         return self.runner.run(partial(mark_task, options=self.options), orders)
 
     def list_tables(self, orders: Sequence[ListOrder]) -> list[ListResult]:

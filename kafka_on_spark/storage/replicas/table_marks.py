@@ -1,27 +1,72 @@
 """Which commit of a replica's table is the newest: two looks at files, and nothing is opened."""
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Final
+
 from kafka_on_spark.controller.pace.quiet import Marks, TableMark
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.files.delta_files import commits_in, log_folder
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+
+TABLES_A_CALL: Final = 64
+"""Of a disk. To hand a call to another thread takes several times as long as two looks at files."""
+
+Table = tuple[ReplicaAddress, TableMark | None]
+"""A replica, and its mark when it was last seen."""
 
 
 def table_marks(order: MarkOrder, options: StorageOptions) -> Marks:
     """Return the marks of a partition's tables; None for one that can't be looked at, or that
     another commit is just coming to: reading the table says what is wrong."""
+    return tuple(_mark(each, options) for each in _tables(order))
+
+
+def marks_of_many(
+    orders: Sequence[MarkOrder], options: StorageOptions, threads: Executor
+) -> list[Marks]:
+    """Return the same of many partitions, in `threads`; a disk is asked for many of its tables in
+    one call."""
+    by_root: dict[str, list[Table]] = defaultdict(list)
+    for order in orders:
+        for each in _tables(order):
+            by_root[each[0].root].append(each)
+    calls = [call for root, tables in by_root.items() for call in _calls(root, tables)]
+    found = threads.map(lambda tables: _marks_on_a_root(tables, options), calls)
+    marks = {
+        address: mark
+        for tables, marks in zip(calls, found, strict=True)
+        for (address, _), mark in zip(tables, marks, strict=True)
+    }
+    return [tuple(marks[address] for address in order.addresses) for order in orders]
+
+
+def _tables(order: MarkOrder) -> list[Table]:
     known = order.known or (None,) * len(order.addresses)
-    return tuple(
-        _mark(address, each, options) for address, each in zip(order.addresses, known, strict=True)
-    )
+    return list(zip(order.addresses, known, strict=True))
 
 
-def _mark(
-    address: ReplicaAddress, known: TableMark | None, options: StorageOptions
-) -> TableMark | None:
+def _calls(root: str, tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
+    size = TABLES_A_CALL if is_local(root) else 1  # a store is waited for: calls go side by side
+    for start in range(0, len(tables), size):
+        yield tables[start : start + size]
+
+
+def _marks_on_a_root(tables: Sequence[Table], options: StorageOptions) -> list[TableMark | None]:
+    try:
+        return within(tables[0][0].root, lambda: [_mark(each, options) for each in tables])
+    except KafkaOnSparkError:  # the root hangs
+        return [None] * len(tables)
+
+
+def _mark(table: Table, options: StorageOptions) -> TableMark | None:
+    address, known = table
     folder = replica_folder(address)
     files = RootFiles(address.root, options)
     commits = CommitFiles(folder, files)

@@ -3,14 +3,17 @@ one is found by that."""
 
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kafka_on_spark.controller.pace.quiet import TableMark
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
+from kafka_on_spark.storage.calls import deadlines
 from kafka_on_spark.storage.replicas import replica_store
-from kafka_on_spark.storage.replicas.table_marks import table_marks
+from kafka_on_spark.storage.replicas import table_marks as tables
+from kafka_on_spark.storage.replicas.table_marks import marks_of_many, table_marks
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, partition_of
 
@@ -130,6 +133,29 @@ def test_the_mark_of_a_table_tells_every_change(disks):
     assert restored != second
     shutil.rmtree(folder)
     assert mark(restored) is None
+
+
+def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(disks, monkeypatch):
+    monkeypatch.setattr(tables, "TABLES_A_CALL", 3)
+    image = disks.cluster.image
+    addresses = [
+        tuple(address_of(image, key, each, broker_id) for broker_id in each.replicas)
+        for key, each in image.partitions()
+    ]
+    shutil.rmtree(disks.folder(1, "idle"))
+    marks = [table_marks(MarkOrder(each), OPTIONS) for each in addresses]
+    orders = [MarkOrder(each, known) for each, known in zip(addresses, marks, strict=True)]
+
+    with ThreadPoolExecutor(2) as threads:
+        assert marks_of_many(orders, OPTIONS, threads) == marks
+        assert sum(each is None for found in marks for each in found) == 1
+        monkeypatch.setitem(deadlines._calls.stuck, str(disks.root(2)), deadlines.STUCK_MAX)
+        found = marks_of_many(orders, OPTIONS, threads)
+
+    assert found == [
+        tuple(None if at.broker_id == 2 else mark for at, mark in zip(*each, strict=True))
+        for each in zip(addresses, marks, strict=True)
+    ]
 
 
 def replica_address(image):
