@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 
-WAIT_PART: Final = 10
+WAIT_PART: Final = 5
 """Of the interval: a partition is looked at so much later at most."""
 
 
@@ -46,6 +46,12 @@ class Laps:
         with self._lock:
             ended_ms = self._ended_ms if self._is_as_seen(image) else None
             return ended_ms is not None and now_ms - ended_ms < interval_ms // WAIT_PART
+
+    def left(self, image: MetadataImage, start: int, *, of: int) -> int:
+        """Return how many places of the ring's `of` the lap still has, if it goes on at `start`."""
+        with self._lock:
+            goes_on = self._is_as_seen(image) and start == self._next
+            return of - self._walked if goes_on else of
 
     def add(self, image: MetadataImage, walk: Walk, *, is_whole: bool, now_ms: int) -> None:
         """Take note of a pass that has walked; `is_whole`: it has looked at all that was due."""

@@ -191,9 +191,12 @@ class Retention:
                     self._last.pop(key, None)
         begins_at = self._begins_at
         start = self._random_below(ring.count) if begins_at is None else ring.place(begins_at)
-        count = ring.count if is_all else min(ring.count, PLACES_A_PASS_MAX)
+        start %= ring.count
+        count = ring.count
+        if not is_all:
+            count = min(self._laps.left(image, start, of=count), PLACES_A_PASS_MAX)
         self._begins_at = ring.key_at((start + count) % ring.count)
-        return Walk(start % ring.count, ring.keys(start % ring.count, count), ring.count)
+        return Walk(start, ring.keys(start, count), ring.count)
 
     def _due(
         self, image: MetadataImage, keys: Iterable[PartitionKey], is_all: bool

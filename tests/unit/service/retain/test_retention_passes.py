@@ -21,7 +21,7 @@ from tests.fakes import FakeClock
 
 HOUR_MS = 3_600_000
 INTERVAL_MS = 300_000  # log.retention.check.interval.ms
-WAIT_MS = INTERVAL_MS // 10
+WAIT_MS = INTERVAL_MS // 5
 CONFIGS = {"retention.ms": "1000"}
 
 
@@ -168,7 +168,7 @@ def asked(world, monkeypatch):
     return found
 
 
-def test_after_a_whole_lap_nothing_is_asked_for_a_tenth_of_the_interval(monkeypatch):
+def test_after_a_whole_lap_nothing_is_asked_for_a_fifth_of_the_interval(monkeypatch):
     monkeypatch.setattr(retention, "PLACES_A_PASS_MAX", 2)
     world = World(*[with_records()] * 3)
     partitions = asked(world, monkeypatch)
@@ -179,7 +179,7 @@ def test_after_a_whole_lap_nothing_is_asked_for_a_tenth_of_the_interval(monkeypa
         world.run()
         counts.append(len(partitions))
 
-    assert counts == [2, 4, 4, 4, 6, 8]  # with the second one, a lap of three is whole
+    assert counts == [2, 3, 3, 3, 5, 6]  # with the second one, a lap of three is whole
 
 
 def test_a_change_of_partitions_or_settings_ends_the_wait(monkeypatch):
