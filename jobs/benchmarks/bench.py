@@ -43,13 +43,13 @@ class Bench:
         self.full_topic: str | None = None
         self._topics = 0
         self._is_spark_shared = False
+        # An installed package is compiled. Where Python may not write bytecode, each call of the
+        # command line, and each process that plans a stream, would compile a checkout's modules.
+        compileall.compile_dir(Path(kafka_on_spark.__file__).parent, quiet=2)
 
     @cached_property
     def spark(self) -> SparkSession:
         """The session: the running one, or one that the first use makes."""
-        # An installed package is compiled. Where Python may not write bytecode, each process that
-        # plans a stream would compile a checkout's modules anew.
-        compileall.compile_dir(Path(kafka_on_spark.__file__).parent, quiet=2)
         self._is_spark_shared = SparkSession.getActiveSession() is not None
         spark = build_session("benchmark", **{"spark.ui.enabled": False})
         spark.sparkContext.setLogLevel("ERROR")
