@@ -10,25 +10,24 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakSet
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
+from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
-
-if TYPE_CHECKING:
-    from kafka_on_spark.spark.wiring.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +64,12 @@ def _finish_all() -> None:
 atexit.register(_finish_all)
 
 
-def second_inspections_of(services: "Services", fetches: Executor) -> SecondInspections:
-    """Return what inspects again what the process of `services` has found bad once."""
-    metadata, clock, options = services.metadata, services.clock, services.options
-    replicas, segments = services.replicas, FileSegmentStore(options)
+def second_inspections_of(
+    metadata: MetadataService, tasks: TaskCalls, fetches: Executor, *, timeout_ms: int
+) -> SecondInspections:
+    """Return what inspects again what a process with a cluster open has found bad once."""
+    options, clock = tasks.options, SystemClock()
+    replicas, segments = replica_store(options), FileSegmentStore(options)
     return SecondInspections(
         metadata,
         clock,
@@ -78,12 +79,12 @@ def second_inspections_of(services: "Services", fetches: Executor) -> SecondInsp
         lasting=LastingErrors(
             metadata,
             clock,
-            run_probes=services.tasks.probe,
-            run_inspections=services.tasks.inspect_replicas,
-            timeout_ms=services.timeout_ms,
+            run_probes=tasks.probe,
+            run_inspections=tasks.inspect_replicas,
+            timeout_ms=timeout_ms,
             generation_of=lambda root: read_generation(root, options),
         ),
-        timeout_ms=services.timeout_ms,
+        timeout_ms=timeout_ms,
     )
 
 

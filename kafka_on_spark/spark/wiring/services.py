@@ -145,7 +145,9 @@ class Services:
         """Inspects again what this process has found bad once."""
         from kafka_on_spark.spark.wiring.second_inspections import second_inspections_of
 
-        return second_inspections_of(self, self._fetches)
+        return second_inspections_of(
+            self.metadata, self.tasks, self._fetches, timeout_ms=self.timeout_ms
+        )
 
     @made_once
     def appends(self) -> "AppendService":
