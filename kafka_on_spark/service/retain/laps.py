@@ -2,8 +2,8 @@
 
 A pass asks what is remembered of thousands of partitions. While nothing changes in the metadata,
 only time makes one due, and `log.retention.check.interval.ms` says how soon that must be seen: so
-after a whole lap the next one may wait for a part of that. Without this, an idle controller of ten
-thousand partitions took 5 % of a core for it.
+after a whole lap the next one may wait for half of that. Without this, an idle controller of ten
+thousand partitions took several percent of a core for it.
 """
 
 import threading
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 
-WAIT_PART: Final = 5
-"""Of the interval: a partition is looked at so much later at most."""
+WAIT_PART: Final = 2
+"""Of the interval: a partition is looked at so much later at most. Kafka walks once an interval."""
 
 
 class Walk(NamedTuple):

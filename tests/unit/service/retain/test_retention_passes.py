@@ -21,7 +21,7 @@ from tests.fakes import FakeClock
 
 HOUR_MS = 3_600_000
 INTERVAL_MS = 300_000  # log.retention.check.interval.ms
-WAIT_MS = INTERVAL_MS // 5
+WAIT_MS = INTERVAL_MS // 2
 CONFIGS = {"retention.ms": "1000"}
 
 
@@ -168,7 +168,7 @@ def asked(world, monkeypatch):
     return found
 
 
-def test_after_a_whole_lap_nothing_is_asked_for_a_fifth_of_the_interval(monkeypatch):
+def test_after_a_whole_lap_nothing_is_asked_for_half_of_the_interval(monkeypatch):
     monkeypatch.setattr(retention, "PLACES_A_PASS_MAX", 2)
     world = World(*[with_records()] * 3)
     partitions = asked(world, monkeypatch)
