@@ -16,10 +16,11 @@ NOT_PLAIN: Final = object()
 
 def with_plain_values(parameters: Sequence[Any]) -> list[Any]:
     """Return typer's parameters, each of which makes its validation only once a value is not
-    plain."""
+    plain. Those of a typer that validates in another way stay as they are."""
     for each in parameters:
-        if not isinstance(each.get_runtime_param, _Validation):
-            each.get_runtime_param = _Validation(each.get_runtime_param)
+        make = getattr(each, "get_runtime_param", None)
+        if make is not None and not isinstance(make, _Validation):
+            each.get_runtime_param = _Validation(make)
     return list(parameters)
 
 
