@@ -138,8 +138,9 @@ class _Call(Generic[T]):
         self._done = threading.Lock()
         self._done.acquire()
 
-    def run(self, worker: "_Worker") -> bool:
-        """Run the work in this thread, the worker's; return whether the worker waits for another.
+    def run(self, worker: "_Worker | None" = None) -> bool:
+        """Run the work in this thread, the worker's; return whether the worker waits for another
+        call. None: the thread is whoever asks.
 
         This thread drops its references to the work before it reports the end: the process may end
         at once then, and Arrow's buffers must not be released while the interpreter shuts down. And
@@ -157,8 +158,10 @@ class _Call(Generic[T]):
             _calls.running.discard(self)
             if self._stuck_root is not None:
                 _calls.stuck[self._stuck_root] -= 1
-            stays = not self.is_abandoned and len(_calls.idle) < IDLE_MAX
-            if stays:
+            if worker is None or self.is_abandoned or len(_calls.idle) >= IDLE_MAX:
+                stays = False
+            else:
+                stays = True
                 _calls.idle.append(worker)
         self._done.release()
         return stays
