@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import ROOT
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
+from tests.cli.conftest import ROOT, CommandLine
+from tests.cluster.disks import new_disks
 
 CALL = """
 import sys
@@ -85,6 +87,20 @@ def test_a_verb_that_meets_no_record_imports_no_arithmetic_of_records(call):
 
     assert "kafka_on_spark.cli.cluster.brokers" in modules
     assert {"pyarrow.compute", *FOREIGN, *APPENDING, *CONSUMING} & modules == set()
+
+
+def test_nor_does_a_verb_that_opens_a_checkpoint_of_the_metadata():
+    with new_disks() as disks:
+        for number in range(CHECKPOINT_INTERVAL + 1):
+            disks.cluster.alter_cluster_configs({"segment.bytes": 2**20 + number})
+        disks.cluster._services.finish_maintenance()
+        [folder] = disks.metadata_root.glob("**/_delta_log")
+        assert list(folder.glob("*.checkpoint.parquet"))
+
+        modules = imported(CommandLine(str(disks.metadata_root)), "brokers", "--list")
+
+    assert "kafka_on_spark.storage.delta.checkpoints" in modules
+    assert "pyarrow.compute" not in modules
 
 
 def test_the_version_is_said_without_any_verb():

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+
 from kafka_on_spark.audit.history import (
     FileEntry,
     TableCheckpoint,
@@ -190,6 +192,12 @@ _CHECKPOINT_COLUMNS: Final = (
 row for each file that was removed within the last hour."""
 
 
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return what is no null. `drop_null` would import `pyarrow.compute`, which takes a twelfth of
+    a short call, and a null takes 0.03 µs here."""
+    return [each for each in column.to_pylist() if each is not None]
+
+
 def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep:
     """Return what the bytes of a checkpoint say, or that they can't be read; None: it is gone."""
     try:
@@ -197,14 +205,14 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
             raise ValueError("it is empty" if content is not None else "it is gone")
         table = read_parquet(content, path, columns=_CHECKPOINT_COLUMNS)
         counters: dict[str, int] = {}
-        for txn in table.column("txn").drop_null().to_pylist():
+        for txn in _values(table.column("txn")):
             _add_counter(counters, txn)
-        for protocol in table.column("protocol").drop_null().to_pylist():
+        for protocol in _values(table.column("protocol")):
             _check_protocol(protocol)
-        configurations = table.column("metaData").drop_null().to_pylist()
+        configurations = _values(table.column("metaData"))
         return TableCheckpoint(
             version=version,
-            files=tuple(_file(add) for add in table.column("add").drop_null().to_pylist()),
+            files=tuple(_file(add) for add in _values(table.column("add"))),
             counters=counters,
             configuration=dict(configurations[0]["configuration"]),
         )
