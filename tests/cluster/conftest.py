@@ -19,8 +19,9 @@ def pytest_addoption(parser):
     )
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _one_race_a_device():
+    """Not for the session: tests of other folders, in the same process, see each race."""
     with one_race_a_device():
         yield
 
