@@ -1,5 +1,6 @@
 """In which order tests are run, and which of them by one process."""
 
+from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,6 +100,28 @@ def test_files_that_share_the_session_are_handed_out_as_one():
     shared = {"integration/test_other_engines.py", "integration/test_views.py"}
     expected = {file: SESSION if file in shared else f"tests/{file}" for file in FILES}
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "runs, ended, next_file",
+    [
+        ("test_local_cluster.py", False, "test_ids.py"),
+        ("test_local_cluster.py", True, "test_torture_run.py"),
+        ("test_ids.py", False, "test_torture_run.py"),
+    ],
+)
+def test_behind_a_long_file_that_still_runs_stands_the_shortest(runs, ended, next_file):
+    files = ["test_torture_run.py", "test_ids.py", "test_torture_quorum.py"]
+    sent = []
+    worker = type("Worker", (), {"send_runtest_some": staticmethod(sent.extend)})()
+    scheduler = OneSession.__new__(OneSession)  # it asks for the workers of a run otherwise
+    scheduler.workqueue = OrderedDict((file, {f"{file}::test": False}) for file in files)
+    scheduler.assigned_work = {worker: {runs: {f"{runs}::test": ended}}}
+    scheduler.registered_collections = {worker: [f"{file}::test" for file in files]}
+
+    scheduler._assign_work_unit(worker)
+
+    assert sent == [files.index(next_file)]
 
 
 def test_every_test_of_this_run_that_uses_the_session_is_known_to(request: pytest.FixtureRequest):
