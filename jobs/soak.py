@@ -45,7 +45,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--times-are-shown",
         action="store_true",
-        help="print p50 and p99, and don't judge them: for a machine that does other work",
+        help="print p50 and p99, and don't judge them; hold the rest against the fifth tenth, not"
+        " the second: for a machine that does other work",
     )
     parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
     given = parser.parse_args(arguments)

@@ -39,7 +39,7 @@ from jobs.soaking.streams import (
 )
 from jobs.soaking.tenths import Latency, Sample, Tenth, percentile, tenths_of
 from jobs.soaking.verdict import growths
-from jobs.soaking.watching import descriptors
+from jobs.soaking.watching import JVM, PLAIN, WORKERS, descriptors
 
 
 def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
@@ -113,6 +113,28 @@ def test_each_tenth_is_held_against_the_second(name, values, expected):
 
     assert [(each.tenth, each.ratio) for each in found] == expected
     assert all(each.sentence.startswith(name) for each in found)
+
+
+def test_beside_other_work_each_tenth_is_held_against_the_fifth():
+    values = [{descriptors(kind): 69.0 for kind in (PLAIN, JVM, WORKERS)}] * 10
+    later = {descriptors(kind): 89.0 for kind in (PLAIN, JVM, WORKERS)}
+    grown = {descriptors(kind): 120.0 for kind in (PLAIN, JVM, WORKERS)}
+
+    def tenths_grown(*series, **judged):
+        found = SoakReport(
+            minutes=5.0,
+            tenths=[Tenth(each, {}) for each in series],
+            findings=(),
+            errors=(),
+            **judged,
+        )
+        return {(each.name, each.tenth) for each in found.growths if each.tenth}
+
+    warm = [*values[:3], *[later] * 7]
+    names = [descriptors(kind) for kind in (PLAIN, JVM, WORKERS)]
+    assert tenths_grown(*warm) == {(name, 4) for name in names}
+    assert tenths_grown(*warm, times_are_judged=False) == set()
+    assert tenths_grown(*warm[:9], grown, times_are_judged=False) == {(name, 10) for name in names}
 
 
 def report(values, **fields):
