@@ -15,10 +15,14 @@ NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 
 class OneCaller:
-    """The thread that is in a call. A callback may make calls in the middle of its caller's."""
+    """The thread that is in a call. A callback may make calls in the middle of its caller's.
+
+    A thread never keeps itself out: ^C may end a call that has the lock and no block yet that gives
+    it back, and the thread must be able to close. Source: KafkaConsumer.acquire.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._called_back: int | None = None
 
     def telling(

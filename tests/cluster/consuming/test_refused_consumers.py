@@ -1,11 +1,13 @@
 """What a consumer refuses: another thread, wrong wishes, partitions that it has not, its end."""
 
 import threading
-import time
+from contextlib import contextmanager
 
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.cluster.consuming.handouts import Handouts
+from kafka_on_spark.cluster.consuming.one_caller import OneCaller
 from kafka_on_spark.errors import (
     ClusterClosedError,
     ConsumerClosedError,
@@ -16,18 +18,24 @@ from kafka_on_spark.errors import (
 )
 
 
-def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic):
+def test_another_thread_wakes_it_and_may_do_no_more(cluster, topic, monkeypatch):
     refused = []
+    has_begun = threading.Event()
+    next_rows = Handouts.next_rows
+
+    def noted(handouts, timeout_ms):
+        has_begun.set()
+        return next_rows(handouts, timeout_ms)
 
     def disturb():
-        while not consumer._callers._lock.locked():  # it may be long until the poll begins
-            time.sleep(0.01)
+        has_begun.wait()
         try:
             consumer.position((topic, 0))
         except InvalidRequestError as error:
             refused.append(str(error))
         consumer.wakeup()
 
+    monkeypatch.setattr(Handouts, "next_rows", noted)
     with cluster.consumer(topic) as consumer:
         other = threading.Thread(target=disturb, daemon=True)
         other.start()
@@ -91,3 +99,28 @@ def test_a_closed_consumer_says_so(disks):
     other.close()
     with pytest.raises(ClusterClosedError):
         late.poll(0)
+
+
+def test_a_call_that_was_interrupted_as_it_began_keeps_its_own_thread_from_nothing(
+    cluster, topic, monkeypatch
+):
+    begin = OneCaller.alone
+    held = []
+
+    @contextmanager
+    def interrupted(callers, **named):
+        held.append(begin(callers, **named))
+        held[-1].__enter__()  # and the block of it is never begun
+        raise KeyboardInterrupt
+        yield
+
+    consumer = cluster.consumer(topic)
+    with monkeypatch.context() as patch:
+        patch.setattr(OneCaller, "alone", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(0)
+    consumer.close()
+
+    assert len(held) == 1
+    with pytest.raises(ConsumerClosedError):
+        consumer.poll(0)
