@@ -193,7 +193,8 @@ class LogSearch:
             return
         check_files(self.world, table)
         damages = self.scope.allowance.damages - table.allowance.damages
-        # Who opens it alone never sees two files of one name: it does not matter who put which.
+        # A process that opens the log alone never sees two files of one name, so it is all the same
+        # which process put which file.
         contents = tuple((name, content) for name, (content, _) in table.files)
         key = (contents, tuple(content for content, _ in table.history), damages)
         if key in self._opened:
