@@ -2,8 +2,9 @@
 
 Processes append, with and without a producer, read, stream into a sink, open and close the
 cluster, move partitions, replicate and control. What each tenth of the run took and held is
-compared with the second tenth, and nothing may have grown. At the end all that was acknowledged and
-is retained must be there once and in order, and fsck must find nothing. Linux only.
+compared with the second tenth (beside other work, with the fifth), and nothing may have grown. At
+the end all that was acknowledged and is retained must be there once and in order, and fsck must
+find nothing. Linux only.
 """
 
 import argparse

@@ -27,6 +27,7 @@ COMPUTING = {"conformance", "power", "search", "simulation"}
 SECONDS_OF_OTHERS = 10
 LONG_SECONDS = 100
 SECONDS = {
+    SESSION: 500,
     "test_local_cluster.py": 500,
     "test_torture_run.py": 190,
     "test_quickstart_kill.py": 120,

@@ -59,12 +59,13 @@ def growths(tenths: Sequence[Tenth], judged: Collection[str], *, base: int = BAS
     """
     found = []
     for name in judged:
-        values = [each.values.get(name) for each in tenths[base - 1 :]]
+        values = [each.values.get(name) for each in tenths[BASE - 1 :]]
         seen = [value for value in values if value is not None]
         if len(seen) < len(values):
             found.append(Growth(name, 0, 0.0, bound_of(name), base))
             continue
-        ratios = [_ratio(value, seen[0]) for value in seen]
+        held = seen[base - BASE :]
+        ratios = [_ratio(value, held[0]) for value in held]
         worst = max(range(len(ratios)), key=lambda each: ratios[each])
         if ratios[worst] > bound_of(name):
             found.append(Growth(name, worst + base, ratios[worst], bound_of(name), base))

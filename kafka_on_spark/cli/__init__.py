@@ -7,8 +7,7 @@ exit codes), `verbs` (where each verb is) and `call/session` (a cluster opened f
 
 import sys
 
-from kafka_on_spark.cli.call.openblas import one_thread_of_openblas
-from kafka_on_spark.service.metadata.gc_pause import imports_kept
+from kafka_on_spark.cli.call.importing import imports_kept, one_thread_of_openblas
 
 try:
     with imports_kept(), one_thread_of_openblas():

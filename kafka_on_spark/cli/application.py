@@ -104,7 +104,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, to whose code the process ends: it is nobody else's."""
     _fill_streams()
     do_without_pandas()
     try:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from kafka_on_spark.cli.call.importing import imports_kept
 from kafka_on_spark.cli.call.output import say
 from kafka_on_spark.cli.call.plain_values import with_plain_values
 from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
@@ -22,7 +23,6 @@ from kafka_on_spark.cli.kafka.kafka_spellings import (
     with_optional_values,
 )
 from kafka_on_spark.ids import whole_number
-from kafka_on_spark.service.metadata.gc_pause import imports_kept
 from kafka_on_spark.version import __version__
 
 NAME: Final = "kafka-on-spark"

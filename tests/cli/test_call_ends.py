@@ -1,6 +1,10 @@
 """How a call's process begins and ends: with what it leaves out, nobody misses anything."""
 
+import os
+from pathlib import Path
 from subprocess import PIPE
+
+import pytest
 
 ENDING = """
 import atexit
@@ -23,6 +27,13 @@ application.app = lambda **_: 1 / 0
 """
 SAYING = "import os; from kafka_on_spark.cli import main; print(os.environ.get({!r})); main()"
 THREADS = "OPENBLAS_NUM_THREADS"
+COUNTING = """
+import os
+from kafka_on_spark.cli import main
+import numpy
+print(len(os.listdir("/proc/self/task")))
+main()
+"""
 
 
 def ended(call, before, *arguments):
@@ -63,6 +74,19 @@ def test_an_output_that_takes_nothing_at_the_end_is_left_to_python(call, monkeyp
 
     assert process.returncode == 120  # Python's own, when the last of an output can't be written
     assert "No space left on device" in complaint
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="threads are counted in /proc")
+@pytest.mark.skipif(os.cpu_count() == 1, reason="on one processor there is one thread anyhow")
+def test_a_call_that_has_imported_numpy_has_no_threads_of_linear_algebra(call, monkeypatch):
+    def threads_of(allowed):
+        monkeypatch.delenv(THREADS, raising=False)
+        if allowed is not None:
+            monkeypatch.setenv(THREADS, allowed)
+        process = call.start("--version", script=COUNTING, stdout=PIPE)
+        return int(process.communicate()[0].splitlines()[0])
+
+    assert threads_of(None) == threads_of("1") < threads_of("2")
 
 
 def test_processes_that_a_call_starts_may_have_as_many_threads_as_they_want(call, monkeypatch):

@@ -1,11 +1,14 @@
 """Runs scripts, each in a process of its own that is ended if it hangs.
 
 The processes are forks of a server that has imported what scripts use: a new interpreter takes a
-second of a processor for that, which is longer than most scripts take.
+second of a processor for that, which is longer than most scripts take. They end as an interpreter
+does: they wait for threads, and run what `atexit` calls, which no fork of multiprocessing does.
 """
 
+import atexit
 import os
 import sys
+import threading
 from pathlib import Path
 
 from tests.cluster.disks import one_race_a_device
@@ -40,3 +43,5 @@ def _run(
     sys.argv = ["-c", *arguments]
     with one_race_a_device():
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})
+        threading._shutdown()
+        atexit._run_exitfuncs()

@@ -234,7 +234,11 @@ def test_a_console_that_says_nothing_after_its_greeting_is_told(chromium, disks,
 
     def patient(route):
         found = route.fetch()
-        route.fulfill(response=found, body=found.text().replace("45_000", "45_000_000"))
+        text = found.text()
+        patched.append(text.count("45_000"))
+        route.fulfill(response=found, body=text.replace("45_000", "45_000_000"))
+
+    patched = []
 
     monkeypatch.setattr(streaming, "KEEP_ALIVE_S", 3600)
     monkeypatch.setattr(following, "SILENCE_MS", 1_000)
@@ -243,6 +247,7 @@ def test_a_console_that_says_nothing_after_its_greeting_is_told(chromium, disks,
         page.page.reload()
 
         page.see("Not followed: the console says nothing any more")
+    assert patched == [1]
 
 
 def test_a_page_that_missed_what_happened_loads_its_view_anew(chromium, disks, monkeypatch):

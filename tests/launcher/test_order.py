@@ -106,6 +106,7 @@ def test_files_that_share_the_session_are_handed_out_as_one():
     "runs, ended, next_file",
     [
         ("test_local_cluster.py", False, "test_ids.py"),
+        (SESSION, False, "test_ids.py"),
         ("test_local_cluster.py", True, "test_torture_run.py"),
         ("test_ids.py", False, "test_torture_run.py"),
     ],

@@ -19,7 +19,9 @@ _totals: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", type=int, help=f"seeds of the simulation ({SEEDS})")
+    parser.addoption(
+        "--seeds", type=int, help=f"seeds of the simulation ({SEEDS}; with --long {SEEDS_LONG})"
+    )
     parser.addoption("--first-seed", type=int, default=0, help="the first of them")
 
 

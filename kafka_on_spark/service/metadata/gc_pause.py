@@ -7,8 +7,6 @@ scans young values only (as in free-threaded Python or a later release) makes th
 """
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class _Paused:
@@ -29,12 +27,3 @@ def gc_paused() -> _Paused:
     """Pause the collector. If two threads are in here, the first to leave resumes it, which costs
     the other one time only."""
     return _Paused()
-
-
-@contextmanager
-def imports_kept() -> Iterator[None]:
-    """Pause the collector for imports, and have it never look at what there is by then, not even
-    when the process ends. For a process of our own: of anybody else's, garbage would stay."""
-    with gc_paused():
-        yield
-        gc.freeze()

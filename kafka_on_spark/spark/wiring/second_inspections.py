@@ -16,6 +16,8 @@ from weakref import WeakSet
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
@@ -65,11 +67,17 @@ atexit.register(_finish_all)
 
 
 def second_inspections_of(
-    metadata: MetadataService, tasks: TaskCalls, fetches: Executor, *, timeout_ms: int
+    metadata: MetadataService,
+    clock: Clock,
+    replicas: ReplicaStore,
+    tasks: TaskCalls,
+    fetches: Executor,
+    *,
+    timeout_ms: int,
 ) -> SecondInspections:
     """Return what inspects again what a process with a cluster open has found bad once."""
-    options, clock = tasks.options, SystemClock()
-    replicas, segments = replica_store(options), FileSegmentStore(options)
+    options = tasks.options
+    segments = FileSegmentStore(options)
     return SecondInspections(
         metadata,
         clock,

@@ -146,7 +146,12 @@ class Services:
         from kafka_on_spark.spark.wiring.second_inspections import second_inspections_of
 
         return second_inspections_of(
-            self.metadata, self.tasks, self._fetches, timeout_ms=self.timeout_ms
+            self.metadata,
+            self.clock,
+            self.replicas,
+            self.tasks,
+            self._fetches,
+            timeout_ms=self.timeout_ms,
         )
 
     @made_once
@@ -318,12 +323,13 @@ class Services:
     def note_findings(self, reports: "Iterable[PartitionReport]" = ()) -> None:
         """Record what a first inspection found bad; the second one follows after the answer."""
         found = tuple(reports)
-        if found or self._has_found_bad:
+        if found or self._inspects_again:
             self.second_inspections.record(found)
             self._inspect_later()
 
     @property
-    def _has_found_bad(self) -> bool:
+    def _inspects_again(self) -> bool:
+        """Whether something here may have been found bad once: else nobody has asked for them."""
         return Services.second_inspections.is_made(self)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
@@ -349,7 +355,7 @@ class Services:
 
     def close(self) -> None:
         """Finish what is due and end the threads; calls that come later are refused."""
-        if self._has_found_bad:
+        if self._inspects_again:
             from kafka_on_spark.spark.wiring.second_inspections import finish
 
             finish(self.second_inspections)

@@ -6,9 +6,13 @@ from Python 3.12 on: what keeps state must be one.
 
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
 T = TypeVar("T")
+
+_MAKING: Final = RLock()
+"""One for all parts of this process, since one part may make another one: two threads that begin at
+different parts never wait for each other."""
 
 
 class made_once(Generic[T]):  # noqa: N801 - used as `property` is
@@ -18,7 +22,6 @@ class made_once(Generic[T]):  # noqa: N801 - used as `property` is
         self.__doc__ = make.__doc__
         self._make = make
         self._name = make.__name__
-        self._lock = RLock()  # one part may make another one
 
     @overload
     def __get__(self, owner: None, kind: type) -> Self: ...
@@ -31,7 +34,7 @@ class made_once(Generic[T]):  # noqa: N801 - used as `property` is
         if owner is None:
             return self
         parts = vars(owner)
-        with self._lock:
+        with _MAKING:
             if self._name not in parts:
                 parts[self._name] = self._make(owner)
             found: T = parts[self._name]

@@ -18,6 +18,9 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_loc
 TABLES_A_CALL: Final = 64
 """Of a disk. To hand a call to another thread takes several times as long as two looks at files."""
 
+CALLS_A_DISK_MIN: Final = 8
+"""If it has so many tables: what is far away, such as a mount, is asked side by side."""
+
 Table = tuple[ReplicaAddress, TableMark | None]
 """A replica, and its mark when it was last seen."""
 
@@ -53,7 +56,9 @@ def _tables(order: MarkOrder) -> list[Table]:
 
 
 def _calls(root: str, tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
-    size = TABLES_A_CALL if is_local(root) else 1  # a store is waited for: calls go side by side
+    size = 1  # a store is waited for: calls go side by side
+    if is_local(root):
+        size = min(TABLES_A_CALL, -(-len(tables) // CALLS_A_DISK_MIN))
     for start in range(0, len(tables), size):
         yield tables[start : start + size]
 

@@ -95,12 +95,15 @@ def mend(cluster):
 
 def healed(cluster, broker_id, changed):
     """Have the cluster find and mend what it can, until the changed replica was made anew and all are
-    in sync."""
-    for _ in range(PASSES_MAX):
+    in sync; and stay so."""
+
+    def is_healed():
         mend(cluster)
-        if uuid_of(cluster, broker_id) != changed and len(partition_of(cluster, "orders").isr) == 3:
-            return
-    raise AssertionError(f"not healed: {partition_of(cluster, 'orders')}")
+        partition = partition_of(cluster, "orders")
+        return uuid_of(cluster, broker_id) != changed and len(partition.isr) == 3
+
+    assert any(is_healed() for _ in range(PASSES_MAX)), partition_of(cluster, "orders")
+    assert is_healed(), "it was found bad again"
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def lines_of(base, script):
 
 
 def lines_of_an_interpreter(base, script):
-    """Return the same of a whole interpreter: its end waits for threads, as no fork's does."""
+    """Return the same of a whole interpreter, whose end is what is tested."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(script), str(base)],
         capture_output=True,

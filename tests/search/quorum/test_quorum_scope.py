@@ -106,7 +106,7 @@ def test_no_walk_through_the_whole_scope_breaks_an_invariant(walks):
     ],
 )
 def test_walks_tell_a_rule_that_is_left_out(mutant):
-    assert any(found.broken for found in walked(mutant(), 500))
+    assert any(found.broken for found in walked(mutant(), 100))
 
 
 # What takes three epochs and more is far away for a search: these histories are told step by step.

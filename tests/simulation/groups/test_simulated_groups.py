@@ -29,8 +29,6 @@ def run_seeds(seeds):
 
 
 def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
-    met = run_seeds(range(SEEDS))
-
     wanted = (
         "all slept",
         "killed",
@@ -46,6 +44,13 @@ def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
         "static place taken",
         "told of CommitOutcomeUnknownError",
     )
+
+    met = run_seeds(range(SEEDS))
+    for seed in range(SEEDS, SEEDS_LONG):  # what is drawn may change
+        if all(met[each] for each in wanted):
+            break
+        met += run_seeds([seed])
+
     assert [each for each in wanted if not met[each]] == []
 
 

@@ -14,9 +14,9 @@ from tests.storage.tables import OPTIONS, create, damages_of, live, names_in_log
 COMMITS = 65
 
 
-def shorten(monkeypatch, *, kept=20):
+def shorten(monkeypatch, *, interval=10, kept=20):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", interval)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
 
 

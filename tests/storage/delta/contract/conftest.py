@@ -6,10 +6,9 @@ import pytest
 
 from kafka_on_spark.storage.delta import (
     commit_outcomes,
-    conditional_commit,
-    log_cleaning,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.storage.delta.cleaning import shorten
 from tests.storage.places import COMMITS, INTERVAL, KEPT, Place, contents_of, put_into
 from tests.storage.s3.faulty_s3 import BUCKET, faulty_s3
 from tests.storage.tables import (
@@ -44,16 +43,10 @@ def place(request, tmp_path, store):
             (copy / name).write_bytes(content)
 
 
-def _shorten(monkeypatch, *, kept=KEPT):
-    """Have checkpoints often, and keep few commits."""
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", INTERVAL)
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
-
-
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Have checkpoints often, keep few commits, and give up soon."""
-    _shorten(monkeypatch)
+    shorten(monkeypatch, interval=INTERVAL, kept=KEPT)
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.3)
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)
 
@@ -78,7 +71,7 @@ def _lived(folder, kept):
     (folder / "root").mkdir()
     place = Place(str(folder / "root" / "table"), StorageOptions(), None)
     with pytest.MonkeyPatch.context() as patched:
-        _shorten(patched, kept=kept)
+        shorten(patched, interval=INTERVAL, kept=kept)
         log = create(place.uri)
         live(log, COMMITS + 1)
     return contents_of(place)

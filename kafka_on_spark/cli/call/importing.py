@@ -1,13 +1,17 @@
-"""Has numpy be imported without the threads of its linear algebra, of which no call makes use.
+"""What the imports of a call leave out: looks for garbage, and threads of numpy's linear algebra.
 
 OpenBLAS starts a thread for each core when numpy is imported, which takes a thirtieth of a short
-call's processor time. The library does not do this, since its users may multiply matrices.
+call's processor time, and no call makes use of it. The library does not do this, since its users
+may multiply matrices.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
 
 THREADS: Final = "OPENBLAS_NUM_THREADS"
 
@@ -26,3 +30,12 @@ def one_thread_of_openblas() -> Iterator[None]:
         yield
     finally:
         del os.environ[THREADS]
+
+
+@contextmanager
+def imports_kept() -> Iterator[None]:
+    """Pause the collector for imports, and have it never look at what there is by then, not even
+    when the process ends. For a process of our own: of anybody else's, garbage would stay."""
+    with gc_paused():
+        yield
+        gc.freeze()
