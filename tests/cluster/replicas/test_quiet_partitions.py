@@ -161,3 +161,17 @@ def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(disks, mo
 def replica_address(image):
     [(key, partition)] = [(key, each) for key, each in image.partitions() if key.partition == 0]
     return address_of(image, key, partition, 1)
+
+
+@pytest.mark.parametrize(
+    "root, count, sizes",
+    [
+        ("/disk", 5, [1] * 5),
+        ("/disk", 80, [10] * 8),
+        ("/disk", 1000, [64] * 15 + [40]),
+        ("s3://bucket/broker", 20, [1] * 20),
+    ],
+)
+def test_tables_of_a_root_are_looked_at_side_by_side(root, count, sizes):
+    """A disk may be a mount that answers slowly; a local one is asked for many in one call."""
+    assert [len(each) for each in tables._calls(root, range(count))] == sizes
