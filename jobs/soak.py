@@ -49,6 +49,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="print p50 and p99, and don't judge them; hold the rest against the fifth tenth, not"
         " the second: for a machine that does other work",
     )
+    parser.add_argument(
+        "--pauses",
+        type=_times,
+        default=1.0,
+        help="how many times as long as usual each client pauses after a piece of work (default 1)",
+    )
     parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
     given = parser.parse_args(arguments)
     if given.warm_up is None:
@@ -62,6 +68,10 @@ def _minutes(text: str) -> float:
 
 def _seconds(text: str) -> float:
     return _number(text, 0.0, 3600.0, "seconds")
+
+
+def _times(text: str) -> float:
+    return _number(text, 0.0, 1000.0, "times")
 
 
 def _number(text: str, low: float, high: float, unit: str) -> float:
@@ -88,6 +98,7 @@ def main(arguments: list[str]) -> int:
             given.minutes,
             given.warm_up,
             lambda text: print(text, flush=True),
+            pauses=given.pauses,
             times_are_judged=not given.times_are_shown,
         )
     except SoakError as error:

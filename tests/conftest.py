@@ -63,8 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("ours")
     given = os.environ.get(VARIABLE, "")
-    if jvms.QUICK not in given:
-        os.environ[VARIABLE] = f"{jvms.QUICK} {given}".strip()
+    if jvms.DRIVER not in given:
+        os.environ[VARIABLE] = f"{jvms.DRIVER} {given}".strip()
     _save_processor_time()
 
 

@@ -1,6 +1,6 @@
 """One process of a soak: it works until SIGTERM, and notes what it did.
 
-    python -m jobs.soaking.clients ROLE FOLDER NAME
+    python -m jobs.soaking.clients ROLE FOLDER NAME PAUSES
 
 Nothing is broken here, so no append may fail: one that does is noted, and is a finding. What others
 meet (a move under way, a controller that lives) is no more than tried again.
@@ -36,9 +36,10 @@ MOVE_WAIT_S_MAX: Final = 120.0
 class Client:
     """What all roles share."""
 
-    def __init__(self, folder: SoakFolder, name: str) -> None:
+    def __init__(self, folder: SoakFolder, name: str, pauses: float) -> None:
         self.folder = folder
         self.name = name
+        self.pauses = pauses
         self.rng = random.Random(name)
         self.notes = NoteWriter(folder.notes, name)
         self.sent = 0
@@ -55,14 +56,14 @@ class Client:
         return self._stop.is_set() or os.getppid() != self._parent
 
     def loop(self, work: Callable[[], None], pause_s: float) -> None:
-        """Work until told to stop, with pauses of about so long. An error is noted."""
+        """Work until told to stop, with pauses of `pauses` times `pause_s`. An error is noted."""
         while not self.is_stopped:
             try:
                 work()
             except KafkaOnSparkError as error:
                 log.warning("a try has failed", exc_info=True)
                 self.notes.write(kind="error", at=time.time(), error=str(error)[:300])
-            self._stop.wait(pause_s * self.rng.uniform(0.5, 1.5))
+            self._stop.wait(pause_s * self.pauses * self.rng.uniform(0.5, 1.5))
 
     def timed(self, kind: str, work: Callable[[], Any]) -> Any:
         """Work, and note how long it took."""
@@ -245,10 +246,10 @@ ROLES: Final[dict[str, Callable[[Client], None]]] = {
 }
 
 
-def main(role: str, folder: str, name: str) -> None:
+def main(role: str, folder: str, name: str, pauses: str) -> None:
     """Run one role."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    client = Client(SoakFolder(Path(folder)), name)
+    client = Client(SoakFolder(Path(folder)), name, float(pauses))
     signal.signal(signal.SIGTERM, lambda *_: client.stop())
     ROLES[role](client)
 

@@ -60,8 +60,9 @@ COPIED_S_MAX: Final = 120.0
 class Clients:
     """The processes of a run, each a session of its own."""
 
-    def __init__(self, folder: SoakFolder) -> None:
+    def __init__(self, folder: SoakFolder, pauses: float) -> None:
         self._folder = folder
+        self._pauses = pauses
         self._all: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:
@@ -76,7 +77,7 @@ class Clients:
         command = [sys.executable, "-m", "jobs.soaking.clients", ROLES[name]]
         with self._folder.log_of(name).open("wb") as output:
             self._all[name] = subprocess.Popen(
-                [*command, str(self._folder.path), name],
+                [*command, str(self._folder.path), name, str(self._pauses)],
                 cwd=HOME,
                 env={
                     **environment,
@@ -133,13 +134,20 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(
-    folder: SoakFolder, minutes: float, warm_up_s: float, say: Say, *, times_are_judged: bool = True
+    folder: SoakFolder,
+    minutes: float,
+    warm_up_s: float,
+    say: Say,
+    *,
+    pauses: float = 1.0,
+    times_are_judged: bool = True,
 ) -> SoakReport:
-    """Run for `minutes` after a warm-up; return what was seen and found."""
+    """Run for `minutes` after a warm-up, with pauses of the clients so many times as long as usual;
+    return what was seen and found."""
     folder.make_cluster()
     run_s = 60 * minutes
     findings: list[str] = []
-    with _clients(folder) as clients:
+    with _clients(folder, pauses) as clients:
         began_at = time.time() + warm_up_s
         samples = list(_watched(folder, clients, began_at, run_s, say))
         findings += [
@@ -173,8 +181,8 @@ def _found_by(step: Callable[[], list[str]], name: str) -> list[str]:
 
 
 @contextmanager
-def _clients(folder: SoakFolder) -> Iterator[Clients]:
-    clients = Clients(folder)
+def _clients(folder: SoakFolder, pauses: float) -> Iterator[Clients]:
+    clients = Clients(folder, pauses)
     try:
         for name in ROLES:
             clients.start(name)

@@ -40,27 +40,15 @@ SPARK_DRAWN = 3
 POLARS_DRAWN = 2
 FOLDER = "tests/storage/delta/"
 
-
 AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 
-SETTINGS = {
-    # Versions that are older than an hour open: our tables keep removed files longer than their
-    # setting, which is for checkpoints, says.
-    AGE: "false",
-    # Each version has plans of its own. To compile them takes longer than to run them.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-
-
 @pytest.fixture(scope="module", autouse=True)
-def settings(spark):
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
+def old_versions_open(spark):
+    # Our tables keep removed files longer than their setting, which is for checkpoints, says.
+    spark.conf.set(AGE, "false")
     yield
-    for name in SETTINGS:
-        spark.conf.unset(name)
+    spark.conf.unset(AGE)
 
 
 @pytest.fixture(scope="module")

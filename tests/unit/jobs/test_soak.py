@@ -14,6 +14,7 @@ from jobs.soaking.checking import (
     sent_to,
     stream_findings,
 )
+from jobs.soaking.clients import Client
 from jobs.soaking.folder import SoakError, SoakFolder
 from jobs.soaking.notes import (
     TABLE_KEYS,
@@ -308,6 +309,20 @@ def test_sizes_leave_out_the_rows_of_the_metadata_log_alone(tmp_path):
     assert folder.sizes() == (6, 3, 2, 1, 1)
 
 
+def test_a_client_pauses_as_many_times_as_long_as_it_is_told(tmp_path, monkeypatch):
+    waited = []
+    for pauses in (1.0, 4.0):
+        client = Client(SoakFolder.begin(tmp_path / str(pauses)), "reader", pauses)
+        monkeypatch.setattr(client._stop, "wait", waited.append)
+
+        client.loop(client.stop, 2.0)
+        client.notes.close()
+
+    usual, longer = waited
+    assert 1.0 <= usual <= 3.0
+    assert longer == pytest.approx(4 * usual)
+
+
 def test_folder_that_holds_something_is_refused(tmp_path):
     (tmp_path / "precious").touch()
 
@@ -315,7 +330,9 @@ def test_folder_that_holds_something_is_refused(tmp_path):
         SoakFolder.begin(tmp_path)
 
 
-@pytest.mark.parametrize("option", [("--minutes", "0"), ("--minutes", "x"), ("--warm-up", "-1")])
+@pytest.mark.parametrize(
+    "option", [("--minutes", "0"), ("--minutes", "x"), ("--warm-up", "-1"), ("--pauses", "-1")]
+)
 def test_bad_options_are_refused_in_a_sentence(option, capsys):
     with pytest.raises(SystemExit) as end:
         parse(list(option))
