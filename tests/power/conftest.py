@@ -18,7 +18,7 @@ _lines: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--power-states", type=int, default=600, help="states to open (600)")
+    parser.addoption("--power-states", type=int, default=200, help="states to open (200)")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -6,9 +6,12 @@ import pytest
 from tests.power.states.life import record_beginning, record_death
 from tests.power.states.looking import all_states, spread, violations
 
-STATES = 150
+STATES = 50
+STATES_LONG = 150
 GO_ON_EACH = 20
-AFTER_DEATH = 6
+AFTER_DEATH = 3
+AFTER_DEATH_LONG = 6
+GO_ON_EACH_AFTER_DEATH = 3
 
 DEATHS = {
     "the first folder above its root": "data",
@@ -26,21 +29,27 @@ DEATHS = {
 """Names that the process that begins has just given when it dies, before it flushes them."""
 
 
-def test_a_cluster_that_begins_keeps_all_that_was_promised(bench, record_property):
+@pytest.mark.parametrize("count", [STATES, pytest.param(STATES_LONG, marks=pytest.mark.long)])
+def test_a_cluster_that_begins_keeps_all_that_was_promised(bench, count, record_property):
+    bench.clear()
     record = record_beginning(bench.base)
-    states = spread(all_states(record), STATES)
+    states = spread(all_states(record), count)
 
     found = list(violations(bench, record, states, goes_on_each=GO_ON_EACH))
 
     record_property("power", f"{len(states):,} different states of a beginning opened")
     assert not found, "\n".join(map(str, found))
-    assert len(states) == STATES
+    assert len(states) == count
 
 
 @pytest.mark.parametrize("dies_at", DEATHS.values(), ids=DEATHS)
-def test_what_a_dead_process_did_not_flush_is_flushed_by_who_goes_on(bench, dies_at):
+@pytest.mark.parametrize(
+    "count", [AFTER_DEATH, pytest.param(AFTER_DEATH_LONG, marks=pytest.mark.long)]
+)
+def test_what_a_dead_process_did_not_flush_is_flushed_by_who_goes_on(bench, dies_at, count):
     bench.clear()
     record = record_death(bench.base, dies_at)
-    states = spread(all_states(record), AFTER_DEATH)
+    states = spread(all_states(record), count)
 
-    assert not list(map(str, violations(bench, record, states, goes_on_each=3)))
+    found = violations(bench, record, states, goes_on_each=GO_ON_EACH_AFTER_DEATH)
+    assert not list(map(str, found))

@@ -3,22 +3,34 @@ commits deleted: at each moment, all that was acknowledged is kept, and the clus
 
 import math
 
+import pytest
+
 from tests.power.states.life import record_upkeep
 from tests.power.states.looking import all_states, spread, violations
 
-AT_BEGINNINGS = 150
+AT_BEGINNINGS = 50
+STATES_LONG = 450
 A_ROUND = 3000
-GO_ON_EACH = 50
-GO_ON_EACH_LONG = 25
+GO_ON_EACH = 25
 
 
 def test_a_cluster_at_work_keeps_all_that_was_acknowledged(bench, pytestconfig, record_property):
     count = pytestconfig.getoption("--power-states") - AT_BEGINNINGS
+
+    check_states(bench, record_property, count)
+
+
+@pytest.mark.long
+def test_a_cluster_at_work_keeps_it_in_three_times_as_many_states(bench, record_property):
+    check_states(bench, record_property, STATES_LONG)
+
+
+def check_states(bench, record_property, count):
+    bench.clear()
     record = record_upkeep(bench.base, rounds=math.ceil(count / A_ROUND))
     states = spread(all_states(record), count)
 
-    goes_on_each = GO_ON_EACH_LONG if pytestconfig.getoption("--long") else GO_ON_EACH
-    found = list(violations(bench, record, states, goes_on_each=goes_on_each))
+    found = list(violations(bench, record, states, goes_on_each=GO_ON_EACH))
 
     record_property("power", f"{len(states):,} different states of a cluster at work opened")
     assert not found, "\n".join(map(str, found))
