@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SEEDS = 100
+SEEDS = 50
 SEEDS_LONG = 200
 CHUNK = 25
 """Seeds a test."""
@@ -29,11 +29,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "chunk" not in metafunc.fixturenames:
         return
     first = metafunc.config.getoption("--first-seed", 0)
-    usual = SEEDS_LONG if metafunc.config.getoption("--long") else SEEDS
-    count = metafunc.config.getoption("--seeds", None) or usual
-    starts = range(first, first + count, CHUNK)
-    chunks = [(start, min(CHUNK, first + count - start)) for start in starts]
-    metafunc.parametrize("chunk", chunks, ids=[f"from-seed-{start}" for start, _ in chunks])
+    asked = metafunc.config.getoption("--seeds", None)
+    count = asked or SEEDS_LONG
+    chunks = [
+        pytest.param(
+            (start, min(CHUNK, first + count - start)),
+            id=f"from-seed-{start}",
+            marks=[pytest.mark.long] * (not asked and start >= first + SEEDS),
+        )
+        for start in range(first, first + count, CHUNK)
+    ]
+    metafunc.parametrize("chunk", chunks)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.chunks import missed, outcomes
+from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.faults.aimed_plans import forged
 from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
@@ -11,7 +11,7 @@ from tests.simulation.test_simulation import failure_text
 
 SEEDS = 15
 SEEDS_MORE = 45
-CHUNK = 15
+CHUNK = 5
 MUTANT_SEEDS_MAX = 100
 
 SOMETIMES = (
@@ -24,7 +24,7 @@ SOMETIMES = (
 )
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", chunk_starts(SEEDS, CHUNK))
 def test_a_log_that_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
     failed, _ = outcomes(forged, first, CHUNK)
 

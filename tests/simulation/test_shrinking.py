@@ -13,7 +13,7 @@ from tests.simulation.simulation import simulate
 FIRST_SEED = 17
 """Where to look for a seed that fails without the rule: one that does so today, of few steps."""
 
-RUNS_MAX = 100
+RUNS_MAX = 40
 
 SCRIPT = [
     ("run", "client1-0", ""),

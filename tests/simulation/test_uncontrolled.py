@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.chunks import missed, outcomes
+from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.faults.aimed_plans import sole, uncontrolled
 from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
@@ -11,9 +11,11 @@ from tests.simulation.test_simulation import failure_text
 SEEDS = 10
 SEEDS_TO_MEET_ALL = 60
 SEEDS_MORE = 100
-SOLE_SEEDS = 10
 SOLE_SEEDS_MORE = 40
-CHUNK = 10
+CHUNK = 5
+QUICK = 5
+"""The chunk of `uncontrolled` that meets all of `SOMETIMES`."""
+
 MUTANT_SEEDS_MAX = 100
 
 SOMETIMES = (
@@ -31,7 +33,7 @@ SOMETIMES = (
 SOLE_SOMETIMES = ("append without a disk", "fault: denied", "fault: nap", "small pass")
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", chunk_starts(SEEDS, CHUNK, quick=QUICK))
 def test_small_passes_have_their_reasons_and_let_appends_end(first):
     failed, _ = outcomes(uncontrolled, first, CHUNK)
 
@@ -46,16 +48,7 @@ def test_small_passes_have_their_reasons_with_more_seeds_too(first):
     assert failed is None, failure_text(failed)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        *range(0, SOLE_SEEDS, CHUNK),
-        *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in range(SOLE_SEEDS, SOLE_SEEDS_MORE, CHUNK)
-        ),
-    ],
-)
+@pytest.mark.parametrize("first", chunk_starts(SOLE_SEEDS_MORE, CHUNK))
 def test_a_sole_process_may_sleep_and_lack_permission_and_calls_no_broker_silent_for_it(first):
     failed, _ = outcomes(sole, first, CHUNK)
 
@@ -63,11 +56,14 @@ def test_a_sole_process_may_sleep_and_lack_permission_and_calls_no_broker_silent
 
 
 @pytest.mark.parametrize(
-    "plan, seeds_max, names",
-    [(uncontrolled, SEEDS_TO_MEET_ALL, SOMETIMES), (sole, SOLE_SEEDS_MORE, SOLE_SOMETIMES)],
+    "plan, seeds_max, names, quick",
+    [
+        (uncontrolled, SEEDS_TO_MEET_ALL, SOMETIMES, QUICK),
+        (sole, SOLE_SEEDS_MORE, SOLE_SOMETIMES, 0),
+    ],
 )
-def test_every_event_that_a_plan_allows_happened(plan, seeds_max, names):
-    assert missed(plan, names, seeds_max, CHUNK) == []
+def test_every_event_that_a_plan_allows_happened(plan, seeds_max, names, quick):
+    assert missed(plan, names, seeds_max, CHUNK, quick=quick) == []
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,19 @@ def seen_without(mutant: Mutant, plans: Iterable[Plan]) -> dict[str, Plan]:
     return seen
 
 
-def without_and_with(case: CaughtMutant, seeds_max: int) -> tuple[str | None, str | None]:
-    """Return what the first of a case's plans that shows anything shows without the rule, and what
-    the same plan shows with it. `seeds_max`: so many are tried, from the mutant's own on."""
+def first_seen_without(case: CaughtMutant, seeds_max: int) -> tuple[str | None, int]:
+    """Return what the first of a case's plans that shows anything shows without the rule, and its
+    seed. `seeds_max`: so many are tried, from the mutant's own on."""
     first = case.mutant.seed
-    for seed in range(first, first + seeds_max):
-        with case.mutant.alive():
+    with case.mutant.alive():
+        for seed in range(first, first + seeds_max):
             violation = simulate(case.plan(seed)).violation
-        if violation is not None:
-            failed, _ = outcomes(case.plan, seed, 1)  # once for all cases that a plan shows
-            return violation, failed and failed.violation
-    return None, None
+            if violation is not None:
+                return violation, seed
+    return None, first
+
+
+def seen_with(case: CaughtMutant, seed: int) -> str | None:
+    """Return what a plan of a case shows with all rules; each is run once for all cases."""
+    failed, _ = outcomes(case.plan, seed, 1)
+    return failed and failed.violation
