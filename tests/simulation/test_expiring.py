@@ -50,6 +50,14 @@ def test_a_clock_of_a_client_that_is_behind_has_nobody_expire():
     assert met["fault: member clock jump"] > 0
 
 
+def test_processes_that_begin_late_and_far_behind_bring_nothing_back():
+    failed, met = outcomes(late, 0, 1)
+
+    assert failed is None, failure_text(failed)
+    assert met["commit: merge"] > 0
+    assert met["producer id expired"] > 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("plan", [behind, expiring, late], ids=lambda plan: plan.__name__)
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
