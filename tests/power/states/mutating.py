@@ -11,7 +11,7 @@ from tests.power.states.mutants import Mutant
 STATES_MAX = 240
 AT_ONCE = 8
 DRAWN = 1
-MOMENTS = (4, 1)
+MOMENTS = (16, 4, 1)
 """One of so many moments is searched, and then each: most flushes are missed at most moments."""
 
 
