@@ -45,7 +45,7 @@ SCOPES = {
 LONG_ON_A_STORE = (STRAYS, UNSAID, TWICE, CREATORS, HINTS)
 """Their whole searches take longest there: a lost put has three ways to go on."""
 
-LONG_ON_A_DISK = (OPENERS, DAMAGED)
+LONG_ON_A_DISK = (OPENERS, DAMAGED, SLEEPERS, CHECKPOINTERS, DYING)
 """Their whole searches take longest there, and little time on a store."""
 
 
