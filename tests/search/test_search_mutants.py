@@ -18,7 +18,9 @@ from tests.simulation.mutants.protocol_mutants import Mutant
 STATES_MAX = 400_000
 STRAY_MAX = 25_000
 CLEAN_MAX = 3_000
-NEAR_MAX = 1_500
+NEAR_MAX = 600
+NEAR_MAX_LONG = 1_500
+NEAR = [NEAR_MAX, pytest.param(NEAR_MAX_LONG, marks=pytest.mark.long)]
 
 PAIRS = [
     pytest.param(pair, marks=[pytest.mark.long] * (pair.case.scope == TWICE))
@@ -102,17 +104,19 @@ def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record
     [*REDUNDANT, *(pair.case for pair in BEHIND_CHAINS)],
     ids=lambda case: case.rule,
 )
-def test_without_a_rule_that_others_stand_behind_no_harm_is_near(case):
+@pytest.mark.parametrize("states_max", NEAR)
+def test_without_a_rule_that_others_stand_behind_no_harm_is_near(case, states_max):
     with case.mutant.alive():
-        found = search(case.scope, NEAR_MAX)
+        found = search(case.scope, states_max)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
 @pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
-def test_without_those_that_stand_behind_a_rule_no_harm_is_near(pair):
+@pytest.mark.parametrize("states_max", NEAR)
+def test_without_those_that_stand_behind_a_rule_no_harm_is_near(pair, states_max):
     with Mutant(pair.case.rule, pair.behind).alive():
-        found = search(pair.case.scope, NEAR_MAX)
+        found = search(pair.case.scope, states_max)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
 

@@ -83,7 +83,7 @@ SCOPES = [
         id="merges while a follower leaves the ISR and comes back",
     ),
     pytest.param(
-        upkeep_scopes.CUT,
+        replace(upkeep_scopes.CUT, values=""),
         {"merge", "records lost by an unclean election", "cut inside a merged segment"},
         id="a merge, an unclean election, and a cut inside what was merged",
     ),
@@ -153,9 +153,14 @@ WIDER = [
         {"all acked", "acked after an election", "compact"},
         id="a decision of compaction, a zombie's append, and an election",
     ),
+    pytest.param(
+        upkeep_scopes.CUT,
+        {"merge", "records lost by an unclean election", "cut inside a merged segment"},
+        id="a merge, an unclean election, a cut inside what was merged, and an append",
+    ),
 ]
-"""Of some of `SCOPES` all: with appends that go on with what they saw before, or a broker that counts
-as dead."""
+"""Of some of `SCOPES` all: with appends that go on with what they saw before, with an append, or with
+a broker that counts as dead."""
 
 
 def text_of(scope: Scope, found: Any) -> str:
@@ -279,7 +284,11 @@ ROUNDS = Scope(values="a", elections=1, fencings=1)
     [
         pytest.param(replace(APPENDS, replicas="1 2"), id="two appends to two replicas"),
         pytest.param(replace(ROUNDS, replicas="1 2"), id="an append and rounds of two replicas"),
-        pytest.param(replace(ROUNDS, elections=0), id="an append and rounds without an election"),
+        pytest.param(
+            replace(ROUNDS, elections=0),
+            id="an append and rounds without an election",
+            marks=pytest.mark.long,
+        ),
         pytest.param(APPENDS, id="two appends", marks=pytest.mark.long),
         pytest.param(ROUNDS, id="an append and rounds", marks=pytest.mark.long),
     ],

@@ -113,7 +113,7 @@ def contents(searched: LogSearch) -> set[Any]:
     }
 
 
-@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("is_local", [pytest.param(True, marks=pytest.mark.long), False])
 def test_late_reads_of_a_log_lose_nothing(is_local):
     """The same files occur and the same is told as when each call is made at any time."""
     scope = replace(
