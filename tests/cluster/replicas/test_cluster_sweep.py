@@ -11,7 +11,7 @@ from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.keeping_tasks import inspect_partition_task
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME
-from tests.cluster.disks import new_disks, partition_of
+from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
 
 PARTITIONS = 12
@@ -20,17 +20,28 @@ MINUTE_MS = 60_000
 ROUNDS_OF_AN_INTERVAL = 10
 
 
+def prepare(disks):
+    disks.clock = FakeClock()
+    cluster = with_clock(disks, disks.cluster)
+    cluster.create_topic(
+        "orders", replica_assignment={number: [1, 2, 3] for number in range(PARTITIONS)}
+    )
+    cluster.append("orders", [{"value": b"a", "partition": each} for each in range(PARTITIONS)])
+    assert cluster.replicate().slice_count == PARTITIONS
+
+
+@pytest.fixture(scope="module")
+def life():
+    with kept_disks(prepare) as base:
+        yield base
+
+
 @pytest.fixture
-def disks():
-    """A topic of twelve partitions with a record each, all inspected by a first round."""
-    with new_disks() as disks:
+def disks(life):
+    """A topic of twelve partitions with a record each, all inspected by a round of a process before."""
+    with restored(life) as disks:
         disks.clock = FakeClock()
-        cluster = with_clock(disks, disks.cluster)
-        cluster.create_topic(
-            "orders", replica_assignment={number: [1, 2, 3] for number in range(PARTITIONS)}
-        )
-        cluster.append("orders", [{"value": b"a", "partition": each} for each in range(PARTITIONS)])
-        assert cluster.replicate().slice_count == PARTITIONS
+        with_clock(disks, disks.cluster)
         yield disks
 
 
@@ -103,8 +114,21 @@ def rounds_of_an_interval(disks, *, is_kept, is_over=lambda cluster: False):
     return reports
 
 
-@pytest.mark.parametrize("is_kept", [True, False], ids=["a process that goes on", "cron jobs"])
-@pytest.mark.parametrize("damage", DAMAGE)
+def by_turns():
+    """Return each damage, found by a process that goes on and by cron jobs: by one of them by default."""
+    return [
+        pytest.param(
+            damage,
+            is_kept,
+            id=f"{damage}-{'a process that goes on' if is_kept else 'cron jobs'}",
+            marks=[pytest.mark.long] * (number % 2 == is_kept),
+        )
+        for number, damage in enumerate(DAMAGE)
+        for is_kept in (True, False)
+    ]
+
+
+@pytest.mark.parametrize("damage, is_kept", by_turns())
 def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage, is_kept):
     epoch = partition_of(disks.cluster, "orders", BAD).leader_epoch
     DAMAGE[damage](disks.folder(1, "orders", BAD))

@@ -3,6 +3,8 @@
 Before the next append and after it, on the leader and on a follower, by any process.
 """
 
+from itertools import product
+
 import pytest
 
 from kafka_on_spark.audit.findings import FsckReport
@@ -118,9 +120,23 @@ def with_a_topic(life):
         yield disks
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("broker_id", [1, 2], ids=["leader", "follower"])
-@pytest.mark.parametrize("is_appended", [False, True], ids=["before", "after an append"])
+def places_and_times():
+    """Return each damage on the leader and on a follower, before an append and after it. By default
+    each is at both places and at both times; the converse is long."""
+    numbered = product(enumerate(DAMAGES), enumerate(["leader", "follower"]), [False, True])
+    return [
+        pytest.param(
+            damage,
+            1 + place,
+            is_appended,
+            id=f"{'after an append' if is_appended else 'before'}-{name}-{damage.__name__}",
+            marks=[pytest.mark.long] * ((number + place) % 2 == is_appended),
+        )
+        for (number, damage), (place, name), is_appended in numbered
+    ]
+
+
+@pytest.mark.parametrize("damage, broker_id, is_appended", places_and_times())
 def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
     with_a_topic, damage, broker_id, is_appended
 ):

@@ -24,7 +24,8 @@ from tests.cluster.folders import quick_folder
 
 SEED = 13
 TRIALS = 4
-"""Of each kind of file, with rubbish drawn for each."""
+"""Of each kind of file, with rubbish drawn for each. The first of each kind, and the first of each
+damage, are run by default."""
 
 VICTIMS = ("led", "followed")
 """Topics with a replica on broker 1, whose files are damaged: its leader is that one, or not."""
@@ -142,16 +143,36 @@ OF_METADATA = (*OF_BROKER, "snapshot")
 
 
 def drawn(place, kinds):
+    """Return cases: a kind of file, which of its files, and the name of a damage."""
     random_of_place = random.Random(f"{SEED} {place}")
     names = sorted(DAMAGE)
     return [
-        pytest.param(f"{place} {kind}", which, name, id=f"{kind}-{name}")
+        (f"{place} {kind}", which, name)
         for kind in kinds
         for which, name in zip(
             [random_of_place.random() for _ in range(TRIALS)],
             random_of_place.sample(names, TRIALS),
             strict=True,
         )
+    ]
+
+
+OF_ALL = drawn("metadata", OF_METADATA) + drawn("broker-1", OF_BROKER)
+FIRST = {
+    next(case for case in OF_ALL if first in case)
+    for first in dict.fromkeys(value for kind, _, name in OF_ALL for value in (kind, name))
+}
+
+
+def of(place):
+    return [
+        pytest.param(
+            *case,
+            id=f"{case[0].removeprefix(place + ' ')}-{case[2]}",
+            marks=[pytest.mark.long] * (case not in FIRST),
+        )
+        for case in OF_ALL
+        if case[0].startswith(place)
     ]
 
 
@@ -176,7 +197,7 @@ def checked(error):
     return error
 
 
-@pytest.mark.parametrize("kind, which, name", drawn("broker-1", OF_BROKER))
+@pytest.mark.parametrize("kind, which, name", of("broker-1"))
 def test_rubbish_on_one_brokers_root_stops_no_other_partition(restored, kind, which, name):
     damage(restored, kind, which, name)
 
@@ -201,7 +222,7 @@ def test_rubbish_on_one_brokers_root_stops_no_other_partition(restored, kind, wh
     ]
 
 
-@pytest.mark.parametrize("kind, which, name", drawn("metadata", OF_METADATA))
+@pytest.mark.parametrize("kind, which, name", of("metadata"))
 def test_rubbish_on_the_metadata_root_is_said_or_does_no_harm(restored, kind, which, name):
     damage(restored, kind, which, name)
 
@@ -224,3 +245,4 @@ def test_every_kind_of_file_is_damaged(life):
     for number in (1, 2, 3):
         expected |= {f"broker-{number} {kind}" for kind in OF_BROKER}
     assert found == expected
+    assert {name for _, _, name in FIRST} == {name for _, _, name in OF_ALL}
