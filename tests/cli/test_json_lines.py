@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.cli.lines.json_lines import micros_text, parsed_lines, record_line
+from tests.examples import many
 
 # fmt: off
 BAD = [
@@ -81,6 +82,7 @@ _CONTENT = st.none() | st.binary(max_size=9) | st.text(max_size=9).map(str.encod
 _TIMES = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
+@settings(max_examples=many(100))
 @given(
     key=_CONTENT,
     value=_CONTENT,

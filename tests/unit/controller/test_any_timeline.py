@@ -15,6 +15,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.records import ConfigRecord, UnregisterBrokerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from tests.examples import many
 from tests.unit.controller import timeline_events, timelines
 from tests.unit.controller.timeline_events import EVENTS
 from tests.unit.controller.timelines import Timeline, check_replay, shape
@@ -35,7 +36,7 @@ def gone(steps):
     return timeline
 
 
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 @given(steps=STEPS)
 @example(steps=[(timeline_events.remove, 0, 1, False), (timeline_events.add, 0, 2, False)])
 def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps):
@@ -43,7 +44,7 @@ def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps
     check_replay(gone(steps))
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(steps=STEPS)
 @example(steps=[(timeline_events.reassign, 0, 2, False), (timeline_events.drain, 0, 0, False)])
 @example(steps=[(timeline_events.fence, 0, 0, False), (timeline_events.reassign, 0, 2, False)])

@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work
 from tests.builders import image_of, partition
+from tests.examples import many
 
 
 @st.composite
@@ -62,7 +63,7 @@ def test_each_decision_is_the_same_when_all_partitions_are_visited(monkeypatch):
     """All on the same images: to draw one takes longer than to decide on it."""
     decided = {name: Counter() for name in DECISIONS}
 
-    @settings(max_examples=150, derandomize=True)
+    @settings(max_examples=many(300), derandomize=True)
     @given(images)
     def check(image):
         with monkeypatch.context() as patch:

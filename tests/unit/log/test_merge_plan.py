@@ -19,6 +19,7 @@ from kafka_on_spark.log.merging.merge_plan import (
     merges_due,
     tier_of,
 )
+from tests.examples import many
 
 KIB = 1024
 RULES = MergeRules(stable_offset=Offset(2**60), size_bytes_max=2**26, span_ms=1000, lag_batches=0)
@@ -177,7 +178,7 @@ def test_of_a_closed_run_too_few_bytes_for_the_producer_state_stay():
 
 
 @given(kib=st.lists(st.integers(1, 3000), min_size=1, max_size=120))
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 def test_a_closed_run_is_left_with_a_file_or_two_a_tier(kib):
     log = run(*({"size_bytes": each * KIB} for each in kib), {"epoch": 1})
     moved = Counter()
@@ -260,7 +261,7 @@ SIZES = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 400)), min_size=
 
 
 @given(sizes=SIZES, times=st.integers(1, 60), every=st.integers(1, 50))
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 def test_a_record_is_rewritten_as_often_as_there_are_tiers_above_its_batch(sizes, times, every):
     """Random histories of appends with merges between: sizes of merged files add up."""
     rules = replace(RULES, size_bytes_max=2**21)

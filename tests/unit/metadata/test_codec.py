@@ -25,6 +25,7 @@ from kafka_on_spark.storage.metadata.metadata_files import (
     encode_file,
 )
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
+from tests.examples import many
 
 STAMP = Stamp(time_ms=1_700_000_000_123)
 
@@ -157,7 +158,7 @@ def test_every_record_type_has_a_strategy():
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)
 def test_every_type_comes_back_as_it_was(kind):
-    @settings(max_examples=25)
+    @settings(max_examples=many(25))
     @given(st.builds(kind, **STRATEGIES[kind], **cause))
     def check(record):
         [row] = through_parquet([record])
@@ -166,7 +167,7 @@ def test_every_type_comes_back_as_it_was(kind):
     check()
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(st.lists(records, min_size=1, max_size=8))
 def test_batch_of_any_records_comes_back_in_order(batch):
     assert [decode(row) for row in through_parquet(batch)] == batch
@@ -281,7 +282,7 @@ runs = st.lists(
 ).map(lambda lists: [record for each in lists for record in each])
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(runs.filter(bool))
 def test_columns_say_what_rows_say(batch):
     table = _read(encode_file(batch, STAMP, 40).to_pybytes(), "file")

@@ -15,6 +15,7 @@ from kafka_on_spark.metadata.partition_map import (
     PartitionMapDraft,
 )
 from tests.builders import TOPIC_ID, brokers, disk, image_of, partition
+from tests.examples import many
 
 ONE, TWO = partition("1 2 3"), partition("2 3 1", isr="2 3")
 # Around the edges of chunks, and far from all others.
@@ -34,7 +35,7 @@ def changed(map_, change):
     return draft.finish()
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(st.lists(steps, max_size=4))
 def test_map_is_what_a_dict_would_be_after_any_changes(drafts):
     map_, expected = PartitionMap(), {}
@@ -150,7 +151,7 @@ given_changes = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(st.lists(st.sampled_from(CHANGES), max_size=20), given_changes)
 def test_changes_at_once_are_changes_one_after_the_other(many, more):
     """Many partitions change once each, then some again, one of them perhaps twice."""

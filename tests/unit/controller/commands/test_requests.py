@@ -20,6 +20,7 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord
+from tests.examples import many
 
 LOOK = ReplicaInspection(
     key=PartitionKey("id", 3),
@@ -47,7 +48,7 @@ values = st.recursive(
 CODED = [each for each in ProtocolError.__subclasses__()]
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(value=values)
 def test_a_value_comes_out_of_json_as_it_went_in(value):
     assert from_json(json.loads(json.dumps(to_json(value)))) == value

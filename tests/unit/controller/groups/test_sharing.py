@@ -28,6 +28,7 @@ from kafka_on_spark.metadata.records import (
 )
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import committed, replay
+from tests.examples import many
 
 ONE_REPLICA = partition("1")
 
@@ -312,7 +313,7 @@ class Rebalances(RuleBasedStateMachine):
 
 
 TestRebalances = Rebalances.TestCase
-TestRebalances.settings = settings(max_examples=40, stateful_step_count=25)
+TestRebalances.settings = settings(max_examples=many(40), stateful_step_count=25)
 
 
 def takes_what_another_owns(monkeypatch):

@@ -20,6 +20,7 @@ from kafka_on_spark.controller.pace.sweep import (
     slice_ms,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
+from tests.examples import many
 from tests.unit.controller.pace.sweep_rounds import (
     INTERVAL_MS,
     Rounds,
@@ -118,7 +119,7 @@ def test_the_next_slice_begins_where_the_last_one_ended():
 gaps = st.lists(st.integers(1, INTERVAL_MS), min_size=1, max_size=40)
 
 
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(st.integers(1, 60), gaps)
 def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(count, pauses):
     """So do cron jobs: what a process remembers is what the hint tells the next one."""
@@ -134,7 +135,7 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(coun
         assert rounds.not_inspected(now_ms) == set()
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(
     st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
 )
@@ -156,7 +157,7 @@ def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, 
             assert each.late(now_ms) == set()
 
 
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(
     st.integers(1, 40),
     st.lists(
@@ -262,7 +263,7 @@ def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_cou
 def test_what_is_remembered_has_a_bound():
     ring = ring_of(a=100_000)
     rounds = Rounds(ring)
-    for now_ms in range(0, 3 * INTERVAL_MS, 100):
+    for now_ms in range(0, 3 * INTERVAL_MS, 1000):
         rounds.run(now_ms)
 
         assert len(rounds.position.inspected) <= RANGES_MAX

@@ -17,6 +17,7 @@ from kafka_on_spark.service.replicate.sweep_progress import (
     SweepProgress,
 )
 from tests.builders import TOPIC_ID, image_of, partition
+from tests.examples import many
 from tests.fakes import FakeClock, MemorySweepHints
 
 INTERVAL_MS = 600_000
@@ -96,7 +97,7 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=many(200))
 @given(st.integers(1, 30), turns)
 def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_the_rounds(
     count, position
