@@ -114,21 +114,21 @@ def steps(states, epoch):
     One leads: it keeps its log, adopts, and appends nothing or a batch. Each other does not hear
     of it, or adopts it (and is cut), or fetches as well.
     """
-    for leader, appended, others in product(range(3), range(2), product(range(3), repeat=2)):
+    for leader, appended in product(range(3), range(2)):
         led = cut(states[leader], replace(states[leader], leader_epoch=epoch))
         if appended:
             led = extended(led, log(f"{epoch}:{'xyz'[leader]}", base=led.log_end_offset).batches)
-        after = list(states)
-        after[leader] = led
-        followers = [each for each in range(3) if each != leader]
-        for follower, heard in zip(followers, others, strict=True):
-            if heard:
-                after[follower] = cut(states[follower], led)
-            if heard == 2:
-                end_offset = after[follower].log_end_offset
-                missing = led.batches_between(end_offset, led.log_end_offset)
-                after[follower] = extended(after[follower], missing)
-        yield tuple(after), leader
+        ways = [
+            [led] if each == leader else ways_of_a_follower(states[each], led) for each in range(3)
+        ]
+        for after in product(*ways):
+            yield after, leader
+
+
+def ways_of_a_follower(state, led):
+    adopted = cut(state, led)
+    missing = led.batches_between(adopted.log_end_offset, led.log_end_offset)
+    return [state, adopted, extended(adopted, missing)]
 
 
 @pytest.fixture(scope="module")
