@@ -9,6 +9,8 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.cluster.disks import one_race_a_device
@@ -30,6 +32,50 @@ def printed_by(script: str, *arguments: str, folder: Path | None = None) -> str:
             process.join()
         assert process.exitcode == 0, (base / "errors").read_text()
         return (base / "printed").read_text()
+
+
+class Started:
+    """A function that runs in such a process, in a session of its own.
+
+    Attributes:
+        process: The process; its group has its number.
+        stdout: What it prints, and what those print that it forks.
+    """
+
+    def __init__(self, body: Callable[..., object], *arguments: object) -> None:
+        context = processes_that_start()
+        ours, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_printing, args=(theirs, body, arguments))
+        self.process.start()
+        theirs.close()
+        self.stdout = os.fdopen(os.dup(ours.fileno()), encoding="utf-8")
+        ours.close()
+
+    def rest(self, seconds: float) -> str:
+        """Return what it prints until it ends; it is killed if it goes on for so long."""
+        killer = threading.Timer(seconds, self.end)
+        killer.start()
+        with self.stdout:
+            said = self.stdout.read()
+        killer.cancel()
+        self.process.join()
+        return said
+
+    def end(self) -> None:
+        """Kill it, if it has not ended, also while it is stopped."""
+        self.process.kill()
+        self.process.join()
+
+
+def _printing(printed: Connection, body: Callable[..., object], arguments: tuple[object]) -> None:
+    os.setsid()
+    os.dup2(printed.fileno(), 1)
+    printed.close()
+    body(*arguments)
+    sys.stdout.flush()
+    # All is said and closed. Seen once in some hundred ends of a process under load: a native
+    # thread of a library that is torn down with the interpreter aborts it.
+    os._exit(0)
 
 
 def _run(

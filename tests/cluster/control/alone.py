@@ -1,12 +1,5 @@
-"""Run as a process of its own: appends to a cluster that nobody controls, and says what happened.
+"""Processes that append to a cluster that nobody controls, and say what happened."""
 
-``python -m tests.cluster.control.alone METADATA_ROOT TOPIC COUNT [TIMES]``: COUNT processes, forked before
-the first use of the cluster, append TIMES records each. One line of JSON a process. ``--uid`` is
-who they are; everything is imported before, since another user may not read where it lies.
-``--stop-at-failure``: at so many probes that fail a process stops itself, until it gets SIGCONT.
-"""
-
-import argparse
 import json
 import os
 import pkgutil
@@ -48,48 +41,50 @@ def _stop_at_failure(at: int) -> None:
     tasks.probe_root = probe_and_stop
 
 
-def _live(given: argparse.Namespace, number: int) -> None:
+def _live(root: str, topic: str, times: int, number: int, *, does_control: bool) -> None:
     """Append, and say so."""
     said = {"number": number, "pid": os.getpid(), "appended": 0, "error": None}
     try:
-        with Cluster.open(given.root) as cluster:
+        with Cluster.open(root) as cluster:
             _say("open")
-            for turn in range(given.times):
-                if given.control:
+            for turn in range(times):
+                if does_control:
                     cluster.run_controller()
-                cluster.append(given.topic, [(b"key", f"{number}-{turn}".encode())], acks="all")
+                cluster.append(topic, [(b"key", f"{number}-{turn}".encode())], acks="all")
                 said["appended"] += 1
     except KafkaOnSparkError as error:
         said["error"] = f"{type(error).__name__}: {error}"
     _say(json.dumps(said))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("root")
-    parser.add_argument("topic")
-    parser.add_argument("count", type=int)
-    parser.add_argument("times", type=int, nargs="?", default=1)
-    parser.add_argument("--uid", type=int)
-    parser.add_argument("--control", action="store_true")
-    parser.add_argument("--stop-at-failure", type=int)
-    given = parser.parse_args()
-    if given.stop_at_failure is not None:
-        _stop_at_failure(given.stop_at_failure)
-    if given.uid is not None:
+def appends(
+    root: str,
+    topic: str,
+    count: int,
+    times: int,
+    *,
+    uid: int | None = None,
+    does_control: bool = False,
+    stop_at_failure: int | None = None,
+) -> None:
+    """Have `count` processes, forked before the first use of the cluster, append `times` records each;
+    each says one line of JSON.
+
+    `uid` is who they are; everything is imported before, since another user may not read where it
+    lies. `stop_at_failure`: at so many probes that fail a process stops itself, until it gets SIGCONT.
+    """
+    if stop_at_failure is not None:
+        _stop_at_failure(stop_at_failure)
+    if uid is not None:
         _import_all()
-        os.setgid(given.uid)
-        os.setuid(given.uid)
+        os.setgid(uid)
+        os.setuid(uid)
     children = []
-    for number in range(given.count):
+    for number in range(count):
         child = os.fork()
         if child == 0:
-            _live(given, number)
+            _live(root, topic, times, number, does_control=does_control)
             os._exit(0)
         children.append(child)
     for child in children:
         os.waitpid(child, 0)
-
-
-if __name__ == "__main__":
-    main()

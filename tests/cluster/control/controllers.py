@@ -1,22 +1,17 @@
-"""Processes of a cluster that several control at once: each prints what it was told, as JSON lines.
-
-Run as ``python -m tests.cluster.control.controllers <metadata root> <role> <name> <seconds>``.
-"""
+"""Processes of a cluster that several control at once: each prints what it was told, as JSON lines."""
 
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError, RequestTimedOutError
+from tests.cluster.scripts import Started
 
-REPOSITORY = Path(__file__).parents[3]
 TERM_S = 1.5
 ANSWERS_MIN = 10
 """Commands that each who asks has answered before it ends, however slow the machine."""
@@ -83,25 +78,18 @@ def report_outcome(verb, topic, call, *arguments, **named):
 ROLES = {"control": control, "stay": stay, "command": command}
 
 
-def main(root, role, name, seconds):
+def live(root, role, name, seconds):
     with Cluster.open(root) as cluster:
         say(ready=os.getpid())
-        ROLES[role](cluster, name, time.monotonic() + float(seconds))
+        ROLES[role](cluster, name, time.monotonic() + seconds)
 
 
 class Other:
     """One of those processes, as a test holds it."""
 
     def __init__(self, root, role, name, seconds):
-        arguments = [sys.executable, "-m", "tests.cluster.control.controllers"]
-        self._process = subprocess.Popen(
-            [*arguments, str(root), role, name, str(seconds)],
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self._process.pid
+        self._started = Started(live, root, role, name, seconds)
+        self.pid = self._started.process.pid
 
     def freeze(self):
         os.kill(self.pid, signal.SIGSTOP)
@@ -114,19 +102,17 @@ class Other:
 
     def stop(self):
         """Have a controller end with its term; one that was killed has ended."""
-        self._process.terminate()
+        self._started.process.terminate()
 
     def lines(self):
         """Wait for its end; return what it said. One that was killed said what it did."""
-        output, errors = self._process.communicate(timeout=WAIT_S_MAX)
-        assert self._process.returncode in (0, -signal.SIGKILL), errors
+        output = self._started.rest(WAIT_S_MAX)
+        assert self._started.process.exitcode in (0, -signal.SIGKILL)
         return [json.loads(line) for line in output.splitlines() if line.endswith("}")]
 
     def end(self):
-        if self._process.poll() is None:
-            self.thaw()
-            self.kill()
-        self._process.communicate(timeout=WAIT_S_MAX)
+        self._started.end()
+        self._started.stdout.close()
 
 
 @contextmanager
@@ -140,10 +126,3 @@ def others(root, *roles, seconds):
     finally:
         for each in started:
             each.end()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-    # All is said and closed. Seen once in some hundred ends of a process under load: a native
-    # thread of a library that is torn down with the interpreter aborts it.
-    os._exit(0)

@@ -5,11 +5,9 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -20,9 +18,10 @@ from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run import tasks
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.calls.deadlines import within
+from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.scripts import Started
 
-REPOSITORY = Path(__file__).parents[3]
 NOBODY = 65534
 SESSION_S = 4.0
 BEGUN_S = 0.5
@@ -276,28 +275,19 @@ def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
 class Process:
     """A process, or several, of tests/cluster/control/alone.py."""
 
-    def __init__(self, disks, topic, count=1, times=1, *options, cwd=None):
-        self._process = subprocess.Popen(
-            [
-                sys.executable, "-m", "tests.cluster.control.alone",
-                str(disks.metadata_root), topic, str(count), str(times), *options,
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=cwd or REPOSITORY,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            start_new_session=True,
-        )  # fmt: skip
+    def __init__(self, disks, topic, count=1, times=1, **options):
+        body = partial(appends, str(disks.metadata_root), topic, count, times, **options)
+        self._started = Started(body)
 
     def wait_for(self, word):
-        assert self._process.stdout.readline() == f"{word}\n"
+        assert self._started.stdout.readline() == f"{word}\n"
 
     def signal(self, number):
-        os.killpg(self._process.pid, number)
+        os.killpg(self._started.process.pid, number)
 
     def answers(self):
-        lines, _ = self._process.communicate(timeout=240)
-        return [json.loads(each) for each in lines.splitlines() if each.startswith("{")]
+        lines = self._started.rest(240).splitlines()
+        return [json.loads(each) for each in lines if each.startswith("{")]
 
 
 @pytest.fixture
@@ -333,7 +323,7 @@ def test_a_process_that_was_stopped_while_it_probed_harms_nobody(disks, cluster)
     It stops itself, at its second probe that fails: the test may be too late to do so.
     """
     disks.take_away(1)
-    process = Process(disks, "orders", 1, 1, "--stop-at-failure", "2")
+    process = Process(disks, "orders", stop_at_failure=2)
     process.wait_for("open")
     process.wait_for("stops")
     disks.give_back(1)
@@ -367,8 +357,8 @@ def test_many_processes_at_once_make_one_decision(slow_disks, count):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("does", [(), ("--control",)], ids=["append", "controller"])
-def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does):
+@pytest.mark.parametrize("does_control", [False, True], ids=["append", "controller"])
+def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does_control):
     """It does not wait for a session to pass either: that is longer than the test waits for it."""
     disks, cluster = slow_disks, slow_disks.cluster
     cluster.alter_cluster_configs({"broker.session.timeout.ms": 600_000})
@@ -379,7 +369,7 @@ def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does):
         for each in files:
             os.chmod(f"{folder}/{each}", 0o666 if is_metadata else 0o644)
 
-    [answer] = Process(disks, "orders", 1, 1, "--uid", str(NOBODY), *does).answers()
+    [answer] = Process(disks, "orders", uid=NOBODY, does_control=does_control).answers()
 
     assert answer["error"].startswith("RootAccessDeniedError: ")
     assert states(cluster) == {BrokerState.ACTIVE}
