@@ -26,8 +26,21 @@ def cluster(folder):
         yield cluster
 
 
-@pytest.mark.parametrize("lost", ["m1", "m2", "m3"])
-@pytest.mark.parametrize("is_new", [True, False], ids=["opened without it", "open before"])
+def each_by_turns():
+    """Return each root, lost before a process opens the cluster or later: one of both by default."""
+    return [
+        pytest.param(
+            f"m{number}",
+            is_new,
+            id=f"{'opened without it' if is_new else 'open before'}-m{number}",
+            marks=[pytest.mark.long] * (number % 2 != is_new),
+        )
+        for number in (1, 2, 3)
+        for is_new in (True, False)
+    ]
+
+
+@pytest.mark.parametrize("lost, is_new", each_by_turns())
 def test_the_past_and_what_would_be_are_told_without_one_root(cluster, folder, lost, is_new):
     moment = cluster.image.offset
     (folder / "1").rename(folder / "1-away")

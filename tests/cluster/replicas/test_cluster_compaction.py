@@ -137,18 +137,24 @@ def test_a_log_goes_on_and_is_compacted_again_and_again(disks):
     ]
 
 
+KEYS = 20_000
+"""More than the 16,384 that the smallest buffer holds."""
+
+RECORDS = 25_000
+
+
 def test_keys_that_do_not_fit_into_memory_take_several_rounds(disks):
     cluster = disks.cluster
-    cluster.alter_cluster_configs({"log.cleaner.dedupe.buffer.size": 1024 * 1024})  # 16,384 keys
-    rows = [{"key": f"{(7 * place) % 30_000}", "value": f"{place}"} for place in range(50_000)]
-    for start in range(0, 50_000, 10_000):
-        cluster.append("prices", rows[start : start + 10_000])
+    cluster.alter_cluster_configs({"log.cleaner.dedupe.buffer.size": 1024 * 1024})
+    rows = [{"key": f"{(7 * place) % KEYS}", "value": f"{place}"} for place in range(RECORDS)]
+    for start in range(0, RECORDS, RECORDS // 5):
+        cluster.append("prices", rows[start : start + RECORDS // 5])
     whole = contents(cluster)[1]
 
     cluster.maintain()
 
     check_equal(cluster, whole)
-    assert len(contents(cluster)[1]) == 30_000
+    assert len(contents(cluster)[1]) == KEYS
 
 
 def test_a_retry_of_a_batch_that_compaction_has_taken_is_a_duplicate(disks):

@@ -129,8 +129,8 @@ def test_tasks_side_by_side_count_for_the_time_that_passed():
 )
 def test_a_share_is_one_of_processor_time_and_waiting_counts_half(processor_part, times):
     """Or upkeep falls behind where most is to be done: on a machine that is busy with appends."""
-    worked = begun(4000, cluster={"log.cleaner.share": "0.1"})
-    worked.took_ms = 10.0
+    worked = begun(800, cluster={"log.cleaner.share": "0.1"})
+    worked.took_ms = 50.0
     worked.upkeep = worked.new_upkeep(
         processor_ms=lambda: processor_part * worked.clock.monotonic_ms()
     )
