@@ -11,7 +11,7 @@ from kafka_on_spark.service.what_if.what_if import forecast
 from tests.simulation import simulation
 from tests.simulation.faults.swarm_plans import plan_of
 
-SEEDS = range(8)
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 8))]
 
 
 @contextmanager

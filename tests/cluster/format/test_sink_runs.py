@@ -7,7 +7,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     UnknownProducerIdError,
 )
-from kafka_on_spark.log.merging.merge_plan import FAN_IN
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.spark.format import sink
 from kafka_on_spark.spark.format.shared_runs import LOCAL_DIRS
 from tests.cluster.disks import values_of
@@ -126,9 +126,14 @@ def test_a_run_whose_epochs_can_not_be_shared_goes_on_in_one_worker(
     assert "the epochs of a query's run can't be stored" in caplog.text
 
 
+FAN_IN = 8
+"""Files that are merged at once, here: fewer batches than the 32 of the product show the same."""
+
+
 @pytest.fixture
 def merged(disks, monkeypatch):
     """The values of a query's batches, all merged: logs can compare those of the last one only."""
+    monkeypatch.setattr(merge_plan, "FAN_IN", FAN_IN)
     disks.cluster.alter_cluster_configs({"merge.min.lag.batches": 0})
     values = [b"%d" % number for number in range(FAN_IN)]
     query = Query(disks, monkeypatch, run="a")
