@@ -201,6 +201,13 @@ class ControllerLoop:
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         return self._term.submit(decide)
 
+    def _submit_if_due(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        """Do as `_submit`, unless `decide` leads to nothing by the image that is known. The log was
+        read a part of the pass ago, and the next pass decides again: what is committed just now
+        can wait for it, and most passes have nothing to commit."""
+        known = decide(self._metadata.image)
+        return self._submit(decide) if known.records else known.response
+
     def _after_part(self) -> None:
         """Serve requests between two parts of a pass, each of which may take seconds: a controller
         that is too busy to renew its lease would count as dead."""
@@ -221,14 +228,14 @@ class ControllerLoop:
         self._after_part()
         self._restore()
         self._after_part()
-        moved = self._submit(
+        moved = self._submit_if_due(
             lambda image: elect_where_none(
                 image, image.eligible_brokers(), "an in-sync replica can lead again"
             )
         )
         self._tally.moved.update(moved)
         self._recover()
-        self._submit(lambda image: renew_lost(image, self._id_source.new_uuid))
+        self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
         self._commit_until_stable(continue_draining)
         now_ms = self._clock.now_ms()
         self._commit_until_stable(
@@ -254,7 +261,7 @@ class ControllerLoop:
         """Commit one step after the other of `decide`, until there is none left."""
         for _ in range(STEPS_MAX):
             before = self._metadata.image
-            moved = self._submit(decide)
+            moved = self._submit_if_due(decide)
             self._tally.moved.update(
                 key for key in moved if _leader_of(before, key) != self._leader_of(key)
             )
@@ -355,9 +362,8 @@ class ControllerLoop:
 
     def _balance_leaders(self) -> None:
         """Give preferred leaders their partitions back where too many are elsewhere."""
-        if rebalance_leaders(self._metadata.image).records:
-            moved = self._submit(rebalance_leaders)
-            self._tally.moved.update(moved)
+        moved = self._submit_if_due(rebalance_leaders)
+        self._tally.moved.update(moved)
 
 
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:

@@ -24,7 +24,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaResult,
     RunCreations,
     create_replicas,
-    renew_lost,
+    have_lost_renewed,
 )
 from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
@@ -151,9 +151,7 @@ class ReplicationRound:
             self._metadata.submit(
                 lambda newest: restore(newest, whole), timeout_ms=self._timeout_ms
             )
-        self._metadata.submit(
-            lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
-        )
+        have_lost_renewed(self._metadata, self._new_uuid, timeout_ms=self._timeout_ms)
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
         tally = _Tally(CopyWaves(self._clock, copy_ms_max), scope)
@@ -331,6 +329,8 @@ class ReplicationRound:
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
+        if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
+            return 0
         return self._metadata.submit(
             lambda image: conclude(image, reports), timeout_ms=self._timeout_ms
         )

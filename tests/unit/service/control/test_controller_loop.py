@@ -6,14 +6,19 @@ import pytest
 
 from kafka_on_spark.controller.commands.commands import ALTER_TOPIC_CONFIGS, DELETE_TOPIC
 from kafka_on_spark.controller.commands.lease import claim
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import LOST
+from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import ConfigRecord, ControllerRecord
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.chores import Chores
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing.probes import ProbeResult
-from tests.unit.service.controlled import LEASE_MS, create, pending, run
+from tests.builders import image_of, partition
+from tests.unit.service.controlled import LEASE_MS, commit, create, pending, run
 
 
 def test_the_loop_answers_between_passes(world):
@@ -140,6 +145,75 @@ def test_parts_that_take_no_time_cost_no_look_at_the_log(world):
     loop.run(None)
 
     assert len(served) == 2
+
+
+def submitted_by(loop):
+    """Note how many decisions a loop submits; return the list that it is noted in."""
+    submit, noted = loop._metadata.submit, []
+
+    def noting(decide, **given):
+        noted.append(decide)
+        return submit(decide, **given)
+
+    loop._metadata.submit = noting
+    return noted
+
+
+def test_a_pass_that_has_nothing_to_decide_submits_nothing(world):
+    """Each submission takes the commit lock and reads the log, and a pass has six decisions."""
+    commit(world, *snapshot_records(image_of(partition("1 2 3"))))
+    loop = world.loop("active")
+    submitted = submitted_by(loop)
+
+    loop.run(None)
+
+    assert len(submitted) == 2  # the claim, and the resignation
+
+
+def test_what_a_pass_has_not_seen_yet_is_decided_by_the_next(world):
+    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2"))))
+    loop = world.loop("active")
+    probe, lost_at_ms, renewed_at_ms = loop._run_probes, [], []
+
+    def lose(orders):
+        if not lost_at_ms:
+            lost_at_ms.append(world.clock.monotonic_ms())
+            image = world.image
+            ((key, before),) = image.partitions()
+            change = PartitionChange(directories=(*before.directories[:2], LOST))
+            commit(world, change_record(image, key, before, change, "lost"))
+        return probe(orders)
+
+    def look():
+        ((_, now),) = world.image.partitions()
+        if lost_at_ms and now.directories[2] is None and not renewed_at_ms:
+            renewed_at_ms.append(world.clock.monotonic_ms())
+
+    loop._run_probes, world.clock.on_sleep = lose, look
+
+    loop.run(5_000)
+
+    assert renewed_at_ms[0] - lost_at_ms[0] <= 2_500  # a heartbeat interval, and a poll
+
+
+def test_what_another_has_decided_first_is_not_decided_again(world):
+    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1 2", lost="3"))))
+    loop = world.loop("active")
+    submit, before = loop._metadata.submit, []
+
+    def after_another(decide, **given):
+        renews = decide(world.image).records if loop._tally.passes and not before else ()
+        if renews:
+            before.append(len(world.log.batches))
+            commit(world, *renews)
+        return submit(decide, **given)
+
+    loop._metadata.submit = after_another
+
+    loop.run(None)
+
+    names = [kinds for kinds in world.kinds(before[0]) if "PartitionChangeRecord" in kinds]
+    assert len(names) == 1
 
 
 def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):

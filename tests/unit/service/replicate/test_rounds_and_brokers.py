@@ -76,3 +76,24 @@ def test_a_round_says_how_large_its_slice_was_and_a_sweep_has_none():
 
     assert rounds.run().slice_count == 2
     assert rounds.run(is_sweep=True).slice_count == 0
+
+
+def test_a_round_that_finds_nothing_submits_nothing():
+    """Each submission takes the commit lock and reads the log again."""
+    rounds = Rounds(2)
+    rounds.run()
+    submit, submitted = rounds.metadata.submit, []
+    rounds.metadata.submit = lambda decide, **given: submitted.append(1) or submit(decide, **given)
+
+    report = rounds.run()
+
+    assert (len(submitted), report.is_caught_up) == (0, True)
+
+
+def test_a_lost_replica_is_made_anew_by_the_next_round():
+    rounds = Rounds(isr="1 2", directories=partition("1 2 3", lost="3").directories)
+
+    rounds.run()
+
+    now = rounds.metadata.image.partition(rounds.keys[0])
+    assert (now.replica_uuids[2], now.directories[2]) == ("another", disk(3))
