@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
 POLL_MS = 200.0
-"""How often requests and a lease are read: one listing of the log each time."""
+"""How often requests and a lease are looked for: one look at the log each time."""
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 

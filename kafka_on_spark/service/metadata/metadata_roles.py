@@ -33,6 +33,15 @@ class MetadataReader(Protocol):
         ...
 
 
+class MetadataWatcher(MetadataReader, Protocol):
+    """Also says whether there is more to read, for less than reading it costs."""
+
+    def has_next(self) -> bool:
+        """Return whether there may be commits after the newest image that is known, as far as one
+        look at the log tells."""
+        ...
+
+
 class MetadataHistory(MetadataReader, Protocol):
     """Also reads every decision that led to the image."""
 
@@ -66,7 +75,7 @@ class MetadataLogReader(MetadataHistory, Protocol):
         ...
 
 
-class MetadataDecider(MetadataReader, Protocol):
+class MetadataDecider(MetadataWatcher, Protocol):
     """Also decides: by a commit to the log, or in a dry run on its image alone."""
 
     def submit(

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -75,6 +76,17 @@ class WatchedMetadata:
             image = self._metadata.catch_up()
         self._note_lease(image.controller)
         return image
+
+    def has_next(self) -> bool:
+        """Return whether there may be commits after the newest image that is known. Where that
+        can't be told there may be: `catch_up` says why, and notes it."""
+        try:
+            with self._looks.under_way(METADATA):
+                return self._metadata.has_next()
+        except ClusterClosedError:
+            raise
+        except KafkaOnSparkError:
+            return True
 
     def submit(
         self,

@@ -51,6 +51,10 @@ class DryRunMetadata:
         """Return the image: no other process takes part in a dry run."""
         return self._image
 
+    def has_next(self) -> bool:
+        """Return that there is nothing to read."""
+        return False
+
     def submit(
         self,
         decide: Callable[[MetadataImage], ControllerResult[T]],

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
@@ -103,6 +104,7 @@ def test_a_round_under_way_is_seen_with_its_beginning_and_the_loop_moves_at_both
     "call",
     [
         pytest.param(lambda watched: watched.catch_up(), id="catch_up"),
+        pytest.param(lambda watched: watched.has_next(), id="has_next"),
         pytest.param(lambda watched: watched.submit(None, timeout_ms=1), id="submit"),
         pytest.param(lambda watched: watched.conclude((), timeout_ms=1), id="conclude"),
     ],
@@ -118,7 +120,7 @@ def test_a_call_to_the_metadata_is_seen_with_its_beginning_for_as_long_as_it_tak
             seen.append(looks.seen.began_at_ms)
             return self.image
 
-        submit = conclude = catch_up
+        submit = conclude = has_next = catch_up
 
     seen = []
     clock.advance(100)
@@ -127,6 +129,27 @@ def test_a_call_to_the_metadata_is_seen_with_its_beginning_for_as_long_as_it_tak
 
     assert seen == [{METADATA: 100}]
     assert looks.seen.began_at_ms == {}
+
+
+def test_a_look_that_fails_says_nothing_and_has_the_log_read_which_notes_why(clock, looks):
+    memory = MemoryMetadataLog()
+    watched = WatchedMetadata(MetadataService(memory, clock, random=lambda: 0.0), looks, "a")
+    memory.is_offline = True
+
+    assert watched.has_next()
+
+    assert METADATA not in looks.seen.looks
+    with pytest.raises(KafkaStorageError):
+        watched.catch_up()
+    assert looks.seen.looks[METADATA].error == "the metadata root does not answer"
+
+
+def test_a_look_of_a_process_that_has_closed_the_cluster_says_so(clock, looks):
+    service = MetadataService(MemoryMetadataLog(), clock, random=lambda: 0.0)
+    service.close()
+
+    with pytest.raises(ClusterClosedError):
+        WatchedMetadata(service, looks, "a").has_next()
 
 
 def test_the_loop_of_a_standby_moves_without_rounds(clock, looks):

@@ -1,0 +1,105 @@
+"""A term between its passes: what it looks at for requests, and how often it reads the log."""
+
+import pytest
+
+from kafka_on_spark.errors import NotControllerError
+from tests.unit.service.controlled import create, pending
+
+
+@pytest.fixture
+def active(world):
+    return world.controller()
+
+
+class Looks:
+    """Looks that tell a term whether something was committed: nothing, unless said."""
+
+    def __init__(self, term):
+        self.shows = False
+        self.count = 0
+        self.reads = 0
+        self._catch_up = term._metadata.catch_up
+        term._metadata.has_next, term._metadata.catch_up = self._look, self._read
+
+    def _look(self):
+        self.count += 1
+        return self.shows
+
+    def _read(self):
+        self.reads += 1
+        return self._catch_up()
+
+
+def test_a_term_that_is_asked_for_nothing_reads_the_log_once_a_second(world, active):
+    looks = Looks(active)
+
+    for _ in range(51):  # ten seconds
+        active.serve_requests(world.id_source)
+        world.clock.advance(200)
+
+    assert (looks.count, looks.reads) == (41, 10)
+
+
+def test_what_a_look_shows_is_read_at_once(world, active):
+    looks = Looks(active)
+    active.serve_requests(world.id_source)
+    pending(world, create("orders"))
+    looks.shows = True
+
+    active.serve_requests(world.id_source)
+
+    assert world.image.topic_ids.keys() == {"orders"}
+
+
+def test_a_reading_after_a_look_that_showed_something_counts_as_the_one_of_its_second(
+    world, active
+):
+    looks = Looks(active)
+    world.clock.advance(600)
+    looks.shows = True
+    active.serve_requests(world.id_source)
+    looks.shows = False
+    world.clock.advance(600)
+
+    active.serve_requests(world.id_source)
+
+    assert looks.reads == 1
+
+
+def test_a_claim_that_no_look_shows_ends_the_term_within_a_second(world, active):
+    Looks(active)
+    world.controller("new")
+    world.clock.advance(999)
+    active.serve_requests(world.id_source)
+    world.clock.advance(1)
+
+    with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
+        active.serve_requests(world.id_source)
+
+
+def test_the_lease_is_renewed_in_time_though_no_look_shows_anything(world, active):
+    Looks(active)
+    before = world.image.controller
+
+    for _ in range(20):
+        active.serve_requests(world.id_source)
+        world.clock.advance(200)
+
+    assert world.image.controller != before
+
+
+def test_a_request_that_no_look_has_shown_lay_there_since_the_last_reading(world, active):
+    """It is past its deadline, and its caller may have gone; it has not just come."""
+    looks = Looks(active)
+    looks.shows = True
+    active.serve_requests(world.id_source)
+    looks.shows = False
+    world.clock.advance(100)
+    pending(world, create("orders"), timeout_ms=500)
+    world.clock.advance(600)
+    active.serve_requests(world.id_source)
+    world.clock.advance(300)
+
+    active.serve_requests(world.id_source)
+
+    assert (world.image.topics, world.image.requests) == ({}, ())
