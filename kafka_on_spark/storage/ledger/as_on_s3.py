@@ -46,10 +46,11 @@ def count_fetched(path: str, size_bytes: int) -> None:
         asked(RequestKind.HEAD, path, count=2)  # before the rest, and after it
 
 
-def count_look(path: str) -> None:
-    """Count that an object's size or time is asked for, whether there is one or not."""
+def count_look(path: str, count: int = 1) -> None:
+    """Count that an object's size or time is asked for, whether there is one or not; or those of
+    so many in its folder."""
     if not _counts_itself(path):
-        asked(RequestKind.HEAD, path)
+        asked(RequestKind.HEAD, path, count=count)
 
 
 def count_listing(path: str, name_count: int) -> None:

@@ -3,6 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from itertools import chain, islice
+from math import inf
+from time import monotonic
 from typing import Final
 
 from kafka_on_spark.controller.pace.quiet import Marks, TableMark
@@ -18,8 +21,13 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_loc
 TABLES_A_CALL: Final = 64
 """Of a disk. To hand a call to another thread takes several times as long as two looks at files."""
 
-CALLS_A_DISK_MIN: Final = 8
-"""If it has so many tables: what is far away, such as a mount, is asked side by side."""
+QUICK_SECONDS: Final = 0.02
+"""For how long one call looks at a disk's tables one after the other. A disk of this machine has
+answered for all of them long before; of one that has not, such as a far mount, the others are
+looked at side by side."""
+
+CALLS_A_SLOW_DISK: Final = 8
+"""In which the others are looked at, if they are so many."""
 
 Table = tuple[ReplicaAddress, TableMark | None]
 """A replica, and its mark when it was last seen."""
@@ -41,13 +49,17 @@ def marks_of_many(
         for each in _tables(order):
             by_root[each[0].root].append(each)
     calls = [call for root, tables in by_root.items() for call in _calls(root, tables)]
-    found = threads.map(lambda tables: _marks_on_a_root(tables, options), calls)
-    marks = {
-        address: mark
-        for tables, marks in zip(calls, found, strict=True)
-        for (address, _), mark in zip(tables, marks, strict=True)
-    }
-    return [tuple(marks[address] for address in order.addresses) for order in orders]
+    begun = list(
+        threads.map(lambda tables: _marks_on_a_root(tables, options, QUICK_SECONDS), calls)
+    )
+    left = (tables[len(marks) :] for tables, marks in zip(calls, begun, strict=True))
+    pieces = [piece for tables in left for piece in _pieces(tables)]
+    more = chain.from_iterable(threads.map(lambda each: _marks_on_a_root(each, options), pieces))
+    found: dict[str, list[TableMark | None]] = defaultdict(list)
+    for tables, marks in zip(calls, begun, strict=True):
+        found[tables[0][0].root] += chain(marks, islice(more, len(tables) - len(marks)))
+    in_order = {root: iter(marks) for root, marks in found.items()}
+    return [tuple(next(in_order[each.root]) for each in order.addresses) for order in orders]
 
 
 def _tables(order: MarkOrder) -> list[Table]:
@@ -56,16 +68,35 @@ def _tables(order: MarkOrder) -> list[Table]:
 
 
 def _calls(root: str, tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
-    size = 1  # a store is waited for: calls go side by side
-    if is_local(root):
-        size = min(TABLES_A_CALL, -(-len(tables) // CALLS_A_DISK_MIN))
+    size = TABLES_A_CALL if is_local(root) else 1  # a store is waited for: calls go side by side
     for start in range(0, len(tables), size):
         yield tables[start : start + size]
 
 
-def _marks_on_a_root(tables: Sequence[Table], options: StorageOptions) -> list[TableMark | None]:
+def _pieces(tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
+    """Yield what a quick call has left of a disk's tables, to be looked at side by side."""
+    size = -(-len(tables) // CALLS_A_SLOW_DISK)
+    for start in range(0, len(tables), max(size, 1)):
+        yield tables[start : start + size]
+
+
+def _marks_on_a_root(
+    tables: Sequence[Table], options: StorageOptions, seconds: float = inf
+) -> list[TableMark | None]:
+    """Return the marks of tables of a root, in order: at least of one, and of those that it comes
+    to within that time."""
+    root = tables[0][0].root
+
+    def look() -> list[TableMark | None]:
+        until, marks = monotonic() + seconds, list[TableMark | None]()
+        for each in tables:
+            marks.append(_mark(each, options))
+            if monotonic() >= until:
+                break
+        return marks
+
     try:
-        return within(tables[0][0].root, lambda: [_mark(each, options) for each in tables])
+        return within(root, look)
     except KafkaOnSparkError:  # the root hangs
         return [None] * len(tables)
 

@@ -2,12 +2,15 @@
 one is found by that."""
 
 import shutil
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from kafka_on_spark.controller.pace.quiet import TableMark
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.storage.calls import deadlines
@@ -15,6 +18,7 @@ from kafka_on_spark.storage.replicas import replica_store
 from kafka_on_spark.storage.replicas import table_marks as tables
 from kafka_on_spark.storage.replicas.table_marks import marks_of_many, table_marks
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.builders import TOPIC_ID, address
 from tests.cluster.disks import isr_of, new_disks, partition_of
 
 PARTITIONS = 4
@@ -135,8 +139,12 @@ def test_the_mark_of_a_table_tells_every_change(disks):
     assert mark(restored) is None
 
 
-def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(disks, monkeypatch):
+@pytest.mark.parametrize("quick_seconds", [60, 0], ids=["a quick disk", "a slow one"])
+def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(
+    disks, monkeypatch, quick_seconds
+):
     monkeypatch.setattr(tables, "TABLES_A_CALL", 3)
+    monkeypatch.setattr(tables, "QUICK_SECONDS", quick_seconds)
     image = disks.cluster.image
     addresses = [
         tuple(address_of(image, key, each, broker_id) for broker_id in each.replicas)
@@ -166,12 +174,47 @@ def replica_address(image):
 @pytest.mark.parametrize(
     "root, count, sizes",
     [
-        ("/disk", 5, [1] * 5),
-        ("/disk", 80, [10] * 8),
-        ("/disk", 1000, [64] * 15 + [40]),
+        ("/disk", 5, [5]),
+        ("/disk", 80, [64, 16]),
         ("s3://bucket/broker", 20, [1] * 20),
     ],
 )
-def test_tables_of_a_root_are_looked_at_side_by_side(root, count, sizes):
-    """A disk may be a mount that answers slowly; a local one is asked for many in one call."""
+def test_a_disk_is_asked_for_many_tables_in_one_call_and_a_store_for_one(root, count, sizes):
     assert [len(each) for each in tables._calls(root, range(count))] == sizes
+
+
+@pytest.mark.parametrize("count, sizes", [(0, []), (5, [1] * 5), (63, [8] * 7 + [7])])
+def test_what_a_quick_call_has_left_is_looked_at_in_eight_calls(count, sizes):
+    assert [len(each) for each in tables._pieces(range(count))] == sizes
+
+
+class SlowDisk:
+    """A far mount: each look takes longer than all looks at a disk of this machine, and the marks
+    are the partitions' numbers. It knows how many looks were under way at once."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self.at_once_max = 0
+
+    def mark(self, table, options):
+        with self._lock:
+            self._under_way += 1
+            self.at_once_max = max(self.at_once_max, self._under_way)
+        time.sleep(tables.QUICK_SECONDS)
+        with self._lock:
+            self._under_way -= 1
+        return table[0].key.partition
+
+
+def test_tables_of_a_slow_disk_are_looked_at_side_by_side_after_the_first(monkeypatch):
+    disk = SlowDisk()
+    monkeypatch.setattr(tables, "_mark", disk.mark)
+    keys = [PartitionKey(TOPIC_ID, number) for number in range(33)]
+    orders = [MarkOrder((replace(address(1, key=key), root="/far"),)) for key in keys]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = marks_of_many(orders, OPTIONS, threads)
+
+    assert found == [(number,) for number in range(33)]
+    assert disk.at_once_max > 1
