@@ -6,7 +6,8 @@ Apart from the round, which inspects what is not quiet. `controller/pace/quiet.p
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from operator import is_
+from typing import Final, NamedTuple
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.pace.quiet import Marks, SeenPartition, is_quiet
@@ -49,7 +50,7 @@ class QuietPartitions:
         self._clock = clock
         self._run_marks = run_marks
         self._lock = threading.Lock()
-        self._seen: dict[PartitionKey, SeenPartition] = {}
+        self._read: dict[PartitionKey, _Read] = {}
         self._forget_at = FORGETTING_MIN
 
     def look(
@@ -61,11 +62,12 @@ class QuietPartitions:
         """
         begun_ms = self._clock.monotonic_ms()
         interval_ms = settings.integer(VERIFY_INTERVAL)
-        idle = {key: found for key in keys if (found := _idle(image, key))}
+        idle = {key: found for key in keys if (found := self._idle(image, key))}
         if self._run_marks is None or interval_ms == 0 or not idle:
             return QuietLook()
         with self._lock:
-            seen = {key: self._seen.get(key) for key in idle}
+            read = {key: self._read.get(key) for key in idle}
+        seen = {key: None if each is None else each.seen for key, each in read.items()}
         orders = [
             MarkOrder(addresses, () if (known := seen[key]) is None else known.marks)
             for key, (_, addresses) in idle.items()
@@ -92,11 +94,19 @@ class QuietPartitions:
         )
         return QuietLook(quiet=quiet, candidates=candidates)
 
+    def _idle(self, image: MetadataImage, key: PartitionKey) -> "_Idle | None":
+        """Return the same as `_idle`: what it was when the partition was read, while nothing of it
+        has changed. To make the addresses of its replicas takes as long as to look at them."""
+        read = self._read.get(key)
+        if read is not None and all(map(is_, read.made_of, _made_of(image, key))):
+            return read.seen.partition, read.seen.addresses
+        return _idle(image, key)
+
     def learn(self, image: MetadataImage, look: "QuietLook", read: Iterable[PartitionKey]) -> None:
         """Remember the partitions of `look` in `read`: all their replicas were read since, without
         a failure, and by `image` nothing came of it."""
         learnt = {
-            key: each
+            key: _Read(each, _made_of(image, key))
             for key in read
             if (each := look.candidates.get(key)) is not None
             and None not in each.marks
@@ -104,14 +114,14 @@ class QuietPartitions:
             and found == (each.partition, each.addresses)
         }
         with self._lock:
-            self._seen.update(learnt)
-            if len(self._seen) > self._forget_at:
-                self._seen = {
+            self._read.update(learnt)
+            if len(self._read) > self._forget_at:
+                self._read = {
                     key: each
-                    for key, each in self._seen.items()
+                    for key, each in self._read.items()
                     if image.partition(key) is not None
                 }
-                self._forget_at = max(FORGETTING_MIN, 2 * len(self._seen))
+                self._forget_at = max(FORGETTING_MIN, 2 * len(self._read))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +138,26 @@ class QuietLook:
     candidates: Mapping[PartitionKey, SeenPartition] = field(default_factory=dict)
 
 
-def _idle(
-    image: MetadataImage, key: PartitionKey
-) -> tuple[PartitionRegistration, tuple[ReplicaAddress, ...]] | None:
+class _Read(NamedTuple):
+    """A partition that was read. `made_of`: by what of an image it was idle, as `_made_of`."""
+
+    seen: SeenPartition
+    made_of: tuple[object, ...]
+
+
+_Idle = tuple[PartitionRegistration, tuple[ReplicaAddress, ...]]
+"""A partition, and the addresses of its replicas."""
+
+
+def _made_of(image: MetadataImage, key: PartitionKey) -> tuple[object, ...]:
+    """Return all of an image that says whether a partition is idle, and where its replicas are:
+    replay makes new values of what changes, and keeps all others."""
+    topic = image.topics.get(key.topic_id)
+    configs = None if topic is None else topic.configs
+    return image.partition(key), configs, image.configs, image.brokers
+
+
+def _idle(image: MetadataImage, key: PartitionKey) -> _Idle | None:
     """Return a partition with its replicas' addresses; None if something is to be done in it, or
     a replica can't be read."""
     partition = image.partition(key)
