@@ -33,6 +33,9 @@ class SimulatedMetadataLog:
         batches = disks.batches[place:]
         return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
 
+    def has_next(self) -> bool:
+        return True  # "there may be": each poll reads, and meets the faults of a reading
+
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
     ) -> MetadataBatch:
