@@ -7,9 +7,11 @@ does: they wait for threads, and run what `atexit` calls, which no fork of multi
 
 import atexit
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -62,7 +64,10 @@ class Started:
         return said
 
     def end(self) -> None:
-        """Kill it, if it has not ended, also while it is stopped."""
+        """Kill it, if it has not ended, and those that it has forked; also while they are stopped."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):  # they have ended, or it has no group of its own yet
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.join()
 
