@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import unicodedata
+from itertools import chain
 
 import pytest
 
@@ -14,12 +15,28 @@ from kafka_on_spark.visible import quoted, visible, visible_json, visible_lines
 EVIL = "\x1b]0;owned\x07\u202egpj.exe\x9b2J"
 
 
+PLANES = range((sys.maxunicode >> 16) + 1)
+WITH_CHARACTERS = (0, 1, 2, 3, 14)
+"""The others are unassigned, or for private use."""
+
+
+def kept_of(planes):
+    """Return the characters of some planes of Unicode that are shown as they are."""
+    codes = chain.from_iterable(range(plane << 16, (plane + 1) << 16) for plane in planes)
+    return {each for each in map(chr, codes) if visible(each) == each}
+
+
 def test_of_all_characters_only_visible_ones_and_blanks_are_shown_as_they_are():
-    kept = {chr(code) for code in range(sys.maxunicode + 1) if visible(chr(code)) == chr(code)}
+    kept = kept_of(WITH_CHARACTERS)
 
     assert {unicodedata.category(each)[0] for each in kept} == {"L", "M", "N", "P", "S", "Z"}
     assert not any(unicodedata.bidirectional(each) in ("RLO", "LRI", "PDI", "B") for each in kept)
     assert kept >= set("aé日本א🙂 \u00a0\u3000")
+
+
+@pytest.mark.long
+def test_of_planes_without_characters_nothing_is_shown_as_it_is():
+    assert kept_of(set(PLANES).difference(WITH_CHARACTERS)) == set()
 
 
 CASES = [
