@@ -16,6 +16,7 @@ from kafka_on_spark.controller.brokers import silence
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring import preparing_voters
 from kafka_on_spark.spark.wiring.services import Services
@@ -101,6 +102,10 @@ class Disks:
         return self.opened[0]
 
     @property
+    def image(self) -> MetadataImage:
+        return self.cluster.image
+
+    @property
     def metadata_root(self) -> Path:
         return self.base / "meta"
 
@@ -167,7 +172,7 @@ class Disks:
 
     def folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
         """Return the folder of a replica as the metadata names it now."""
-        image = self.cluster.image
+        image = self.image
         topic_id = image.topic(topic).topic_id
         registration = image.partition(PartitionKey(topic_id, partition))
         uuid = registration.uuid_of(broker_id)

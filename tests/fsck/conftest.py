@@ -21,12 +21,9 @@ def lived():
             patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
             disks.create()
             live(disks)
-            disks.cluster.close()
-        life = Life(disks, folder / "copy")
-        disks.opened.clear()
-        life.save()
+            life = Life.of(disks, folder / "copy")
         yield life
-        disks.close()
+        life.disks.close()
 
 
 @pytest.fixture(scope="session")
@@ -36,12 +33,9 @@ def upkept_once():
         disks.base.mkdir()
         disks.create()
         live_with_upkeep(disks)
-        life = Life(disks, folder / "copy")
-        disks.cluster.close()
-        disks.opened.clear()
-        life.save()
+        life = Life.of(disks, folder / "copy")
         yield life
-        disks.close()
+        life.disks.close()
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 Made once. Each test gets it back as it was, on the same paths, and breaks it.
 """
 
+import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_on_spark import Cluster
@@ -12,6 +13,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 from kafka_on_spark.spark.run.opening import replica_store
@@ -25,8 +27,12 @@ LOG_START = 2
 """Where retention has left the topic's log start: inside no batch."""
 
 
-def key_of(cluster: Cluster, topic: str = TOPIC) -> PartitionKey:
-    return PartitionKey(cluster.image.topic(topic).topic_id, 0)
+Stamps = dict[Path, tuple[int, int, int] | None]
+"""By path what changes with a file: its inode, the time it was written at, its size; None: a folder."""
+
+
+def key_of(image: MetadataImage, topic: str = TOPIC) -> PartitionKey:
+    return PartitionKey(image.topic(topic).topic_id, 0)
 
 
 def live(disks: Disks) -> None:
@@ -84,7 +90,7 @@ def catch_up(cluster: Cluster) -> None:
 
 def advance_log_start(cluster: Cluster, offset: int) -> None:
     """Decide a log start as retention will, and have the leader apply it."""
-    key = key_of(cluster)
+    key = key_of(cluster.image)
     partition = partition_of(cluster, TOPIC)
     record = HighWatermarkRecord(
         topic_id=key.topic_id,
@@ -99,39 +105,88 @@ def advance_log_start(cluster: Cluster, offset: int) -> None:
     )
     cluster._metadata.submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
     commit_decided(
-        replica(cluster, partition.leader),
+        replica(cluster.image, partition.leader),
         lambda state: operations.advance_log_start(state, Offset(offset)),
     )
     catch_up(cluster)
 
 
-def replica(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
+def replica(image: MetadataImage, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
     """Return a replica's log, with nothing cached."""
-    key = key_of(cluster, topic)
-    partition = cluster.image.partition(key)
+    key = key_of(image, topic)
     return DeltaReplicaLog(
-        address_of(cluster.image, key, partition, broker_id), StorageOptions(None)
+        address_of(image, key, image.partition(key), broker_id), StorageOptions(None)
     )
 
 
 @dataclass
+class LivedDisks(Disks):
+    """Disks of a cluster that is opened once a test asks for it: most only look at its tables.
+
+    Attributes:
+        saved: Its metadata as it left them.
+    """
+
+    saved: MetadataImage = field(default_factory=MetadataImage)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.opened[0] if self.opened else self.open()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.opened[0].image if self.opened else self.saved
+
+
+@dataclass
 class Life:
-    """A cluster on disks, and a copy of it to go back to."""
+    """A cluster on disks, and a copy of it to go back to.
 
-    disks: Disks
+    Attributes:
+        metadata_table: Where its metadata log is.
+    """
+
+    disks: LivedDisks
     copy: Path
+    metadata_table: Path
+    _stamps: Stamps
 
-    def save(self) -> None:
-        shutil.copytree(self.disks.base, self.copy)
+    @classmethod
+    def of(cls, disks: Disks, copy: Path) -> "Life":
+        """Return the life of a cluster that is open, and close it."""
+        saved, table = disks.cluster.image, Path(disks.cluster.metadata_table)
+        disks.close()
+        shutil.copytree(disks.base, copy)
+        return cls(LivedDisks(disks.base, saved=saved), copy, table, stamps_below(disks.base))
 
     def restore(self) -> None:
-        for each in self.disks.opened:  # first: until then it may still write a checkpoint
-            each.close()
-        shutil.rmtree(self.disks.base)
-        shutil.copytree(self.copy, self.disks.base)
+        """Close the cluster, and put back what is not as it was."""
+        self.disks.close()  # first: until then it may still write a checkpoint
+        self.disks.opened.clear()
         replica_store.cache_clear()
-        self.disks.opened = [Cluster.open(self.disks.metadata_root)]
+        base, now = self.disks.base, stamps_below(self.disks.base)
+        for path in sorted(now.keys() - self._stamps.keys(), reverse=True):
+            path.unlink() if now[path] else path.rmdir()
+        for path in sorted(
+            each for each, stamp in self._stamps.items() if now.get(each, 0) != stamp
+        ):
+            if self._stamps[path] is None:
+                path.mkdir()
+            else:
+                shutil.copy2(self.copy / path.relative_to(base), path)
+        self._stamps = stamps_below(base)
 
     def fsck(self, *, deep: bool = True):
         """Check the tables as another process would."""
         return check_cluster(self.disks.metadata_root, deep=deep)
+
+
+def stamps_below(folder: Path) -> Stamps:
+    """Return the stamps of everything in a folder."""
+    stamps: Stamps = {}
+    for parent, folders, files in os.walk(folder):
+        stamps.update((Path(parent, name), None) for name in folders)
+        for name in files:
+            found = os.stat(path := Path(parent, name))
+            stamps[path] = found.st_ino, found.st_mtime_ns, found.st_size
+    return stamps

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
@@ -43,11 +42,12 @@ class Plant:
 
     @property
     def state(self) -> ReplicaState:
-        return replica(self.life.disks.cluster, self.broker_id, self.topic).load()
+        return replica(self.life.disks.image, self.broker_id, self.topic).load()
 
     @property
     def version(self) -> int:
-        return DeltaTable(str(self.folder)).version()
+        log = self.folder / "_delta_log"
+        return max(int(path.stem) for path in log.glob("*.json"))
 
     def batch(
         self,
@@ -143,14 +143,15 @@ def flip_a_bit(path: Path) -> None:
 
 
 def registration(life: Life) -> PartitionRegistration:
-    key = key_of(life.disks.cluster)
-    return life.disks.cluster.image.partition(key)
+    image = life.disks.image
+    return image.partition(key_of(image))
 
 
 def commit_records(life: Life, *records, stamp: Stamp | None = None) -> int:
     """Commit records to the metadata log without asking anybody; return the first one's offset."""
     log = DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions(None))
-    end = log.read(from_offset=Offset(0))[-1].end_offset
+    known = life.disks.saved.offset
+    end = max((each.end_offset for each in log.read(from_offset=known)), default=known)
     log.append(records, stamp or Stamp(time_ms=1), expected_offset=end)
     return end
 
@@ -159,7 +160,7 @@ def changed(
     register: PartitionRegistration, life: Life, *, leader_epoch: int | None = None, **change
 ) -> PartitionChangeRecord:
     """Return a change of the topic's partition, saying the epochs that it leads to."""
-    key = key_of(life.disks.cluster)
+    key = key_of(life.disks.image)
     said = register.epochs_after(PartitionChange(**change))
     return PartitionChangeRecord(
         topic_id=key.topic_id,
@@ -176,7 +177,7 @@ def watermark(
     register: PartitionRegistration, life: Life, high_watermark: int | None, **fields
 ) -> HighWatermarkRecord:
     """Return a high watermark that is valid by its epochs."""
-    key = key_of(life.disks.cluster)
+    key = key_of(life.disks.image)
     values = {
         "high_watermark": high_watermark,
         "high_watermark_epoch": register.high_watermark_epoch,

@@ -155,7 +155,7 @@ def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
     cluster.append("second", records(b"a"))
     second = Plant(life, 3, "second")
     follower.commit_file(follower.version).write_bytes(b"{")
-    [segment] = replica(cluster, 3, "second").load().batches[0].segments
+    [segment] = replica(cluster.image, 3, "second").load().batches[0].segments
     flip_a_bit(second.folder / segment.file_name)
 
     report = life.fsck()
@@ -225,7 +225,7 @@ def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
 
 
 def metadata_log(life):
-    return Path(life.disks.cluster.metadata_table) / "_delta_log"
+    return life.metadata_table / "_delta_log"
 
 
 @pytest.mark.parametrize("harm, words", HARM)
@@ -244,7 +244,7 @@ def test_a_damaged_commit_of_the_metadata_log_is_found_and_the_tables_are_checke
 
 
 def active_files(life):
-    table = DeltaTable(Path(life.disks.cluster.metadata_table))
+    table = DeltaTable(life.metadata_table)
     return [Path(each) for each in sorted(table.file_uris())]
 
 

@@ -101,7 +101,7 @@ def test_what_no_member_does_is_found(name):
 
 
 def test_i30_two_owners_in_a_real_log(life):
-    key = key_of(life.disks.cluster)
+    key = key_of(life.disks.image)
     offset = commit_records(life, joins("a"), owns("a", key), joins("b", 2), owns("b", key))
 
     report = life.fsck()

@@ -24,7 +24,7 @@ from tests.fsck.plants import changed, commit_records, found, registration, wate
 
 
 def registered(register, life):
-    key = key_of(life.disks.cluster)
+    key = key_of(life.disks.image)
     return PartitionRecord(
         topic=TOPIC, topic_id=key.topic_id, partition=0, registration=register, cause="planted"
     )
@@ -115,7 +115,7 @@ def test_i7_a_controller_epoch_that_falls(life):
 
 def test_i7_a_decision_of_a_deposed_controller(life):
     """The commit of a zombie that no condition stopped: each row carries its epoch."""
-    epoch = life.disks.cluster.image.controller.controller_epoch
+    epoch = life.disks.image.controller.controller_epoch
     commit_records(life, ControllerRecord(controller_id="new", controller_epoch=epoch + 1))
     config = ConfigRecord(topic_id=None, config_name="num.partitions", config_value="2")
     late = Stamp(time_ms=1, controller_id="zombie", controller_epoch=epoch)
@@ -130,7 +130,7 @@ def test_i7_a_decision_of_a_deposed_controller(life):
 
 
 def test_i6_two_controllers_of_one_epoch(life):
-    epoch = life.disks.cluster.image.controller.controller_epoch + 1
+    epoch = life.disks.image.controller.controller_epoch + 1
     commit_records(life, ControllerRecord(controller_id="a", controller_epoch=epoch))
     offset = commit_records(life, ControllerRecord(controller_id="b", controller_epoch=epoch))
 
@@ -303,7 +303,7 @@ def test_i16_a_log_start_above_the_high_watermark(life):
 def test_i16_records_that_are_deleted_of_a_topic_that_is_only_compacted(life):
     register = registration(life)
     compacted = ConfigRecord(
-        topic_id=key_of(life.disks.cluster).topic_id,
+        topic_id=key_of(life.disks.image).topic_id,
         config_name="cleanup.policy",
         config_value="compact",
     )
@@ -353,7 +353,7 @@ def test_i17_a_registration_that_names_a_broker_that_it_must_not(life, change, s
 
 
 def test_i17_two_brokers_on_one_root(life):
-    one = life.disks.cluster.image.brokers[1]
+    one = life.disks.image.brokers[1]
     offset = commit_records(
         life,
         BrokerRecord(

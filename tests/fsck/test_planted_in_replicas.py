@@ -200,7 +200,7 @@ def test_i11_a_sequence_that_stands_in_the_log_already(life, leader, sequence):
 def test_i11_a_sequence_that_retention_has_removed_is_remembered(life, leader):
     state = leader.state
     last = state.batches[-1]
-    log = replica(life.disks.cluster, leader.broker_id)
+    log = replica(life.disks.image, leader.broker_id)
     log.commit(state, operations.advance_log_start(log.load(), last.end_offset))
     batch = leader.batch(b"twice", producer=producer_stamp(9))
     version = leader.append(batch)
@@ -210,7 +210,7 @@ def test_i11_a_sequence_that_retention_has_removed_is_remembered(life, leader):
 
 def with_producers(life, leader, entries):
     """Move the log start past the newest batch, and write `entries` of its producers."""
-    log = replica(life.disks.cluster, leader.broker_id)
+    log = replica(life.disks.image, leader.broker_id)
     state = log.load()
     change = operations.advance_log_start(state, state.batches[-1].end_offset)
     return log.commit(state, replace(change, producers=entries(change.producers)))
@@ -237,7 +237,7 @@ def test_i11_a_producer_state_that_lacks_a_producer(life, leader):
 def expire(life):
     """Have the producer's id expire with its epoch, and come back with the next, as for somebody
     who vouches for it; return the epoch that has expired."""
-    epoch = life.disks.cluster.image.producers["p"]
+    epoch = life.disks.image.producers["p"]
     commit_records(
         life,
         RemoveProducerRecord(producer_id="p", producer_epoch=epoch, cause="test"),
