@@ -7,12 +7,13 @@ on.
 
 import io
 import logging
+import socket
 import threading
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -21,7 +22,7 @@ from typing import Any
 from moto.core import DEFAULT_ACCOUNT_ID  # type: ignore[attr-defined]
 from moto.s3.models import s3_backends
 from moto.server import create_backend_app  # type: ignore[attr-defined]
-from werkzeug.serving import make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 BUCKET = "kafka-on-spark"
 HANG_SECONDS = 1.6
@@ -215,14 +216,14 @@ class FaultyS3:
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         time.sleep(self.latency_s)
+        # The next request on a connection stands behind this one's body.
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
         kind = self._take(environ)
         if self.before_put and environ["REQUEST_METHOD"] == "PUT":
             act, self.before_put = self.before_put, None
             act()
         if kind is Kind.LATE:
-            # The body has to be read before the client hangs up.
-            size = int(environ.get("CONTENT_LENGTH") or 0)
-            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(size))
             self._wait_for_the_late()
         if kind is Kind.SLOW:
             time.sleep(0.3)
@@ -280,6 +281,52 @@ class _Answer:
         self.parts = parts
 
 
+class _Server(ThreadedWSGIServer):
+    """Keeps a connection for the client's next request, as a store does: a new one takes a sixth of a
+    request's time."""
+
+    def __init__(self, store: FaultyS3) -> None:
+        super().__init__("127.0.0.1", 0, store, handler=_Connection)
+        self._connections: set[Any] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Be gone: cut the connections that are kept, too."""
+        super().server_close()
+        for each in list(self._connections):
+            with suppress(OSError):  # its client has closed it
+                each.shutdown(socket.SHUT_RDWR)
+
+
+class _Connection(WSGIRequestHandler):
+    """Answers the requests of one connection."""
+
+    wbufsize = -1
+    protocol_version = "HTTP/1.1"
+
+    def run_wsgi(self) -> None:
+        """Answer one request. Werkzeug's own way closes the connection after it."""
+        answer: Any = _Answer()
+        body = b"".join(self.server.app(self.make_environ(), answer))
+        status, headers = answer.parts
+        code, _, reason = status.partition(" ")
+        self.send_response(int(code), reason)
+        for name, value in headers:
+            self.send_header(name, value)
+        if not any(name.lower() == "content-length" for name, _ in headers):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else body)
+        self.wfile.flush()
+
+
 @contextmanager
 def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
     """Run a server with one empty bucket, on a free port, for clients with the key.
@@ -290,7 +337,7 @@ def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
     _stored().buckets.pop(bucket, None)
     s3_backends.bucket_accounts.pop(bucket, None)
     store = FaultyS3(bucket=bucket, key_id=key_id)
-    server = make_server("127.0.0.1", 0, store, threaded=True)
+    server = _Server(store)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     store.endpoint = f"http://127.0.0.1:{server.server_port}"
