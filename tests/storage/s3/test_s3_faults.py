@@ -24,8 +24,13 @@ from tests.storage.committers import note_write_ids
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
 from tests.storage.tables import commit, commit_times, create, opened
 
+LONG = pytest.mark.long
 FOR_EVER = -1
 NUMBERS = count()
+
+# What each call meets in a run that is not long; that a commit stands them all, each run shows.
+MET = (Kind.ERROR_AFTER, Kind.CONFLICT_BEFORE, Kind.LATE, Kind.DROP_AFTER)
+MET_BY_ALL = [pytest.param(kind, marks=[LONG] * (kind not in MET), id=kind.name) for kind in Kind]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +123,7 @@ def test_a_commit_succeeds_through_one_failure_of_any_kind(log, uri, options, st
     assert log.refresh() == 2
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", MET_BY_ALL)
 def test_commit_that_a_rival_overtakes_conflicts_whatever_fails(
     log, uri, options, store, written, kind
 ):
@@ -210,7 +215,7 @@ def test_commit_that_lands_after_one_was_told_unknown_is_found(
     assert log.refresh() == 2
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", MET_BY_ALL)
 def test_table_is_created_once_through_one_failure_of_any_kind(uri, options, store, kind):
     store.order(kind)
 
@@ -238,10 +243,19 @@ def test_of_racing_writers_one_wins_each_version(log, uri, options):
     assert sorted(won) == list(range(2, 17))
 
 
+UNANSWERED = [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE]
+ASKED_FOR = [BUCKET, ".json", ".checkpoint.parquet"]
+
+
 @pytest.mark.parametrize(
-    "kind", [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE], ids=lambda kind: kind.name
+    "suffix, kind",
+    [
+        # Each kind and each suffix once, and in a long run each pair.
+        pytest.param(suffix, kind, marks=[LONG] * (i != k), id=f"{suffix}-{kind.name}")
+        for i, suffix in enumerate(ASKED_FOR)
+        for k, kind in enumerate(UNANSWERED)
+    ],
 )
-@pytest.mark.parametrize("suffix", [BUCKET, ".json", ".checkpoint.parquet"])
 def test_store_that_does_not_answer_is_no_damage_and_no_loss(
     log, uri, options, store, monkeypatch, kind, suffix
 ):
@@ -270,7 +284,7 @@ def test_the_commits_of_a_table_that_is_opened_are_read_side_by_side(log, uri, o
     assert store.at_once_max >= 2
 
 
-@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", MET_BY_ALL)
 def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, options, store, kind):
     commit_times(log, 3)
     store.order(kind, method="GET", suffix="2.json")
@@ -312,7 +326,7 @@ def test_a_hint_that_can_not_be_read_keeps_no_table_closed(log, uri, options, st
 LANDED = [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER, Kind.HANG]
 
 
-@pytest.mark.parametrize("retries", ["0", "1", "3"])
+@pytest.mark.parametrize("retries", ["1", *(pytest.param(each, marks=LONG) for each in "03")])
 @pytest.mark.parametrize("kind", LANDED, ids=lambda kind: kind.name)
 def test_a_put_that_landed_and_whose_answer_was_lost_is_this_callers(uri, store, kind, retries):
     """The client's own second put finds the first in its place."""
