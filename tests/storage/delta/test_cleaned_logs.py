@@ -78,8 +78,19 @@ def test_a_table_is_not_created_again_in_the_place_of_its_cleaned_first_commit(c
 # Checkpoints and hints
 
 
-@pytest.mark.parametrize("damage", [empty, halve, zero, remove])
-@pytest.mark.parametrize("versions", [(60,), (50, 60), (40, 60), (40, 50)])
+DAMAGED = [empty, halve, zero, remove]
+VERSIONS = [(60,), (50, 60), (40, 60), (40, 50)]
+
+
+@pytest.mark.parametrize(
+    "versions, damage",
+    [
+        # Each damage and each set of versions once, and in a long run each pair.
+        pytest.param(versions, damage, marks=[pytest.mark.long] * (i != k))
+        for i, versions in enumerate(VERSIONS)
+        for k, damage in enumerate(DAMAGED)
+    ],
+)
 def test_two_checkpoints_may_be_damaged(cleaned, uri, damage, versions):
     assert checkpoints_of(uri) == [40, 50, 60]
     for version in versions:
@@ -92,7 +103,7 @@ def test_two_checkpoints_may_be_damaged(cleaned, uri, damage, versions):
     check_whole(uri, 95)
 
 
-@pytest.mark.parametrize("damage", [empty, halve, zero, remove])
+@pytest.mark.parametrize("damage", DAMAGED)
 @pytest.mark.damaged("a commit is missing")
 def test_without_a_checkpoint_that_can_be_read_nothing_is_believed_and_nothing_deleted(
     cleaned, uri, damage
@@ -109,7 +120,7 @@ def test_without_a_checkpoint_that_can_be_read_nothing_is_believed_and_nothing_d
     assert clean(uri) == 0
 
 
-@pytest.mark.parametrize("damage", [empty, halve, zero, remove])
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_a_table_lives_on_with_a_damaged_checkpoint_that_no_process_has_opened(
     cleaned, uri, damage
 ):

@@ -39,6 +39,22 @@ COMMITS = 34
 """After so many more there are three checkpoints, and SEEN is cleaned."""
 
 
+def by_strays(points):
+    """Return points at which a process sleeps, `has_stray` behind each: whether other sleepers' commits
+    stand where those were that it has seen. That it finds nothing there, is shown at the first point,
+    and in a long run at each."""
+    return [
+        pytest.param(
+            *point.values,
+            has_stray,
+            id=f"{point.id}, {'with' if has_stray else 'no'} strays",
+            marks=[pytest.mark.long] * (not has_stray and number > 0),
+        )
+        for number, point in enumerate(points)
+        for has_stray in (True, False)
+    ]
+
+
 @pytest.fixture
 def rival(log, uri):
     return opened(uri)
@@ -236,18 +252,19 @@ def test_a_follower_that_slept_opens_the_table_anew(log, uri, rival, strays):
 
 
 @pytest.mark.parametrize(
-    "name, is_after, call",
-    [
-        ("read", False, 0),
-        ("read", True, 0),
-        ("stamps", False, 0),
-        ("stamps", True, 0),
-        ("read", False, 1),
-        ("read", True, 1),
-        ("stamps", False, 1),
-    ],
+    "name, is_after, call, has_stray",
+    by_strays(
+        [
+            pytest.param("read", False, 0, id="before the first read"),
+            pytest.param("read", True, 0, id="after the first read"),
+            pytest.param("stamps", False, 0, id="before the first look"),
+            pytest.param("stamps", True, 0, id="after the first look"),
+            pytest.param("read", False, 1, id="before the second read"),
+            pytest.param("read", True, 1, id="after the second read"),
+            pytest.param("stamps", False, 1, id="before the second look"),
+        ]
+    ),
 )
-@pytest.mark.parametrize("has_stray", [True, False])
 def test_a_follower_that_sleeps_between_two_looks_believes_neither(
     log, uri, rival, monkeypatch, name, is_after, call, has_stray
 ):
@@ -286,18 +303,19 @@ def test_a_process_that_asks_whether_a_version_is_the_newest_is_not_misled(
 # Processes that open a table
 
 
-@pytest.mark.parametrize("has_stray", [True, False])
 @pytest.mark.parametrize(
-    "holder, name, is_after, call",
-    [
-        pytest.param(RootFiles, "names", True, 0, id="after the listing"),
-        pytest.param(opening, "read_checkpoint", False, 0, id="before the checkpoint"),
-        pytest.param(opening, "read_checkpoint", True, 0, id="after the checkpoint"),
-        pytest.param(CommitFiles, "stamp", True, 0, id="before the commits"),
-        pytest.param(CommitFiles, "read", True, 0, id="after the first commit"),
-        pytest.param(CommitFiles, "read", False, 4, id="before the last commit"),
-        pytest.param(CommitFiles, "stamp", False, 1, id="before the last look"),
-    ],
+    "holder, name, is_after, call, has_stray",
+    by_strays(
+        [
+            pytest.param(RootFiles, "names", True, 0, id="after the listing"),
+            pytest.param(opening, "read_checkpoint", False, 0, id="before the checkpoint"),
+            pytest.param(opening, "read_checkpoint", True, 0, id="after the checkpoint"),
+            pytest.param(CommitFiles, "stamp", True, 0, id="before the commits"),
+            pytest.param(CommitFiles, "read", True, 0, id="after the first commit"),
+            pytest.param(CommitFiles, "read", False, 4, id="before the last commit"),
+            pytest.param(CommitFiles, "stamp", False, 1, id="before the last look"),
+        ]
+    ),
 )
 def test_a_process_that_sleeps_while_it_opens_a_table_opens_it_as_it_is(
     log, uri, rival, monkeypatch, holder, name, is_after, call, has_stray

@@ -182,7 +182,10 @@ def test_a_cleaner_that_dies_at_any_file_leaves_a_table_that_opens(uncleaned, ur
     assert checkpoints_of(uri) == [40, 50, 60]
 
 
-@pytest.mark.parametrize("number", range(0, 43, 6))
+@pytest.mark.parametrize(
+    "number",  # at the first commit, in the middle and at the last, and in a long run between
+    [pytest.param(each, marks=[pytest.mark.long] * (each % 18 > 0)) for each in range(0, 43, 6)],
+)
 def test_two_cleaners_take_nothing_that_is_needed(uncleaned, uri, monkeypatch, number):
     """One sleeps before some file while the other cleans, and the table lives on."""
     unlink, calls = os.unlink, []
