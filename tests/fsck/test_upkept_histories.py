@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
@@ -67,9 +68,10 @@ def test_a_replica_that_is_made_again_holds_what_the_others_hold(disks):
     assert isr_of(cluster, PRICES) == isr_of(cluster, TOPIC) == [1, 2, 3]
 
 
-def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks):
+def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks, monkeypatch):
     """As retention does on a follower that has merged other batches together than its leader."""
-    cluster, appends = disks.cluster, 32
+    monkeypatch.setattr(merge_plan, "FAN_IN", 8)
+    cluster, appends = disks.cluster, 8
     cluster.create_topic("merged-twice", replica_assignment={0: [1, 2, 3]})
     for _ in range(2 * appends + 11):
         cluster.append("merged-twice", records(b"1", b"2"))

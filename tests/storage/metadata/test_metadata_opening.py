@@ -1,7 +1,5 @@
 """Opening a cluster takes what its image takes, however long its metadata log has grown."""
 
-import os
-
 import pytest
 
 from kafka_on_spark.controller.result import ControllerResult
@@ -11,6 +9,7 @@ from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.storage.metadata import metadata_files, metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.cluster.folders import quick_folder
 
 OPTIONS = StorageOptions()
 LARGEST = 64
@@ -40,22 +39,34 @@ class Counts:
         monkeypatch.setattr(metadata_files, "_decoded", note_rows)
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
-    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
-    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
-    monkeypatch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    return str(tmp_path)
+@pytest.fixture(scope="module")
+def long_log():
+    """Return what is read of a young log and of an old one when a cluster is opened, and the service of
+    the old one."""
+    with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
+        patched.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (4, 16, LARGEST))
+        patched.setattr(voter_upkeep, "MERGE_INTERVAL", 4)
+        patched.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", SNAPSHOT_RECORDS)
+        root = str(folder)
+        create_metadata_log(root, OPTIONS, "cluster")
+        service = open_metadata(root, OPTIONS)
+        first = ClusterRecord(cluster_id="cluster")
+        service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
+        for number in range(YOUNG):
+            decide(service, number)
+        young = counted(root, service)
+        for number in range(OLD - YOUNG):
+            decide(service, number)
+        yield young, counted(root, service), service
 
 
-def counted(root, monkeypatch, service):
+def counted(root, service):
     """Decide a few times more, and open the cluster each time; return the most that was read."""
     most = [0, 0, 0]
     for number in range(LOOKS):
         decide(service, number)
-        with monkeypatch.context() as patched:
+        with pytest.MonkeyPatch.context() as patched:
             counts = Counts(patched)
             opened = open_metadata(root, OPTIONS)
         assert opened.image.configs == service.image.configs
@@ -70,34 +81,18 @@ def decide(service, number):
     service.maintain()
 
 
-def test_opening_reads_no_more_of_a_long_log_than_of_a_short_one(root, monkeypatch):
-    create_metadata_log(root, OPTIONS, "cluster")
-    service = open_metadata(root, OPTIONS)
-    first = ClusterRecord(cluster_id="cluster")
-    service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
-    for number in range(YOUNG):
-        decide(service, number)
-    young = counted(root, monkeypatch, service)
-    for number in range(OLD - YOUNG):
-        decide(service, number)
-
-    old = counted(root, monkeypatch, service)
-
+def test_opening_reads_no_more_of_a_long_log_than_of_a_short_one(long_log):
     # The newest snapshot, and what came after it: nothing was decoded to be thrown away. In how many
     # files that lies depends on the moment, and only on that.
-    for files, snapshots, rows in (young, old):
+    for files, snapshots, rows in long_log[:2]:
         assert files <= 3 * 4
         assert snapshots == 1
         assert rows <= SNAPSHOT_RECORDS + 4
 
 
-def test_table_of_a_long_log_names_few_files(root):
-    create_metadata_log(root, OPTIONS, "cluster")
-    service = open_metadata(root, OPTIONS)
-    first = ClusterRecord(cluster_id="cluster")
-    service.submit(lambda image: ControllerResult([first], None), timeout_ms=60_000)
-    for number in range(LARGEST_FILES * LARGEST):
-        decide(service, number)
+def test_table_of_a_long_log_names_few_files(long_log):
+    *_, service = long_log
+    assert service.image.offset > LARGEST_FILES * LARGEST
 
     # All but the newest are of the largest class; each of them has that many records at least.
     assert (
