@@ -5,7 +5,15 @@ import pytest
 from kafka_on_spark.storage.replicas.producer_files import write_producers
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.fsck.plants import Plant, found
-from tests.fsck.upkept import APPENDS, LOG_START, MERGED, counters_of, rewritten, with_digest
+from tests.fsck.upkept import (
+    APPENDS,
+    FAN_IN,
+    LOG_START,
+    MERGED,
+    counters_of,
+    rewritten,
+    with_digest,
+)
 
 
 @pytest.fixture(params=[1, 2], ids=["leader", "follower"])
@@ -69,7 +77,7 @@ def test_i25_a_record_that_a_merge_has_left_out(upkept, follower):
     report = upkept.fsck()
 
     finding = found(report, "I25", follower, version=merged.version)
-    assert finding.sentence.startswith("a merged segment has 63 records, and 64 went")
+    assert finding.sentence.startswith("a merged segment has 15 records, and 16 went")
     assert faults(report, follower) == {"I1", "I25"}
 
 
@@ -110,7 +118,7 @@ def test_i15_a_merged_file_that_is_gone(upkept, follower):
 def test_i25_borders_in_the_file_that_the_log_never_had(upkept, follower, kept):
     merged = rewritten(follower)
     borders = merged.borders()
-    assert len(borders) == 32
+    assert len(borders) == FAN_IN
     wrong = {
         "another digest": [*borders[:5], with_digest(borders[5], "ab" * 16), *borders[6:]],
         "one less": [*borders[:5], *borders[6:]],
@@ -137,7 +145,7 @@ def test_i15_a_last_border_that_is_not_the_end_of_the_segment(upkept, follower):
 
 # fmt: off
 COVERAGES = [
-    pytest.param({"end_offset": "67"},            {"I15", "I25"}, id="an-overlap"),
+    pytest.param({"end_offset": "19"},            {"I15", "I25"}, id="an-overlap"),
     pytest.param({"leader_epoch": "1"},           {"I25"},        id="two-leaderships"),
     pytest.param({"chain_digest": "ab" * 16},     {"I15", "I25"}, id="another-chain-at-its-end"),
 ]
@@ -146,12 +154,12 @@ COVERAGES = [
 
 def test_i25_a_merged_segment_that_has_more_records_than_offsets(upkept, follower):
     merged = rewritten(follower)
-    merged.edit_header(end_offset="65")
+    merged.edit_header(end_offset="17")
 
     report = upkept.fsck()
 
     sentence = found(report, "I25", follower, version=merged.version, offset=2).sentence
-    assert sentence.endswith("has 64 records at [2, 65)")
+    assert sentence.endswith("has 16 records at [2, 17)")
     assert faults(report, follower) == {"I15", "I25"}
 
 
@@ -165,7 +173,7 @@ def test_i25_a_merged_segment_that_covers_something_else_than_went_into_it(
     report = upkept.fsck()
 
     finding = found(report, "I25", follower, version=merged.version)
-    assert "took the place of [2, 66)" in finding.sentence
+    assert "took the place of [2, 18)" in finding.sentence
     assert faults(report, follower) == invariants
     assert faults(upkept.fsck(deep=False), follower) == {"I25"}
 
@@ -206,10 +214,10 @@ def test_i15_a_producer_state_that_is_not_the_one_that_counts(upkept, follower, 
 
 
 def test_i16_a_log_start_that_moves_without_the_files_below_it(upkept, follower):
-    version = follower.commit("advance_log_start", log_start_offset=70)
+    version = follower.commit("advance_log_start", log_start_offset=22)
 
     report = upkept.fsck()
 
     sentence = found(report, "I16", follower, version=version, offset=2).sentence
-    assert sentence == "the batch [2, 4) is kept, and lies below the log start 70"
+    assert sentence == "the batch [2, 4) is kept, and lies below the log start 22"
     assert faults(report, follower) == {"I16"}

@@ -11,7 +11,7 @@ from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records
 from tests.fsck.lives import TOPIC
-from tests.fsck.upkept import PRICES, append_prices, live_with_upkeep
+from tests.fsck.upkept import FAN_IN, PRICES, append_prices, live_with_upkeep
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,8 @@ def test_a_replica_that_is_made_again_holds_what_the_others_hold(disks):
 
 def test_a_log_start_inside_the_second_of_two_merged_segments_leaves_it_whole(disks, monkeypatch):
     """As retention does on a follower that has merged other batches together than its leader."""
-    monkeypatch.setattr(merge_plan, "FAN_IN", 8)
-    cluster, appends = disks.cluster, 8
+    monkeypatch.setattr(merge_plan, "FAN_IN", FAN_IN)
+    cluster, appends = disks.cluster, FAN_IN
     cluster.create_topic("merged-twice", replica_assignment={0: [1, 2, 3]})
     for _ in range(2 * appends + 11):
         cluster.append("merged-twice", records(b"1", b"2"))

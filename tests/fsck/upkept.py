@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from kafka_on_spark import Cluster
 from kafka_on_spark.ids import ChainDigest, Offset
 from kafka_on_spark.log.merged_segment import Border
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.storage.replicas.merging.borders import BORDERS, unpack_borders
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import digest_of
@@ -23,9 +25,10 @@ from tests.fsck.lives import TOPIC
 from tests.fsck.plants import Plant, edit_commit
 
 PRICES = "prices"
-APPENDS = 43  # of two records each
+FAN_IN = 8  # so many files are merged into one, where clusters have 32
+APPENDS = 19  # of two records each
 LOG_START = 3  # inside the second, which stays; the newest 10 stay as they are
-MERGED = (2, 66)  # what the 32 between them become
+MERGED = (2, 18)  # what the 8 between them become
 
 Rows = list[dict[str, Any]]
 
@@ -45,8 +48,9 @@ def live_with_upkeep(disks: Disks) -> None:
     }
     cluster.create_topic(PRICES, replica_assignment=assigned, configs=configs)
     append_prices(cluster, "a1 b1 c1", "a2 -b", "a3 d1")
-    cluster.maintain()
-    cluster.maintain()
+    with patch.object(merge_plan, "FAN_IN", FAN_IN):
+        cluster.maintain()
+        cluster.maintain()
     append_prices(cluster, "a4 c2")
 
 
