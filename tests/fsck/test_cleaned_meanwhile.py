@@ -2,6 +2,7 @@
 
 import threading
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
@@ -10,21 +11,22 @@ from kafka_on_spark.audit.replicas.contents import compare_contents
 from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
-from tests.fsck.upkept import PRICES, append_prices
+from tests.fsck.upkept import FAN_IN, PRICES, append_prices
 
 
 @pytest.fixture
 def disks():
     """A log that is to be merged, and a compacted one; what they remove is deleted at once."""
     configs = {"merge.min.lag.batches": 1, "file.delete.delay.ms": 0}
-    with new_disks(configs=configs) as disks:
+    with new_disks(configs=configs) as disks, patch.object(merge_plan, "FAN_IN", FAN_IN):
         assigned, cluster = {0: [1, 2, 3]}, disks.cluster
         cluster.create_topic(TOPIC, replica_assignment=assigned)
-        for number in range(34):
+        for number in range(FAN_IN + 4):
             cluster.append(TOPIC, records(b"%d" % number), producer_id="p", sequence=number)
         compacts = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
         cluster.create_topic(PRICES, replica_assignment=assigned, configs=compacts)
@@ -111,7 +113,7 @@ def test_logs_that_are_cut_or_compacted_before_they_are_read_are_not_compared_an
     assert report.findings == ()
     words = "on brokers 1, 2, 3, since logs were"
     assert report.not_checked == (
-        f"of {TOPIC}-0, the records in [0, 34) {words} cut at their start while they were read:"
+        f"of {TOPIC}-0, the records in [0, {FAN_IN + 4}) {words} cut at their start while they were read:"
         " try again",
         f"of {PRICES}-0, the records in [0, 7) {words} compacted further while they were read:"
         " try again",
