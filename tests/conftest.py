@@ -24,6 +24,8 @@ SESSION = "the files that share the Spark session"
 COMPUTING = {"conformance", "power", "search", "simulation"}
 """Folders of tests that need a processor all the time."""
 
+LONG_ONLY = "only with --long: a minute or more, or more of what another case shows"
+
 SECONDS_OF_OTHERS = 10
 LONG_SECONDS = 100
 SECONDS = {
@@ -103,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--long"):
         for item in items:
             if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="only with --long: a minute or more"))
+                item.add_marker(pytest.mark.skip(reason=LONG_ONLY))
     items[:] = ordered(items)
 
 
