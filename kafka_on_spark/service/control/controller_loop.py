@@ -53,7 +53,8 @@ T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
 POLL_MS = 200.0
-"""How often requests and a lease are looked for: one look at the log each time."""
+"""How often requests and a lease are looked for: one look at the log each time, or one reading
+where another process controls."""
 STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 
@@ -202,9 +203,9 @@ class ControllerLoop:
         return self._term.submit(decide)
 
     def _submit_if_due(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        """Do as `_submit`, unless `decide` leads to nothing by the image that is known. The log was
-        read a part of the pass ago, and the next pass decides again: what is committed just now
-        can wait for it, and most passes have nothing to commit."""
+        """Do as `_submit`, unless `decide` leads to nothing by the image that is known: so it is in
+        most passes. The log was read a second ago at most, or when this pass last committed; what
+        was committed since is decided by the next pass, of this or of another process."""
         known = decide(self._metadata.image)
         return self._submit(decide) if known.records else known.response
 

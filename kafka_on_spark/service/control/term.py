@@ -126,8 +126,10 @@ class Term:
         image = self._metadata.image
         self.check(image)
         self._renew(image)
-        if is_read or self._metadata.image.requests:
+        if is_read:
             self.answer_requests(id_source)
+        elif self._metadata.image.requests:  # another thread of this process has read them
+            self._answer_all(id_source)
 
     def _read_if_needed(self) -> bool:
         """Read the log, unless a look says that there is nothing; return whether it was read."""
@@ -146,13 +148,20 @@ class Term:
         self._renewed_at_ms = now_ms
 
     def answer_requests(self, id_source: IdSource) -> int:
-        """Decide the requests that are pending now, in order; return how many.
+        """Decide the requests that are pending now, in order; return how many. The caller has just
+        read the log: what the next reading finds has come since.
 
         Raises:
             NotControllerError: Another controller has claimed; it answers the rest.
         """
         served_at_ms = self._clock.monotonic_ms()
-        unseen_ms = None if self._served_at_ms is None else served_at_ms - self._served_at_ms
+        count = self._answer_all(id_source)
+        self._served_at_ms = served_at_ms
+        return count
+
+    def _answer_all(self, id_source: IdSource) -> int:
+        now_ms = self._clock.monotonic_ms()
+        unseen_ms = None if self._served_at_ms is None else now_ms - self._served_at_ms
         count = 0
         for record in self._metadata.image.requests:
             count += self.submit(
@@ -165,7 +174,6 @@ class Term:
                 )
             )
             self._renew(self._metadata.image)
-        self._served_at_ms = served_at_ms
         return count
 
     def resign(self) -> None:

@@ -97,9 +97,10 @@ class QuorumLog:
                 f"the metadata log is committed up to {end}, but this process has seen"
                 f" {from_offset}: it went back; stop, and restore it"
             )
+        batches = self._batches(view, from_offset, end if to_offset is None else to_offset)
         if to_offset is None:
-            self._read_end = end
-        return self._batches(view, from_offset, end if to_offset is None else to_offset)
+            self._read_end = end  # only now: what could not be read is still to be waited for
+        return batches
 
     def _confirmed(self) -> LeaderView:
         """Return the leader as a majority has just confirmed it.

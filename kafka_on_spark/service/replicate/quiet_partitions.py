@@ -69,7 +69,7 @@ class QuietPartitions:
             read = {key: self._read.get(key) for key in idle}
         seen = {key: None if each is None else each.seen for key, each in read.items()}
         orders = [
-            MarkOrder(addresses, () if (known := seen[key]) is None else known.marks)
+            MarkOrder(addresses, _known_marks(seen[key], addresses))
             for key, (_, addresses) in idle.items()
         ]
         candidates = {
@@ -92,13 +92,29 @@ class QuietPartitions:
                 verify_interval_ms=interval_ms,
             )
         )
+        self._keep(image, {key: read[key] for key in quiet})
         return QuietLook(quiet=quiet, candidates=candidates)
+
+    def _keep(self, image: MetadataImage, quiet: "Mapping[PartitionKey, _Read | None]") -> None:
+        """Remember by what of this image these are idle still: a broker or a setting that changed
+        makes no new address for most, and is compared once."""
+        kept: dict[PartitionKey, _Read] = {}
+        for key, read in quiet.items():
+            made_of = _made_of(image, key)
+            if read is not None and not _is_same(read.made_of, made_of):
+                kept[key] = _Read(read.seen, made_of)
+        if not kept:
+            return
+        with self._lock:
+            for key, now in kept.items():
+                if self._read.get(key) is quiet[key]:
+                    self._read[key] = now
 
     def _idle(self, image: MetadataImage, key: PartitionKey) -> "_Idle | None":
         """Return the same as `_idle`: what it was when the partition was read, while nothing of it
         has changed. To make the addresses of its replicas takes as long as to look at them."""
         read = self._read.get(key)
-        if read is not None and all(map(is_, read.made_of, _made_of(image, key))):
+        if read is not None and _is_same(read.made_of, _made_of(image, key)):
             return read.seen.partition, read.seen.addresses
         return _idle(image, key)
 
@@ -147,6 +163,15 @@ class _Read(NamedTuple):
 
 _Idle = tuple[PartitionRegistration, tuple[ReplicaAddress, ...]]
 """A partition, and the addresses of its replicas."""
+
+
+def _known_marks(seen: SeenPartition | None, addresses: Sequence[ReplicaAddress]) -> Marks:
+    """Return the marks that were seen of these replicas; none if they are others now."""
+    return seen.marks if seen is not None and seen.addresses == addresses else ()
+
+
+def _is_same(made_of: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return all(map(is_, made_of, now))
 
 
 def _made_of(image: MetadataImage, key: PartitionKey) -> tuple[object, ...]:

@@ -80,6 +80,7 @@ class WatchedMetadata:
     def has_next(self) -> bool:
         """Return whether there may be commits after the newest image that is known. Where that
         can't be told there may be: `catch_up` says why, and notes it."""
+        self._looks.move(CONTROL)
         try:
             with self._looks.under_way(METADATA):
                 return self._metadata.has_next()

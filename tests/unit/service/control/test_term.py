@@ -88,6 +88,24 @@ def test_the_lease_is_renewed_in_time_though_no_look_shows_anything(world, activ
     assert world.image.controller != before
 
 
+def test_a_request_that_another_thread_has_read_does_not_make_an_older_one_a_new_one(world, active):
+    looks = Looks(active)
+    looks.shows = True
+    active.serve_requests(world.id_source)
+    looks.shows = False
+    pending(world, create("orders"))
+    looks._catch_up()  # by a thread that makes rounds
+    world.clock.advance(100)
+    pending(world, create("late"), timeout_ms=600)
+    world.clock.advance(400)
+    active.serve_requests(world.id_source)  # answers what that thread has read
+    world.clock.advance(500)
+
+    active.serve_requests(world.id_source)
+
+    assert (world.image.topic_ids.keys(), world.image.requests) == ({"orders"}, ())
+
+
 def test_a_request_that_no_look_has_shown_lay_there_since_the_last_reading(world, active):
     """It is past its deadline, and its caller may have gone; it has not just come."""
     looks = Looks(active)

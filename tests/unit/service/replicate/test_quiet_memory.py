@@ -31,14 +31,15 @@ SETTINGS = Settings(({"replica.verify.interval.ms": "1000"},))
 class Quiet:
     """A partition that was read by an image, and the addresses that looks at it ask for."""
 
-    def __init__(self):
+    def __init__(self, replicas="1 2 3"):
         self.asked = []
-        self.image = image_of(partition("1 2 3"), partition("1 2 3"))
+        self.image = image_of(partition(replicas), partition("1 2 3"))
         self.quiet = QuietPartitions(FakeClock(), self._marks)
         self.quiet.learn(self.image, self.look(), [KEY])
 
     def _marks(self, orders):
         self.asked.extend(orders)
+        assert all(len(each.known) in (0, len(each.addresses)) for each in orders)
         return [(MARK,) * len(order.addresses) for order in orders]
 
     def replay(self, *records):
@@ -70,6 +71,35 @@ def test_the_addresses_of_what_has_not_changed_are_made_once(monkeypatch):
 
     assert made == []
     assert quiet.asked[1].addresses == quiet.asked[0].addresses
+
+
+def test_the_addresses_are_made_once_more_after_a_change_of_brokers_or_of_any_setting(monkeypatch):
+    quiet = Quiet()
+    quiet.replay(config("min.insync.replicas", "2"))
+    brokers = MappingProxyType(dict(quiet.image.brokers))  # one was fenced, and unfenced
+    quiet.image = replace(quiet.image, brokers=brokers)
+    made = []
+    made_as_usual = quiet_partitions.address_of
+
+    def address_of(*given):
+        made.append(given)
+        return made_as_usual(*given)
+
+    monkeypatch.setattr(quiet_partitions, "address_of", address_of)
+
+    found = [quiet.look().quiet for _ in range(3)]
+
+    assert found == [{KEY}] * 3
+    assert len(made) == 3  # one for each replica, by the first of these looks
+
+
+@pytest.mark.parametrize("before, now", [("1 2 3", "1 2"), ("1 2", "1 2 3")])
+def test_a_partition_with_more_or_fewer_replicas_is_read_again(before, now):
+    quiet = Quiet(before)
+    quiet.image = image_of(partition(now), partition("1 2 3"))
+
+    assert quiet.look().quiet == set()
+    assert [len(each.addresses) for each in quiet.asked] == [len(before.split()), len(now.split())]
 
 
 def test_a_partition_with_another_leader_is_read_again():
