@@ -52,19 +52,25 @@ class Started:
         theirs.close()
         self.stdout = os.fdopen(os.dup(ours.fileno()), encoding="utf-8")
         ours.close()
+        self._has_ended = False
 
     def rest(self, seconds: float) -> str:
         """Return what it prints until it ends; it is killed if it goes on for so long."""
         killer = threading.Timer(seconds, self.end)
         killer.start()
-        with self.stdout:
-            said = self.stdout.read()
-        killer.cancel()
+        try:
+            with self.stdout:
+                said = self.stdout.read()
+        finally:
+            killer.cancel()
         self.process.join()
+        self._has_ended = True
         return said
 
     def end(self) -> None:
         """Kill it, if it has not ended, and those that it has forked; also while they are stopped."""
+        if self._has_ended:
+            return  # others may have its number now
         assert self.process.pid is not None
         with suppress(ProcessLookupError):  # they have ended, or it has no group of its own yet
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from functools import partial
+from typing import ClassVar
 
 import pytest
 
@@ -273,11 +274,18 @@ def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
 
 
 class Process:
-    """A process, or several, of tests/cluster/control/alone.py."""
+    """A process, or several, of tests/cluster/control/alone.py.
+
+    Attributes:
+        running: Those of the test that runs.
+    """
+
+    running: ClassVar[list["Process"]] = []
 
     def __init__(self, disks, topic, count=1, times=1, **options):
         body = partial(appends, str(disks.metadata_root), topic, count, times, **options)
         self._started = Started(body)
+        self.running.append(self)
 
     def wait_for(self, word):
         assert self._started.stdout.readline() == f"{word}\n"
@@ -288,6 +296,18 @@ class Process:
     def answers(self):
         lines = self._started.rest(240).splitlines()
         return [json.loads(each) for each in lines if each.startswith("{")]
+
+    def end(self):
+        self._started.end()
+        self._started.stdout.close()
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_test():
+    """One that is stopped for ever would be waited for when this process ends."""
+    yield
+    while Process.running:
+        Process.running.pop().end()
 
 
 @pytest.fixture
