@@ -354,7 +354,7 @@ def test_nothing_in_a_log_makes_the_check_fail(request, life, follower):
         follower.broker_id: follower.folder / "_delta_log",
         None: metadata_log(life),
     }
-    found_count, count = 0, 60 if request.config.getoption("--long") else 12
+    found_count, count = 0, 60 if request.config.getoption("--long") else 24
     for number in range(count):
         broker_id = follower.broker_id if number % 2 else None
         path = dice.choice(sorted(logs[broker_id].glob("*.json")))

@@ -16,7 +16,7 @@ from tests.search.upkeep.rows import entries_of
 
 APPENDS = Scope(values="ab", elections=1, fencings=1, rounds=0)
 """Two appends, both of them zombies, and an election. `MERGES` is all of this, and merges: what is
-searched there without a merge is searched here."""
+searched there without a merge is searched here. By default, `MERGES` is searched without zombies."""
 
 WIPED = Scope(values="a", elections=1, fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
 """An append and rounds, a disk that is wiped, and an election."""
