@@ -17,7 +17,7 @@ from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 from tests.integration.format.frames import bytes_of, numbered, sentence_of
 from tests.storage.s3.faulty_s3 import Kind
-from tests.storage.s3.object_stores import SECRET, refuse_all, two_stores
+from tests.storage.s3.object_stores import SECRET, lose, two_stores
 
 pytestmark = pytest.mark.integration
 
@@ -128,11 +128,11 @@ def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(stores, 
     with stores.create("life", metadata, spark) as cluster:
         cluster.create_topic("orders", replica_assignment={0: [3, 1, 2], 1: [2, 3, 1]})
         for store in (stores.north, stores.south):
-            store.storm, store.storm_every = STORM, 17
+            store.storm, store.storm_every = STORM, 7
         append(cluster, numbered(spark, RECORDS), 0)
         assert {*STORM} <= {*stores.north.struck, *stores.south.struck}
         stores.recover()
-        refuse_all(stores.south)
+        lose(stores.south)
         fenced = cluster.run_controller().fenced
         save(numbered(spark, RECORDS), stores, cluster, "orders")
         cluster.create_topic("copies", replica_assignment={0: [1, 2], 1: [2, 1]})
