@@ -127,3 +127,11 @@ def test_with_all_rules_the_same_scopes_are_clean(scope):
     found = Straying(scope).run(CLEAN_MAX) if scope in STRAYED else search(scope, CLEAN_MAX)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scope", STRAYED, ids=str)
+def test_with_all_rules_strayed_scopes_are_clean_as_far_as_a_mutant_may_be(scope):
+    found = Straying(scope).run(STRAY_MAX)
+
+    assert found.violation is None, "\n".join([found.message, *found.path])

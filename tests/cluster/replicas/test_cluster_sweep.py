@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.keeping_tasks import inspect_partition_task
@@ -114,6 +115,13 @@ def rounds_of_an_interval(disks, *, is_kept, is_over=lambda cluster: False):
     return reports
 
 
+def is_remembered(cluster, number):
+    """Return whether a process has read a partition and, by its marks, need not read it again."""
+    key = PartitionKey(cluster.image.topic("orders").topic_id, number)
+    keeping = cluster._services.keeping
+    return key in keeping.quiet.look(cluster.image, [key], cluster.image.settings()).quiet
+
+
 def by_turns():
     """Return each damage, found by a process that goes on and by cron jobs: by one of them by default."""
     return [
@@ -131,6 +139,9 @@ def by_turns():
 @pytest.mark.parametrize("damage, is_kept", by_turns())
 def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage, is_kept):
     epoch = partition_of(disks.cluster, "orders", BAD).leader_epoch
+    if is_kept:
+        rounds_of_an_interval(disks, is_kept=True)
+        assert is_remembered(disks.cluster, BAD)
     DAMAGE[damage](disks.folder(1, "orders", BAD))
 
     reports = rounds_of_an_interval(
