@@ -27,6 +27,7 @@ CALL_FAULTS: Final = {
         "asleep",
     ),
     "metadata read": ("failed", "slow", "hung"),
+    "metadata look": ("lost", "failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
     "put": ("failed", "slow", "hung"),
     "make": ("lost", "slow", "hung"),
@@ -106,6 +107,7 @@ class Plan:
         skew_ms: Wall clocks are wrong by at most this.
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
+        looks_first: Processes that wait look for a next commit before they read the metadata log.
         sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
@@ -142,6 +144,7 @@ class Plan:
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
+    looks_first: bool = False
     sweeps_quietly: bool = False
     is_uncontrolled: bool = False
     commits_kept: int | None = None

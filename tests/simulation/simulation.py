@@ -100,21 +100,12 @@ class Simulation:
         self._programs: dict[str, tuple[Maker, int]] = {}
         self._weights: dict[str, float] = {}
         disks = Disks()
-        self.world = World(Scheduler(), disks)
+        self.world = _world_of(plan, disks)
         self.checker = Checker(disks, self.world.seen)
         self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
         self.faults = Faults(
             plan, self.world, self.checker.ledger, self._all_nodes, self._make_again
         )
-        self.world.commits_kept = plan.commits_kept
-        self.world.are_clocks_right = plan.are_clocks_right
-        self.world.deletes = plan.retention_ms is not None
-        self.world.is_restamped = plan.is_restamped
-        self.world.sweeps_quietly = plan.sweeps_quietly
-        is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
-        if plan.expiring is not None:
-            self.world.silent_ms = min(3000, 3 * plan.expiring.producers_ms)
-        self.world.works = ("merge",) * is_merged + ("compact",) * is_compacted
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
         self._create()
@@ -326,6 +317,23 @@ class Simulation:
                 state = root.tables[place].state
                 digest.update(f"{place} {state.version} {state.batches}".encode())
         return digest.hexdigest()
+
+
+def _world_of(plan: Plan, disks: Disks) -> World:
+    is_merged, is_compacted = plan.merge_fan_in is not None, plan.compaction is not None
+    silent_ms = plan.expiring and min(3000, 3 * plan.expiring.producers_ms)
+    return World(
+        Scheduler(),
+        disks,
+        are_clocks_right=plan.are_clocks_right,
+        commits_kept=plan.commits_kept,
+        deletes=plan.retention_ms is not None,
+        is_restamped=plan.is_restamped,
+        looks_first=plan.looks_first,
+        silent_ms=silent_ms,
+        sweeps_quietly=plan.sweeps_quietly,
+        works=("merge",) * is_merged + ("compact",) * is_compacted,
+    )
 
 
 def _met_by(plan: Plan) -> dict[str, list[tuple[str, float]]]:

@@ -6,13 +6,17 @@ test. ``pytest tests/simulation --seeds 20000 -n 2 --dist load`` is the long run
 
 import json
 
-from tests.simulation.chunks import missed, outcomes
+import pytest
+
+from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.conftest import CHUNK
-from tests.simulation.faults.swarm_plans import plan_of
+from tests.simulation.faults.swarm_plans import looking, plan_of
 from tests.simulation.shrinking import as_text, shrink
 from tests.simulation.simulation import Outcome
 
 SEEDS_TO_MEET_ALL = 300
+LOOKING_SEEDS = 40
+LOOKING_CHUNK = 8
 
 SOMETIMES = (
     "ISR expand",
@@ -103,6 +107,15 @@ SOMETIMES = (
 )
 """What must have occurred: a simulation in which it does not shows nothing about it."""
 
+LOOKING = (
+    "command refused",
+    "lease taken over",
+    "look that shows nothing",
+    "next commit found by a look",
+    "next commit missed by a look",
+    "request answered",
+)
+
 
 def failure_text(outcome: Outcome) -> str:
     """Return what to know of a seed that fails."""
@@ -123,3 +136,14 @@ def test_every_invariant_holds_after_every_effect(chunk, record_property):
 
 def test_everything_that_can_happen_happened():
     assert missed(plan_of, SOMETIMES, SEEDS_TO_MEET_ALL, CHUNK) == []
+
+
+@pytest.mark.parametrize("first", chunk_starts(LOOKING_SEEDS, LOOKING_CHUNK))
+def test_so_it_is_where_processes_look_for_a_next_commit_before_they_read(first):
+    failed, _ = outcomes(looking, first, LOOKING_CHUNK)
+
+    assert failed is None, failure_text(failed)
+
+
+def test_looks_find_commits_miss_some_and_show_nothing():
+    assert missed(looking, LOOKING, LOOKING_SEEDS, LOOKING_CHUNK) == []

@@ -77,6 +77,13 @@ def plan_of(seed: int) -> Plan:
     return unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
 
 
+def looking(seed: int) -> Plan:
+    """Return a seed's plan with processes that look for a next commit before they read the log, and
+    looks that miss one."""
+    plan = plan_of(seed)
+    return replace(plan, looks_first=True, call_faults={"lost": 0.06} | plan.call_faults)
+
+
 def _cleaned(plan: Plan) -> Plan:
     """Return the plan with commits that are cleaned soon, and processes that sleep meanwhile in one
     of theirs; drawn apart, so that its other dangers are as ever."""

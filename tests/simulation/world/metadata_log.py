@@ -22,6 +22,7 @@ class SimulatedMetadataLog:
         self._world = world
         self._node = node
         node.made = world.disks.made
+        self._read_end: Offset | None = None
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         fault = self._world.scheduler.call("metadata read")
@@ -31,10 +32,24 @@ class SimulatedMetadataLog:
             raise InconsistentClusterError("the metadata log went back")
         place = bisect_left(disks.batches, from_offset, key=lambda batch: batch.base_offset)
         batches = disks.batches[place:]
+        if to_offset is None:
+            self._read_end = disks.image.offset
         return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
 
     def has_next(self) -> bool:
-        return True  # "there may be": each poll reads, and meets the faults of a reading
+        """Return whether there is a commit after the newest that was read, or may be one. A look may
+        miss what another leader of the quorum has committed, or another cluster at the path."""
+        if not self._world.looks_first:
+            return True  # each poll reads, and meets the faults of a reading
+        fault, seen = self._world.scheduler.call("metadata look"), self._world.seen
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        has_next = self._read_end != self._world.disks.image.offset
+        if has_next and (fault == "lost" or self.is_replaced()):
+            seen["next commit missed by a look"] += 1
+            return False
+        seen["next commit found by a look" if has_next else "look that shows nothing"] += 1
+        return has_next
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset

@@ -55,6 +55,7 @@ class World:
         mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
+        looks_first: A look for a next commit says whether there is one; if not, that there may be.
         sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
         read_tables: Of a replica, which table an inspection has read last, and its newest state.
         checked: Logs that somebody has read and checked, by their ids: they never change.
@@ -69,6 +70,7 @@ class World:
     inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     deletes: bool = False
+    looks_first: bool = False
     sweeps_quietly: bool = False
     read_tables: dict[tuple[PartitionKey, BrokerId], "SeenTable"] = field(default_factory=dict)
     works: tuple[str, ...] = ()
