@@ -1,9 +1,10 @@
 """What a decision is: the records to commit, and the answer to give once they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Record
 
 T = TypeVar("T")
@@ -15,3 +16,14 @@ class ControllerResult(Generic[T]):
 
     records: Sequence[Record]
     response: T
+
+
+Decide = Callable[[MetadataImage], ControllerResult[T]]
+"""Decides by an image. It may be asked several times, each time by a newer one."""
+
+
+def submit_if_due(known: MetadataImage, decide: Decide[T], submit: Callable[[Decide[T]], T]) -> T:
+    """Submit a decision, unless it leads to nothing by the image that is known: to submit one takes
+    the commit lock and reads the log again."""
+    result = decide(known)
+    return submit(decide) if result.records else result.response

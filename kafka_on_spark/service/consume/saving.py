@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.controller.commands.groups import save_offsets
 from kafka_on_spark.controller.groups.checks import Membership
+from kafka_on_spark.controller.result import submit_if_due
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.ports.process import Clock
@@ -68,11 +70,11 @@ class Saving:
         if not positions:
             return
         member = self._speaker()
-        if save_positions(self._metadata.image, group, positions, member, now_ms).records:
-            self._metadata.submit(
-                lambda image: save_positions(image, group, positions, member, now_ms),
-                timeout_ms=self._timeout_ms,
-            )
+        submit_if_due(
+            self._metadata.image,
+            lambda image: save_positions(image, group, positions, member, now_ms),
+            partial(self._metadata.submit, timeout_ms=self._timeout_ms),
+        )
 
     def save_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Save these offsets; positions stay.

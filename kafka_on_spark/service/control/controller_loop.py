@@ -5,7 +5,6 @@ commits them, and ends when a higher controller epoch is seen.
 """
 
 import logging
-from collections.abc import Callable
 from typing import TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
@@ -18,7 +17,7 @@ from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
@@ -199,15 +198,14 @@ class ControllerLoop:
         self._term.serve_requests(self._id_source)
         self._commands.send(self._metadata.image)
 
-    def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+    def _submit(self, decide: Decide[T]) -> T:
         return self._term.submit(decide)
 
-    def _submit_if_due(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+    def _submit_if_due(self, decide: Decide[T]) -> T:
         """Do as `_submit`, unless `decide` leads to nothing by the image that is known: so it is in
         most passes. The log was read a second ago at most, or when this pass last committed; what
         was committed since is decided by the next pass, of this or of another process."""
-        known = decide(self._metadata.image)
-        return self._submit(decide) if known.records else known.response
+        return submit_if_due(self._metadata.image, decide, self._submit)
 
     def _after_part(self) -> None:
         """Serve requests between two parts of a pass, each of which may take seconds: a controller
@@ -256,9 +254,7 @@ class ControllerLoop:
         if whole:
             self._submit(lambda image: restore(image, whole))
 
-    def _commit_until_stable(
-        self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
-    ) -> None:
+    def _commit_until_stable(self, decide: Decide[list[PartitionKey]]) -> None:
         """Commit one step after the other of `decide`, until there is none left."""
         for _ in range(STEPS_MAX):
             before = self._metadata.image

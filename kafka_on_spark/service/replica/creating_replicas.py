@@ -122,19 +122,6 @@ def _directories(
     )
 
 
-def have_lost_renewed(
-    metadata: MetadataDecider, new_uuid: Callable[[], str], *, timeout_ms: int
-) -> None:
-    """Have lost replicas made anew, if the image that is known has any: a commit that leads to
-    nothing would read the log again, once in each round."""
-
-    def decide(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
-        return renew_lost(image, new_uuid)
-
-    if decide(metadata.image).records:
-        metadata.submit(decide, timeout_ms=timeout_ms)
-
-
 def renew_lost(
     image: MetadataImage, new_uuid: Callable[[], str]
 ) -> ControllerResult[list[PartitionKey]]:

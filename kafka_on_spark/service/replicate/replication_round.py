@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from math import inf
 from operator import attrgetter
+from typing import TypeVar
 
 from kafka_on_spark.controller.partitions.isr import awaiting_compaction
 from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE
@@ -24,7 +26,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaResult,
     RunCreations,
     create_replicas,
-    have_lost_renewed,
+    renew_lost,
 )
 from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
@@ -51,6 +53,8 @@ from kafka_on_spark.service.replicate.sweep_progress import (
     SweepRound,
     scope_of,
 )
+
+T = TypeVar("T")
 
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
@@ -148,10 +152,10 @@ class ReplicationRound:
         scope = scope_of(image, topics)
         if is_sweep and self._lost_inspector is not None:
             whole = self._lost_inspector.inspect(image)
-            self._metadata.submit(
-                lambda newest: restore(newest, whole), timeout_ms=self._timeout_ms
-            )
-        have_lost_renewed(self._metadata, self._new_uuid, timeout_ms=self._timeout_ms)
+            self._submit(lambda newest: restore(newest, whole))
+        submit_if_due(
+            self._metadata.image, lambda newest: renew_lost(newest, self._new_uuid), self._submit
+        )
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
         tally = _Tally(CopyWaves(self._clock, copy_ms_max), scope)
@@ -331,9 +335,10 @@ class ReplicationRound:
         """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
         if not reports:  # most rounds of an idle cluster: a commit would read the log for nothing
             return 0
-        return self._metadata.submit(
-            lambda image: conclude(image, reports), timeout_ms=self._timeout_ms
-        )
+        return self._submit(lambda image: conclude(image, reports))
+
+    def _submit(self, decide: Decide[T]) -> T:
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
     def _report(
         self,
