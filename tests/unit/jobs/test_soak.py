@@ -1,5 +1,9 @@
 """What a soak makes of its figures and notes: tenths, and what is missing or double."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -38,7 +42,7 @@ from jobs.soaking.streams import (
     shortened,
 )
 from jobs.soaking.tenths import Latency, Sample, percentile, tenths_of
-from jobs.soaking.watching import descriptors
+from jobs.soaking.watching import PLAIN, RUNTIME_FILES, descriptors, look
 
 
 def test_run_is_cut_into_tenths_and_what_lies_outside_counts_nowhere():
@@ -62,6 +66,39 @@ def test_of_open_files_a_tenth_counts_the_lowest(open_files, counted):
     samples = [Sample(at, {name: value}) for at, value in enumerate(open_files)]
 
     assert tenths_of(samples, [], 100.0)[0].values[name] == counted
+
+
+def test_runtimes_of_delta_rs_are_not_counted_and_whatever_else_stays_open_is(tmp_path):
+    program = """if True:
+        import os, sys, deltalake, pyarrow
+        opened = []
+        for line in sys.stdin:
+            if line == "write\\n":
+                deltalake.write_deltalake(sys.argv[1], pyarrow.table({"a": [1]}))
+                deltalake.DeltaTable(sys.argv[1]).create_checkpoint()
+            else:
+                opened += [os.eventfd(0) for _ in range(int(line))]
+            print(flush=True)
+    """
+    counts = []
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "table")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        for line in ("0", "write", "7"):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            seen = look(SoakFolder(tmp_path), {process.pid: "reader"})
+            counts.append((seen[descriptors(PLAIN)], len(os.listdir(f"/proc/{process.pid}/fd"))))
+        process.stdin.close()
+
+    (first, all_first), (written, all_written), (leaked, _) = counts
+    assert all_written == all_first + RUNTIME_FILES
+    assert (written - first, leaked - written) == (0, 7)
 
 
 def test_tenth_has_percentiles_of_each_kind_of_call():
