@@ -10,6 +10,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
+from kafka_on_spark.service.append.plan import expanded_topics
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.records import input_batches, table_of
@@ -129,6 +130,21 @@ def test_after_a_try_that_was_split_otherwise_the_next_one_of_its_run_is_fenced_
         return len(list(folder.glob("*.json"))) - before
 
     assert [commits_of(each) for each in (None, 7, 3, 3, None, None)] == [1, 0, 1, 1, 1, 0]
+
+
+def test_a_process_remembers_so_many_fenced_runs_and_fences_the_others_anew(orders, monkeypatch):
+    monkeypatch.setattr(expanded_topics, "FENCES_MAX", 2)
+    cluster = orders.cluster
+    cluster.add_partitions("orders", to=7)
+    expanded, topic = cluster._services.appends._expanded, cluster.image.topic("orders")
+    folder = orders.folder(partition_of(cluster, "orders").leader, "orders") / "_delta_log"
+
+    def is_fenced_anew(producer_id):
+        before = len(list(folder.glob("*.json")))
+        expanded.split(topic, ProducerRun(producer_id=producer_id, producer_epoch=0, sequence=0))
+        return len(list(folder.glob("*.json"))) > before
+
+    assert [each for each in "ppqpqrrp" if is_fenced_anew(each)] == ["p", "q", "r", "p"]
 
 
 def test_what_was_staged_for_partitions_that_are_gone_is_split_anew(orders):

@@ -12,6 +12,7 @@ a record that the leader lacks is not committed, but may be once its holder is e
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.errors import (
@@ -34,6 +35,9 @@ from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrde
 from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
+
+FENCES_MAX: Final = 10_000
+"""Fenced runs that a process remembers. A process that lives for months meets any number."""
 
 CreateReplicas = Callable[[Iterable[PartitionKey]], object]
 
@@ -102,6 +106,8 @@ class ExpandedTopics:
         if not is_fenced:
             list(self._threads.map(lambda each: self._fence_successors(image, each), logs))
             if is_split_alike:
+                if len(self._fenced) >= FENCES_MAX:
+                    self._fenced.clear()  # each run that goes on is fenced once more
                 self._fenced.add(fence)
         return count if staged_count is None else min(staged_count, count)
 
