@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Generator
 from functools import cache
@@ -68,6 +69,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if jvms.DRIVER not in given:
         os.environ[VARIABLE] = f"{jvms.DRIVER} {given}".strip()
     _save_processor_time()
+    _let_signals_through()
+
+
+def _let_signals_through() -> None:
+    """Have what tests start heed all signals, and this process ignore those that it ignored.
+
+    Tests in the background of a shell ignore SIGINT, under nohup SIGHUP, and what they started would.
+    A handler is not passed on to another program; that a signal is ignored is.
+    """
+    for each in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(each) is signal.SIG_IGN:
+            signal.signal(each, lambda *_: None)
 
 
 def _save_processor_time() -> None:
