@@ -11,6 +11,8 @@ import time
 from contextlib import ExitStack
 from subprocess import PIPE
 
+import pytest
+
 from tests.cli.conftest import ROOT
 from tests.cluster.disks import new_disks, records
 from tests.pages import blocks
@@ -30,6 +32,13 @@ main()
 """
 """`consume` that tells of each record that it takes."""
 
+IGNORING = """
+import signal
+signal.signal({}, signal.SIG_IGN)
+from kafka_on_spark.cli.application import main
+main()
+"""
+
 [TRIAL] = blocks("docs/console-tools.md", "console")
 
 
@@ -48,6 +57,42 @@ def test_records_are_printed_as_they_come_and_an_interrupt_says_how_many(call, n
         "Processed a total of 2 records.",
         "kafka-on-spark: interrupted",
     ]
+
+
+def test_end_of_its_terminal_has_a_member_commit_what_was_printed_and_leave(
+    call, new_topic, cluster
+):
+    topic = new_topic(b"a")
+    group = f"of-{topic}"
+    process = call.start(
+        "consume", "-t", topic, "--group", group, "--from-beginning", stdout=PIPE, stderr=PIPE
+    )
+
+    assert process.stdout.readline() == "a\n"
+    process.send_signal(signal.SIGHUP)
+    said, complaint = process.communicate()
+
+    assert (process.returncode, said) == (129, "")
+    assert complaint == "Processed a total of 1 record.\n"
+    assert cluster.describe_group_members(group).members == ()
+    assert [each.offset for each in cluster.describe_group(group)] == [1]
+
+
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT], ids=["nohup", "background"])
+def test_signal_that_its_starter_ignores_does_not_end_it(call, new_topic, cluster, ignored):
+    topic = new_topic(b"before")
+    script = IGNORING.format(int(ignored))
+    process = call.start(
+        "consume", "-t", topic, "-o", "0", "-c", 2, script=script, stdout=PIPE, stderr=PIPE
+    )
+
+    assert process.stdout.readline() == "before\n"
+    process.send_signal(ignored)
+    cluster.append(topic, records(b"after"))
+    said, complaint = process.communicate()
+
+    assert (process.returncode, said) == (0, "after\n")
+    assert complaint == "Processed a total of 2 records.\n"
 
 
 def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_topic):

@@ -1,7 +1,8 @@
-"""^C and SIGTERM for verbs that go on until they are told to end.
+"""^C, SIGTERM and the end of the terminal for verbs that go on until they are told to end.
 
 An interrupt ends a wait at once. What is under way is finished first, so that it has an answer; a
-second interrupt ends that, too.
+second interrupt ends that, too. A signal that is ignored stays so: nohup has SIGHUP ignored, and a
+script SIGINT by what it starts with &. Source: HotSpot's shutdown signals.
 """
 
 import signal
@@ -11,11 +12,11 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Takes both signals while it is entered; in another thread than the main one it does nothing.
+    """Takes these signals while it is entered; in another thread than the main one it does nothing.
 
     Attributes:
         code: The exit code of a process that the signal ends; None: none has come.
@@ -24,11 +25,12 @@ class Interrupts:
     def __init__(self) -> None:
         self.code: int | None = None
         self._is_waiting = False
-        self._before: list[Any] = []
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = [signal.signal(each, self._take) for each in SIGNALS]
+            taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+            self._before = {each: signal.signal(each, self._take) for each in taken}
         return self
 
     def __exit__(
@@ -37,7 +39,7 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each, before in zip(SIGNALS, self._before, strict=False):
+        for each, before in self._before.items():
             signal.signal(each, before)
 
     @contextmanager
