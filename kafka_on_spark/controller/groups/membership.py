@@ -4,10 +4,11 @@ None of this shares out partitions: `sharing` does, for all changes that came be
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.controller.groups.assignors import assignors_of
 from kafka_on_spark.controller.groups.checks import check_group, member_of
+from kafka_on_spark.controller.groups.offsets import saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -21,6 +22,7 @@ from kafka_on_spark.ids import (
     NO_EPOCH,
     GroupEpoch,
     MemberId,
+    PartitionKey,
     check_text,
     check_topic_name,
 )
@@ -32,7 +34,7 @@ from kafka_on_spark.metadata.group_records import (
     RemoveGroupMemberRecord,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.records import OffsetCommitRecord, Record
 
 
 def join(
@@ -155,6 +157,9 @@ def subscribe(
 ) -> ControllerResult[None]:
     """Decide that a member reads other topics from now on.
 
+    Topics come to a member, whose pattern stays, as they are created: the group stands at their
+    beginning, whoever reads them first.
+
     Raises:
         InvalidTopicError: A name is not allowed.
         UnsupportedAssignorError: There is no such assignor.
@@ -172,7 +177,21 @@ def subscribe(
         return ControllerResult([], None)
     cause = f"member {member_id} of {group!r} has subscribed to other topics"
     epoch = _next_epoch(image.consumer_groups[group])
-    return ControllerResult([_subscribed(group, epoch, after, cause)], None)
+    came = sorted(set(after.subscribed_topics) - set(member.subscribed_topics))
+    begun = _begun_topics(image, group, came)
+    return ControllerResult([_subscribed(group, epoch, after, cause), *begun], None)
+
+
+def _begun_topics(
+    image: MetadataImage, group: str, names: Iterable[str]
+) -> Iterator[OffsetCommitRecord]:
+    """Yield the offsets of a group in topics that were created while it has read."""
+    for topic in (image.topic(name) for name in names if name in image.topic_ids):
+        cause = f"topic {topic.name} came: group {group!r} begins at its beginning"
+        for number, partition in topic.partitions.items():
+            key = PartitionKey(topic.topic_id, number)
+            if (group, key) not in image.groups:
+                yield saved_offset(group, key, partition, partition.log_start_offset, cause)
 
 
 def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:

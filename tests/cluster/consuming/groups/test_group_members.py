@@ -188,6 +188,16 @@ def test_partitions_and_topics_that_come_and_go_are_taken_and_given_up(cluster):
     assert place.offset == 1
 
 
+def test_a_topic_that_a_pattern_takes_up_is_read_from_its_beginning(cluster):
+    with cluster.consumer(pattern="orders|ret.*", group="g") as one:
+        one.poll(0)
+        cluster.create_topic("returns", partitions=1)
+        cluster.append("returns", [("a", "1")])
+
+        [found] = polled(lambda: len(one.assignment()) == 5 and lag_of(one) == 0, one)
+    assert found == [1]
+
+
 def test_who_asks_for_nothing_for_too_long_leaves(cluster):
     append(cluster, 0, 4)
     with member(cluster, max_poll_interval_ms=300) as busy, member(cluster) as other:

@@ -16,6 +16,7 @@ from kafka_on_spark.controller.groups.checks import (
     member_of,
 )
 from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
+from kafka_on_spark.controller.groups.offsets import saved_offset
 from kafka_on_spark.controller.groups.sharing import reconcile, share_out
 from kafka_on_spark.errors import (
     FencedInstanceIdError,
@@ -35,7 +36,7 @@ from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.group_offsets import save_group, save_standings
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
-from tests.committing import replay
+from tests.committing import committed, replay
 
 ONE = PartitionKey(TOPIC_ID, 1)
 EMPTY = image_of(partition("1", hw=8), partition("1", hw=8))
@@ -117,6 +118,16 @@ def test_other_topics_are_the_next_epoch_and_the_same_ones_none():
         subscribe(after, "g", "b", ["z"])
     with pytest.raises(UnsupportedAssignorError):
         subscribe(after, "g", "a", ["z"], "sticky")
+
+
+def test_a_group_stands_at_the_beginning_of_a_topic_that_comes_while_it_reads():
+    image = image_of(partition("1", hw=8, start=3), partition("1", hw=8))
+    image = joined(image, "a", topics=["z"])
+    image = committed(image, [saved_offset("g", ONE, partition("1"), 5, "t")])
+
+    after = replay(image, subscribe(image, "g", "a", [TOPIC, "z"]))
+
+    assert {key: each.offset for (_, key), each in after.groups.items()} == {KEY: 3, ONE: 5}
 
 
 def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():
