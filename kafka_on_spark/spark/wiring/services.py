@@ -7,6 +7,7 @@ imported and made once it is asked for: one that reads needs nothing of what app
 import os
 import random
 import socket
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -238,6 +239,8 @@ class Services:
         self._inspect_later()
 
     def _inspect_later(self) -> None:
+        if sys.is_finalizing():
+            return  # a read that nobody has ended ends with the process, in which no thread starts
         from kafka_on_spark.spark.wiring.second_inspections import finish_later
 
         finish_later(self.second_inspections, self._maintenance)

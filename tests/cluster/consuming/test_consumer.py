@@ -1,5 +1,7 @@
 """A consumer against a real cluster: what it reads, in which order, and what comes and goes."""
 
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 
@@ -9,6 +11,16 @@ from kafka_on_spark import Record
 from kafka_on_spark.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from tests.cluster.consuming.polled import SOON, values
 from tests.cluster.disks import records
+
+UNCLOSED = """
+import sys
+from kafka_on_spark import Cluster
+
+cluster = Cluster.open(sys.argv[1])
+cluster.append(sys.argv[2], [("k", "a"), ("k", "b")])
+consumer = cluster.consumer(sys.argv[2], auto_offset_reset="earliest")
+print(next(consumer).value.decode())
+"""
 
 
 def test_it_reads_what_is_there_and_what_comes(cluster, topic):
@@ -172,3 +184,12 @@ def test_a_topic_that_is_deleted_is_told(cluster, topic):
 
         with pytest.raises(UnknownTopicOrPartitionError, match=f"there is no topic {topic!r}"):
             consumer.poll(0)
+
+
+def test_a_process_ends_quietly_with_a_consumer_that_is_in_the_middle_of_a_partition(
+    cluster, topic
+):
+    command = [sys.executable, "-c", UNCLOSED, cluster.root, topic]
+    ended = subprocess.run(command, capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "a\n", "")
