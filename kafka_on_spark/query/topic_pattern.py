@@ -50,7 +50,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
             return re.compile(pattern)
     except (re.error, FutureWarning) as error:
         raise InvalidRequestError(
-            f"option 'subscribePattern' can't be {pattern!r}: {error}; write it in the syntax of"
+            f"a pattern of topics can't be {pattern!r}: {error}; write it in the syntax of"
             " Python's re module"
         ) from None
 
@@ -116,6 +116,6 @@ def _refuse_group(pattern: str, place: int) -> None:
 
 def _java(pattern: str, name: str, instead: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"option 'subscribePattern' can't be {pattern!r}: {name} is Java's syntax, and patterns"
+        f"a pattern of topics can't be {pattern!r}: {name} is Java's syntax, and patterns"
         f" are in Python's here; write {instead} instead"
     )

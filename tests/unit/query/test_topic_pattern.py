@@ -75,7 +75,8 @@ def test_what_only_java_has_is_refused_by_its_name(pattern, name, instead):
     with pytest.raises(InvalidRequestError) as caught:
         compile_pattern(pattern)
 
-    check_sentence(str(caught.value), repr(pattern), f"{name} is Java's syntax", instead)
+    given = f"a pattern of topics can't be {pattern!r}"
+    check_sentence(str(caught.value), given, f"{name} is Java's syntax", instead)
 
 
 @pytest.mark.parametrize("pattern, why", BROKEN)
@@ -83,4 +84,5 @@ def test_a_pattern_that_is_none_is_refused(pattern, why):
     with pytest.raises(InvalidRequestError) as caught:
         compile_pattern(pattern)
 
-    check_sentence(str(caught.value), repr(pattern), why, "the syntax of Python's re module")
+    given = f"a pattern of topics can't be {pattern!r}"
+    check_sentence(str(caught.value), given, why, "the syntax of Python's re module")
