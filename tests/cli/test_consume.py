@@ -289,12 +289,17 @@ def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topi
 REFUSED = [
     (("--include", "x"), "name the topics in one way"),
     (("-o", "1", "--from-beginning"), "both say where to begin"),
+    (
+        ("--from-beginning", "--consumer-property", "auto.offset.reset=latest"),
+        "--from-beginning and auto.offset.reset=latest say two places",
+    ),
     (("-o", "noon"), "--offset can't be 'noon'"),
     (("-G", "g", "-o", "1"), "the offsets of --group say"),
     (("-G", "g", "-p", "0"), "the offsets of --group say"),
     (("-G", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
     (("--json", "-f", "%s"), "--json and --format both say"),
-    (("--json", "-K", ":"), "--json and --property both say"),
+    (("--json", "-K", ":"), "--json and --key-delimiter both say"),
+    (("-f", "%s", "-D", ""), "--format and --delimiter both say"),
     (("-f", "%q"), "%q in the format '%q' is unknown"),
     (("--formatter", "com.example.Formatter"), "no class of Java's runs here"),
     (("--value-deserializer", "x"), "--value-deserializer means nothing here"),

@@ -18,6 +18,14 @@ from kafka_on_spark.errors import InvalidRequestError
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
 FORMATTERS: Final = ("DefaultMessageFormatter", "NoOpMessageFormatter")
 
+_OF_FORMATTER: Final = {
+    "--property": "formatter_property",
+    "--formatter-config": "formatter_config",
+    "--delimiter": "delimiter",
+    "--key-delimiter": "key_delimiter",
+}
+"""Options that set properties of Kafka's formatter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -113,6 +121,11 @@ def _default_start(
             f"auto.offset.reset can't be {reset!r}: give {EARLIEST} or {LATEST}"
         )
     if given["from_beginning"]:
+        if reset == LATEST:
+            raise InvalidRequestError(
+                f"--from-beginning and auto.offset.reset={LATEST} say two places to begin at: give"
+                " one of them"
+            )
         return EARLIEST
     has_end = (given["exit"] or span.end_ms is not None) and not has_group
     return reset or (EARLIEST if has_end else LATEST)
@@ -130,13 +143,16 @@ def _form(given: Mapping[str, Any]) -> Form:
             f"--formatter can't be {given['formatter']!r}, since no class of Java's runs here: give"
             f" {' or '.join(FORMATTERS)}, --format or --json"
         )
+    of_lines = [
+        option for option, name in _OF_FORMATTER.items() if given[name] not in (None, [], ())
+    ]
     ways = [
         option
         for option, is_given in {
             "--json": given["json"],
             "--format": given["format_"] is not None,
             "--formatter": formatter != FORMATTERS[0],
-            "--property": bool(of_formatter),
+            **{option: bool(of_formatter) for option in of_lines[:1]},
         }.items()
         if is_given
     ]
