@@ -108,6 +108,13 @@ def check_may_commit(
         )
     if not_owned := keys - member.owned:
         raise StaleMemberEpochError(
-            f"member {member.member_id} of group {group!r} does not own partition"
-            f" {min(not_owned).partition} of topic {min(not_owned).topic_id}"
+            f"member {member.member_id} of group {group!r} does not own"
+            f" {_named(image, min(not_owned))}"
         )
+
+
+def _named(image: MetadataImage, key: PartitionKey) -> str:
+    """Return a partition as people name it; one of a topic that is gone by the topic's id."""
+    if key.topic_id in image.topics:
+        return str(image.name_of(key))
+    return f"partition {key.partition} of topic {key.topic_id}, which is gone"

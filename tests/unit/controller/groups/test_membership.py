@@ -228,6 +228,13 @@ def test_a_member_saves_offsets_of_what_it_owns_alone():
         save_offsets(image, "g", {mine: 8, other: 8}, member, 0)
 
 
+def test_a_partition_that_is_not_owned_is_named_by_its_topic_while_that_is_there():
+    image = settled(joined(EMPTY, "a"), "a")
+    for key, name in [(PartitionKey(TOPIC_ID, 7), f"{TOPIC}-7"), (PartitionKey("gone", 3), "gone")]:
+        with pytest.raises(StaleMemberEpochError, match=f"does not own .*{name}"):
+            check_may_commit(image, "g", Membership("a", 1), {key})
+
+
 def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
     standings = {KEY: Standing(3, 0)}
     position = StreamOffset.in_image(EMPTY, {TOPIC: {0: 3}})
