@@ -18,6 +18,7 @@ from kafka_on_spark.cli.call.arrow import do_without_pandas
 from kafka_on_spark.cli.call.ending import end_with
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.call.plain_values import with_plain_values
+from kafka_on_spark.cli.call.streams import filled
 from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
 from kafka_on_spark.visible import visible
@@ -105,24 +106,10 @@ def _options(
 
 def main() -> None:
     """Run the command line, to whose code the process ends: it is nobody else's."""
-    _fill_streams()
+    sys.stdout, sys.stderr = filled((sys.stdout, sys.stderr))
     do_without_pandas()
     try:
         app(prog_name=NAME)
     except SystemExit as ending:
         end_with(ending.code)
         raise
-
-
-def _fill_streams() -> None:
-    """Have an output that is closed go nowhere.
-
-    Else a file that is opened gets its number, and whatever writes to the output writes to that.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - to the end
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - to the end

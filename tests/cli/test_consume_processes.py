@@ -130,6 +130,21 @@ def test_while_its_reader_sleeps_it_takes_no_more_records(call, new_topic, clust
     assert (process.returncode, said.encode()) == (0, b"".join(each + b"\n" for each in values))
 
 
+def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_topic):
+    values = [each * 100_000 for each in (b"a", b"b", b"c")]  # no pipe takes one of them whole
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    process = call.start("consume", "-t", new_topic(*values), "-e", stdout=theirs, stderr=PIPE)
+    os.close(theirs)
+
+    with open(ours, "rb") as pipe:
+        said = pipe.read()
+    _, complaint = process.communicate()
+
+    assert (process.returncode, complaint) == (0, "Processed a total of 3 records.\n")
+    assert said == b"".join(each + b"\n" for each in values)
+
+
 def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, new_topic, cluster):
     topic = new_topic(partitions=2)
     options = ("consume", "-t", topic, "--group", f"of-{topic}", "--from-beginning")

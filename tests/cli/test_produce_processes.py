@@ -7,6 +7,8 @@ import time
 from fcntl import F_GETPIPE_SZ, fcntl
 from subprocess import DEVNULL, PIPE
 
+import pytest
+
 STALLING = """
 import os
 from kafka_on_spark.cli.application import main
@@ -44,6 +46,35 @@ def test_pipe_is_appended_as_it_comes_and_an_interrupt_says_what_stands(call, ne
     assert _values(cluster, topic) == [b"a", b"b"]
     assert (process.returncode, said) == (130, f"Appended 2 records to {topic}.\n")
     assert complaint == "kafka-on-spark: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "options, appended",
+    [
+        pytest.param(("--lines", "FIRST", "-"), [b"first", b"second", b"third"], id="lines"),
+        pytest.param(("FIRST", "-"), [b"first\n", b"second\nthird"], id="a whole"),
+    ],
+)
+def test_input_that_another_process_has_made_non_blocking_is_waited_for(
+    call, new_topic, cluster, tmp_path, options, appended
+):
+    topic = new_topic()
+    (tmp_path / "FIRST").write_bytes(b"first\n")
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    arguments = ("produce", "-t", topic, "--batch-size", 1, *options)
+    process = call.start(*arguments, stdin=ours, stdout=DEVNULL, stderr=PIPE, cwd=tmp_path)
+    os.close(ours)
+
+    while cluster.offsets(topic)[0].high_watermark < 1:
+        assert process.poll() is None
+        time.sleep(0.02)
+    with open(theirs, "wb") as pipe:
+        pipe.write(b"second\nthird")
+    _, complaint = process.communicate()
+
+    assert (process.returncode, complaint) == (0, "")
+    assert _values(cluster, topic) == appended
 
 
 def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):

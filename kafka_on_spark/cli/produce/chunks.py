@@ -5,12 +5,11 @@ has come `linger_ms` after its first byte; of input that comes faster than it is
 one append takes.
 """
 
-import os
-import select
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_on_spark.cli.call.streams import READABLE, await_ready, read_some
 from kafka_on_spark.storage.calls.clock import SystemClock
 
 READ_BYTES: Final = 2**20
@@ -87,7 +86,7 @@ def _gather(descriptor: int, rest: bytearray, pace: Pace) -> bool:
     read_bytes = 0
     first_at_ms = None
     while read_bytes < pace.chunk_bytes:
-        part = os.read(descriptor, READ_BYTES)
+        part = read_some(descriptor, READ_BYTES)
         if not part:
             return True
         now_ms = clock.monotonic_ms()
@@ -97,12 +96,6 @@ def _gather(descriptor: int, rest: bytearray, pace: Pace) -> bool:
         waited_ms = now_ms - first_at_ms
         if waited_ms >= max(GATHER_MS_MAX, pace.linger_ms):
             break
-        if not _is_ready(descriptor, max(pace.linger_ms - waited_ms, 0)):
+        if not await_ready(descriptor, READABLE, max(pace.linger_ms - waited_ms, 0)):
             break
     return False
-
-
-def _is_ready(descriptor: int, timeout_ms: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout_ms))

@@ -12,7 +12,14 @@ from errno import EISDIR
 from typing import Final
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.produce.chunks import LongLineError, Pace, line_chunks, without_returns
+from kafka_on_spark.cli.call.streams import read_some
+from kafka_on_spark.cli.produce.chunks import (
+    READ_BYTES,
+    LongLineError,
+    Pace,
+    line_chunks,
+    without_returns,
+)
 from kafka_on_spark.errors import InvalidRequestError, MessageTooLargeError
 
 STANDARD_INPUT: Final = "standard input"
@@ -116,17 +123,21 @@ def _file_names(paths: Sequence[str]) -> Callable[[int, int], str]:
 
 def _content(path: str, bytes_max: int) -> bytes:
     descriptor = _opened(path)
+    content = bytearray()
     try:
-        with open(descriptor, "rb", closefd=path != "-") as file:
-            content = file.read(bytes_max + 1)
+        while len(content) <= bytes_max and (part := read_some(descriptor, READ_BYTES)):
+            content += part
     except OSError as error:
         raise _unreadable(path, error) from None
+    finally:
+        if path != "-":
+            os.close(descriptor)
     if len(content) > bytes_max:
         raise MessageTooLargeError(
             f"{path} has more than {bytes_max:,} bytes, which no record of the topic may have: give"
             " --lines to append its lines, or raise the topic's max.message.bytes"
         )
-    return content
+    return bytes(content)
 
 
 def check_readable(paths: Sequence[str]) -> None:
