@@ -196,6 +196,10 @@ REFUSED = [
     (("-l", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
     (("-l", "-Z", "--property", "null.marker=N"), "null.marker is given twice"),
     (("-l", "-H", "=1"), "--header has no name"),
+    (("-l", "--producer-property", "linger.ms=3000000000"), "give a number from 0 to 2147483647"),
+    (("-l", "--linger-ms", "3000000000"), "--linger-ms"),
+    (("-l", "-p", "3000000000"), "--partition"),
+    (("-l", "--reader-config", "/nowhere"), "--reader-config '/nowhere' can't be read"),
     (("-l", "/nowhere"), "/nowhere can't be read: No such file or directory"),
     (("/",), "/ can't be read: Is a directory"),
 ]

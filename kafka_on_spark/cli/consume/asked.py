@@ -132,7 +132,9 @@ def _default_start(
 
 
 def _form(given: Mapping[str, Any]) -> Form:
-    of_formatter = properties(given["formatter_property"], "--property", given["formatter_config"])
+    of_formatter = properties(
+        given["formatter_property"], "--property", given["formatter_config"], "--formatter-config"
+    )
     if given["delimiter"] is not None:
         of_formatter["line.separator"] = given["delimiter"]
     if given["key_delimiter"] is not None:

@@ -11,14 +11,17 @@ from kafka_on_spark.cli.call.options import properties_of
 from kafka_on_spark.errors import InvalidRequestError
 
 
-def properties(given: Sequence[str] | None, option: str, file: str | None = None) -> dict[str, str]:
-    """Return properties by name; those of the call win over those of the `file`.
+def properties(
+    given: Sequence[str] | None, option: str, file: str | None = None, file_option: str = ""
+) -> dict[str, str]:
+    """Return properties by name; those of the call win over those of the `file`. The options are
+    what the properties and the file were given as.
 
     Raises:
         InvalidRequestError: One is not NAME=VALUE, or the file can't be read.
     """
-    lines = [] if file is None else properties_of(file, option)
-    in_file = (_parsed(each, option) for each in lines)
+    lines = [] if file is None else properties_of(file, file_option)
+    in_file = (_parsed(each, file_option) for each in lines)
     return {name: value.lstrip() for name, value in in_file} | dict(
         _parsed(each, option) for each in given or ()
     )

@@ -20,6 +20,7 @@ from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import InvalidRequestError, InvalidRequiredAcksError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.append.produce.settings import LINGER_MS
+from kafka_on_spark.setting_values import INT_MAX
 
 CHUNK_BYTES: Final = 8 * 2**20
 """Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,
@@ -99,7 +100,9 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
 
 
 def _reader_properties(given: Mapping[str, Any]) -> dict[str, str]:
-    found = properties(given["reader_property"], "--property", given["reader_config"])
+    found = properties(
+        given["reader_property"], "--property", given["reader_config"], "--reader-config"
+    )
     short: dict[str, str] = {}
     if given["key_delimiter"] is not None:
         short |= {"parse.key": "true", "key.separator": given["key_delimiter"]}
@@ -156,6 +159,8 @@ def _number(
         number = whole_number(text)
     except ValueError:
         number = -1
-    if number < (least if name in client else 0):
-        raise InvalidRequestError(f"property {name} can't be {text!r}: give a number from {least}")
+    if name in client and not least <= number <= INT_MAX:
+        raise InvalidRequestError(
+            f"property {name} can't be {text!r}: give a number from {least} to {INT_MAX}"
+        )
     return number

@@ -25,6 +25,7 @@ from kafka_on_spark.cli.produce.feeds import (
 from kafka_on_spark.errors import CommitOutcomeUnknownError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.service.append.produce.sent_record import limits_of
 from kafka_on_spark.service.append.produce.settings import LINGER_MS
+from kafka_on_spark.setting_values import INT_MAX
 
 WIDENING: Final = 8
 """A line of JSON has at most six bytes for one of the record's, and names of fields beside it."""
@@ -110,6 +111,7 @@ def produce(
             "--partition",
             "-p",
             min=-1,
+            max=INT_MAX,
             help="The partition of all records; -1: by key, whatever their JSON says.",
         ),
     ] = None,
@@ -137,6 +139,7 @@ def produce(
             "--linger-ms",
             "--timeout",
             min=0,
+            max=INT_MAX,
             help=f"How long records gather before an append begins. [default: {LINGER_MS}]",
         ),
     ] = None,
@@ -146,6 +149,7 @@ def produce(
             "--batch-size",
             "--max-partition-memory-bytes",
             min=1,
+            max=INT_MAX,
             help=f"Bytes of input in one append at most. [default: {CHUNK_BYTES}]",
         ),
     ] = None,
