@@ -220,7 +220,7 @@ class Consumer:
         or replaced as auto_offset_reset says.
 
         Raises:
-            InvalidRequestError: The partition is not assigned, or the offset is no number from 0.
+            InvalidRequestError: The partition is not assigned, or no record can have the offset.
         """
         with self._alone() as consuming:
             check_whole_number(offset, "the offset")

@@ -24,6 +24,7 @@ from kafka_on_spark.service.consume.turn_taking import TurnTaking
 from kafka_on_spark.service.consume.turns import EndOf, ReadRows, Rows
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.setting_values import LONG_MAX
 
 log = logging.getLogger(__name__)
 
@@ -151,13 +152,13 @@ class Consuming(Generic[Rows]):
         """Go on at `offset` in a partition.
 
         Raises:
-            InvalidRequestError: The partition is not assigned, or the offset is below 0.
+            InvalidRequestError: The partition is not assigned, or no record can have the offset.
         """
         self._check_assigned(key)
-        if offset < 0:
+        if not 0 <= offset <= LONG_MAX:
             raise InvalidRequestError(
-                f"can't seek to offset {offset}: give one from 0 on, or seek to the beginning or"
-                " the end"
+                f"can't seek to offset {offset}: give one from 0 to {LONG_MAX}, or seek to the"
+                " beginning or the end"
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
         self._positions.seek(key, Standing(Offset(offset), generation))

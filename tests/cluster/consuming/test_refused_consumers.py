@@ -58,6 +58,7 @@ WRONG = {
     "nothing to read":   (lambda cluster: cluster.consumer().poll(0), InvalidRequestError, "give it topics"),
     "empty group":       (lambda cluster: cluster.consumer(group=""), InvalidGroupIdError, "can't be empty"),
     "no group":          (lambda cluster: cluster.consumer().commit(), InvalidRequestError, "give it one"),
+    "no function":       (lambda cluster: cluster.consumer(on_lost=5), InvalidRequestError, "on_lost can't be 5"),
     "a bad time-out":    (lambda cluster: cluster.consumer().poll(-1), InvalidRequestError, "timeout_ms can't be -1"),
 }
 # fmt: on
@@ -71,6 +72,14 @@ def test_what_is_wrong_is_told(cluster, name):
         call(cluster)
 
 
+@pytest.mark.parametrize("offset", [-1, 2**63])
+def test_no_position_is_taken_that_no_record_can_have(cluster, topic, offset):
+    with cluster.consumer(topic, group=topic, auto_offset_reset="earliest") as consumer:
+        with pytest.raises(InvalidRequestError, match="give one from 0 to 9223372036854775807"):
+            consumer.seek((topic, 0), offset)
+        consumer.commit()
+
+
 def test_of_partitions_that_are_not_assigned_nothing_is_known(cluster, new_topic):
     topic, other = new_topic(), new_topic()
     with cluster.consumer(topic) as consumer:
@@ -80,7 +89,7 @@ def test_of_partitions_that_are_not_assigned_nothing_is_known(cluster, new_topic
             lambda: consumer.pause((other, 0)),
             lambda: consumer.seek((topic, 0), -1),
         ):
-            with pytest.raises(InvalidRequestError, match=r"assign it first|from 0 on"):
+            with pytest.raises(InvalidRequestError, match=r"assign it first|from 0 to"):
                 call()
         consumer.assign([(other, 0)])
         assert consumer.position((other, 0)) == 0
