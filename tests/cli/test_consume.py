@@ -309,7 +309,7 @@ REFUSED = [
     (("-O",), "give -f '%o %s\\n'"),
     (("-s", "value=avro"), "no class of Java's runs here"),
     (("-F", "file"), "--command-config FILE"),
-    (("--isolation-level", "none"), "--isolation-level can't be 'none'"),
+    (("--isolation-level", "none"), "can't be 'none': give read_committed or read_uncommitted"),
     (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
     (("--consumer-property", "session.timeout.ms=1"), "set the cluster's group.consumer.session."),
     (("--consumer-property", "auto.offset.reset=none"), "auto.offset.reset can't be 'none'"),

@@ -196,6 +196,7 @@ REFUSED = [
     (("-l", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
     (("-l", "-Z", "--property", "null.marker=N"), "null.marker is given twice"),
     (("-l", "-H", "=1"), "--header has no name"),
+    (("-l", "-H", "\udcff=1"), "--header has a name that is not UTF-8"),
     (("-l", "--producer-property", "linger.ms=3000000000"), "give a number from 0 to 2147483647"),
     (("-l", "--linger-ms", "3000000000"), "--linger-ms"),
     (("-l", "-p", "3000000000"), "--partition"),

@@ -70,7 +70,9 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
     check_known(client, PROPERTIES_OF_CONSUMERS, REFUSED_OF_CONSUMERS, "a consumer")
     level = given["isolation_level"] or client.get("isolation.level", "read_committed")
     if level not in ISOLATION_LEVELS:
-        raise InvalidRequestError(f"--isolation-level can't be {level!r}: give {ISOLATION_LEVELS}")
+        raise InvalidRequestError(
+            f"--isolation-level can't be {level!r}: give {' or '.join(ISOLATION_LEVELS)}"
+        )
     if (given["topic"] is None) == (given["include"] is None):
         raise InvalidRequestError("name the topics in one way: --topic, or --include EXPRESSION")
     if given["partition"] and given["topic"] is None:

@@ -124,7 +124,7 @@ def _fixed(given: Mapping[str, Any]) -> Fixed:
     return Fixed(
         key=None if given["key"] is None else _bytes(given["key"]),
         headers=[
-            (_bytes(name).decode(errors="replace"), _bytes(value) if equals else None)
+            (_header_name(name), _bytes(value) if equals else None)
             for name, equals, value in headers
         ],
         timestamp_us=(
@@ -132,6 +132,16 @@ def _fixed(given: Mapping[str, Any]) -> Fixed:
         ),
         partition=given["partition"],
     )
+
+
+def _header_name(argument: str) -> str:
+    try:
+        return _bytes(argument).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequestError(
+            f"--header has a name that is not UTF-8: {argument!r}; only a header's value may be"
+            " any bytes"
+        ) from None
 
 
 def _bytes(argument: str) -> bytes:
