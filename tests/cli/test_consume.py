@@ -82,6 +82,7 @@ def test_times_say_where_to_begin_and_to_end(printed, new_topic, cluster):
 
     assert printed(topic, *begin, "-e") == _texts(2, 3)
     assert printed(topic, *end) == _texts(1, 2)
+    assert printed(topic, "--from-beginning", *end) == _texts(1, 2)
     assert printed(topic, *begin, *end) == _texts(2)
 
 
@@ -289,6 +290,7 @@ def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topi
 REFUSED = [
     (("--include", "x"), "name the topics in one way"),
     (("-o", "1", "--from-beginning"), "both say where to begin"),
+    (("-o", "s@1", "--from-beginning"), "both say where to begin"),
     (
         ("--from-beginning", "--consumer-property", "auto.offset.reset=latest"),
         "--from-beginning and auto.offset.reset=latest say two places",

@@ -83,9 +83,9 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
             "the offsets of --group say where to begin in all partitions: leave --partition and"
             " --offset out, or set the offsets by consumer-groups --reset-offsets"
         )
-    if given["offset"] and given["from_beginning"]:
-        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
     span = span_of(given["offset"] or ())
+    if span.has_start and given["from_beginning"]:
+        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
     return Asked(
         topic=given["topic"],

@@ -34,6 +34,11 @@ class Span:
     start_ms: int | None = None
     end_ms: int | None = None
 
+    @property
+    def has_start(self) -> bool:
+        """Whether it says where to begin."""
+        return self.start is not None or self.start_ms is not None
+
 
 def span_of(given: Sequence[str]) -> Span:
     """Return what the values of --offset ask for: one where to begin, one where to end.
