@@ -194,7 +194,7 @@ BAD_PRICES = [
     pytest.param("currency = \"EUR\"\n[requests]\nPUTS = 1\n",     "did you mean PUT?",        id="a misspelled kind"),
     pytest.param("currency = \"EUR\"\n[requests]\nPUT = 1\n",      "no price of COPY",         id="a price is missing"),
 ]
-AMOUNTS = ["-1", "nan", "inf", "true", '"1"']
+AMOUNTS = ["-1", "nan", "inf", "true", '"1"', "1e308", "1" + 400 * "0"]
 # fmt: on
 
 
@@ -234,6 +234,7 @@ BAD_LEDGERS = [
     wrong(rows=[{**ROW, "topic": None}]),
     wrong(process_cpu_ms=math.inf),
     wrong(process_cpu_ms=True),
+    wrong(process_cpu_ms=10**400),
     wrong(not_counted="all"),
 ]
 

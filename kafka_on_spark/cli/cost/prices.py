@@ -1,6 +1,5 @@
 """Reads a price list, which the user writes: TOML, all prices of requests and bytes."""
 
-import math
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -20,6 +19,9 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 OPTIONAL: Final = ("cpu",)
 """A store bills no processor."""
+
+AMOUNT_MAX: Final = 1e12
+"""In any currency: more is a slip, and what it is multiplied with must stay a number."""
 
 
 def read_prices(path: Path) -> Prices:
@@ -71,8 +73,8 @@ def _check_names(path: Path, where: str, given: Mapping[str, Any], known: tuple[
 
 def _amount(path: Path, name: str, given: Any) -> float:
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not is_number or not math.isfinite(given) or given < 0:
-        raise _wrong(path, f"{name} can't be {given!r}: give an amount from 0 on")
+    if not is_number or not 0 <= given <= AMOUNT_MAX:
+        raise _wrong(path, f"{name} can't be {given!r:.40}: give an amount from 0 on")
     return float(given)
 
 
