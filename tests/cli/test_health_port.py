@@ -51,3 +51,19 @@ def test_a_client_that_goes_away_is_not_told(port, caplog):
 
     assert asked(port, "/metrics")[0] == 200
     assert caplog.records == []
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
+def test_an_address_of_ipv6_is_one_too():
+    with socket.socket(socket.AF_INET6) as tried:
+        try:
+            tried.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no address of IPv6: {error}")
+    port = HealthPort("::1", 0, {"/metrics": metrics_page(lambda: "x 1\n", "text/plain")})
+    try:
+        with urllib.request.urlopen(f"{port.address}/metrics", timeout=WAIT_S) as answer:
+            assert answer.read() == b"x 1\n"
+        assert port.address == f"http://[::1]:{port.port}"
+    finally:
+        port.close()

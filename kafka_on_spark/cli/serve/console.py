@@ -40,7 +40,7 @@ def console(
     ] = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show the cluster as a web page on this machine alone, until SIGTERM or SIGINT.
+    """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
 
     Prints the address of the page, with a token that only its readers know. The page follows the
     metadata log, and without --allow-changes it changes nothing.

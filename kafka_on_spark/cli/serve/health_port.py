@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -47,6 +48,7 @@ class HealthPort:
 
     Attributes:
         port: The one that it has, where 0 was asked for.
+        address: Where it answers, as a client writes it.
     """
 
     def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
@@ -55,14 +57,16 @@ class HealthPort:
         Raises:
             InvalidRequestError: The address can't be had.
         """
+        shown = f"[{host}]" if ":" in host else host
         try:
-            self._server = _Server((host, port), _handler(pages))
+            self._server = (_Server6 if ":" in host else _Server)((host, port), _handler(pages))
         except (OSError, OverflowError) as error:
             raise InvalidRequestError(
-                f"the health port can't be had at {host}:{port} ({error}): give another"
+                f"the health port can't be had at {shown}:{port} ({error}): give another"
                 " --health-port or --health-host"
             ) from None
         self.port: int = self._server.server_address[1]
+        self.address = f"http://{shown}:{self.port}"
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
 
     def close(self) -> None:
@@ -79,6 +83,10 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of a client that went away; all else is an error of this program."""
         if not isinstance(sys.exception(), OSError):
             log.exception("a request is not answered")
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 def _answered(pages: Mapping[str, Page], path: str) -> tuple[int, str, bytes]:

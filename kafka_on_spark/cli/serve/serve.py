@@ -21,7 +21,7 @@ from kafka_on_spark.cli.serve.supervisor import Supervisor
 from kafka_on_spark.cli.serve.text_file import TextFile
 from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics, prometheus_text
 from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.service.serve.health import Answer, Limits, healthz, readyz
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
@@ -37,6 +37,9 @@ FILES_PART: Final = 0.1
 
 WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent."""
+
+SECONDS_MAX: Final = 366 * 86_400
+"""A limit of time that is longer than a year is none; and infinity is no number of milliseconds."""
 
 
 class LogFormat(StrEnum):
@@ -70,6 +73,7 @@ def _errors_as_logged() -> Iterator[None]:
 
 @_errors_as_logged()
 def serve(
+    context: typer.Context,
     cluster: ClusterUrl,
     on_spark: Annotated[
         bool,
@@ -103,7 +107,10 @@ def serve(
     textfile_seconds: Annotated[
         float,
         typer.Option(
-            "--textfile-seconds", min=1, help="How often that file, and the ledger, are written."
+            "--textfile-seconds",
+            min=1,
+            max=SECONDS_MAX,
+            help="How often that file, and the ledger, are written.",
         ),
     ] = 15.0,
     ledger: Annotated[
@@ -115,24 +122,38 @@ def serve(
         ),
     ] = None,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Lines of text, or a JSON object a line.")
-    ] = LogFormat.TEXT,
+        LogFormat | None,
+        typer.Option(
+            "--log-format",
+            help="Lines of text, or a JSON object a line; without it, as KAFKA_ON_SPARK_LOG_FORMAT"
+            " says, or text.",
+        ),
+    ] = None,
     stop_seconds: Annotated[
         float,
         typer.Option(
-            "--stop-seconds", min=1, help="It ends within that time of SIGTERM, come what may."
+            "--stop-seconds",
+            min=1,
+            max=SECONDS_MAX,
+            help="It ends within that time of SIGTERM, come what may.",
         ),
     ] = 20.0,
     ready_seconds: Annotated[
         float,
         typer.Option(
-            "--ready-seconds", min=1, help="/readyz: the last pass has ended within that time."
+            "--ready-seconds",
+            min=1,
+            max=SECONDS_MAX,
+            help="/readyz: the last pass has ended within that time.",
         ),
     ] = 60.0,
     stalled_seconds: Annotated[
         float,
         typer.Option(
-            "--stalled-seconds", min=1, help="/healthz: its loop has moved within that time."
+            "--stalled-seconds",
+            min=1,
+            max=SECONDS_MAX,
+            help="/healthz: its loop has moved within that time.",
         ),
     ] = 600.0,
     rounds_stalled_seconds: Annotated[
@@ -140,18 +161,20 @@ def serve(
         typer.Option(
             "--rounds-stalled-seconds",
             min=1,
+            max=SECONDS_MAX,
             help="/healthz: a round has begun, or ended, within that time.",
         ),
     ] = 86_400.0,
     storage_option: StorageOption = None,
 ) -> None:
-    """Keep a cluster going: control it, replicate, and do all upkeep, until SIGTERM or SIGINT.
+    """Keep a cluster going: control it, replicate, do all upkeep, until SIGTERM, SIGINT or SIGHUP.
 
     Of several such processes one is the controller; the others stand by, and one of them takes over
     once it has not renewed its lease for controller.lease.ms. Roots that are away, full or
     read-only are waited for. The exit code is 0 when it was told to end.
     """
     _log_as(log_format)
+    _check_obeyed(context, has_port=health_port is not None, files=(textfile, ledger))
     root = cluster_url(cluster)
     options = StorageOptions(pairs(storage_option, "--storage-option"))
     told = Signals()
@@ -172,7 +195,7 @@ def serve(
             ),
         }
         port = HealthPort(health_host, health_port, pages)
-        log.info("answers /healthz, /readyz and /metrics at http://%s:%d", health_host, port.port)
+        log.info("answers /healthz, /readyz and /metrics at %s", port.address)
     files = []
     if textfile is not None:
         files.append(
@@ -232,12 +255,33 @@ def _watch(served: ServedCluster, probes: Probes, told: Signals, supervisor: Sup
             supervisor.alive()
 
 
-def _log_as(form: LogFormat) -> None:
+def _log_as(form: LogFormat | None) -> None:
     """Write this package's lines in a form, INFO and above where nothing else is said."""
-    if form is not LogFormat.TEXT or logs.FORMAT_VARIABLE not in os.environ:
+    if form is not None:
         logs.write_as(form.value)
     if not os.environ.get(logs.LEVEL_VARIABLE):
         logging.getLogger(logs.NAME).setLevel(logging.INFO)
+
+
+def _check_obeyed(
+    context: typer.Context, *, has_port: bool, files: tuple[Path | None, Path | None]
+) -> None:
+    """Check that no option is given that nothing would obey, and that no file is two.
+
+    Raises:
+        InvalidRequestError: One is.
+    """
+    textfile, ledger = files
+    for name, of, is_obeyed in (
+        ("health_host", "--health-port", has_port),
+        ("textfile_seconds", "--textfile or --ledger", textfile is not None or ledger is not None),
+    ):
+        source = context.get_parameter_source(name)
+        if not is_obeyed and source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise InvalidRequestError(f"{option} goes with {of}: leave it out, or give both")
+    if textfile is not None and ledger is not None and textfile.resolve() == ledger.resolve():
+        raise InvalidRequestError("--textfile and --ledger are one file: give each its own")
 
 
 def _session() -> "SparkSession":

@@ -1,4 +1,8 @@
-"""The signals that tell a process to end: the first one asks for it, a second one makes it so."""
+"""The signals that tell a process to end: the first one asks for it, a second one makes it so.
+
+SIGHUP is one, too, as it is for Kafka's JVM: the terminal was closed. Who has it ignored, as nohup
+does, wants the process to go on.
+"""
 
 import os
 import signal
@@ -15,8 +19,9 @@ class Signals:
     def take(self, then: Callable[[], None] = lambda: None) -> None:
         """Take them from now on. The first one calls `then`, which may not wait for anything."""
         self._then = then
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, self._take)
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if each != signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN:
+                signal.signal(each, self._take)
 
     def _take(self, number: int, frame: object) -> None:
         # Nothing that has a lock: the main thread may hold that very lock.

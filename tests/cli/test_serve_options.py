@@ -1,0 +1,87 @@
+"""Options of `serve` that nothing would obey, or that no clock can, are refused in a sentence; and the
+signals that end it are those that end a server."""
+
+import logging
+import signal
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_on_spark.cli.application import app
+from kafka_on_spark.cli.serve.signals import Signals
+from kafka_on_spark.logs import FORMAT_VARIABLE
+
+# fmt: off
+REFUSALS = [
+    (("--health-host", "127.0.0.1"), "--health-host goes with --health-port: leave it out, or give both"),
+    (("--textfile-seconds", "3"), "--textfile-seconds goes with --textfile or --ledger: leave it out"),
+    (("--textfile", "{here}/a.prom", "--ledger", "{here}/./a.prom"), "--textfile and --ledger are one file: give each its own"),
+    (("--stop-seconds", "inf"), "Invalid value for '--stop-seconds'"),
+    (("--ready-seconds", "inf"), "Invalid value for '--ready-seconds'"),
+    (("--stalled-seconds", "1e300"), "Invalid value for '--stalled-seconds'"),
+    (("--rounds-stalled-seconds", "inf"), "Invalid value for '--rounds-stalled-seconds'"),
+    (("--textfile-seconds", "inf"), "Invalid value for '--textfile-seconds'"),
+]
+# fmt: on
+
+
+@pytest.fixture
+def serve(tmp_path, monkeypatch):
+    """Calls `serve` where there is no cluster: what is not refused ends, too."""
+    monkeypatch.setattr(Signals, "take", lambda self: None)
+    monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
+
+    def run(*options, **environment):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        given = [each.format(here=tmp_path) for each in options]
+        return CliRunner().invoke(app, ["serve", "--cluster", str(tmp_path / "nothing"), *given])
+
+    return run
+
+
+@pytest.mark.parametrize("options, why", REFUSALS)
+def test_what_nothing_would_obey_is_refused_in_a_sentence(serve, options, why):
+    result = serve(*options)
+
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("options, is_json", [((), True), (("--log-format", "text"), False)])
+def test_the_option_says_more_than_the_variable(serve, caplog, options, is_json):
+    result = serve(*options, **{FORMAT_VARIABLE: "json"})
+
+    last = [each for each in caplog.records if each.levelno == logging.CRITICAL]
+    assert [bool(last), "there is no cluster at" in result.stderr] == [is_json, not is_json]
+
+
+@pytest.fixture
+def handlers():
+    """Sets all handlers back."""
+    taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in taken}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+def test_a_terminal_that_is_closed_ends_it_like_any_other_signal(handlers):
+    signal.signal(signal.SIGHUP, lambda *given: None)
+    told = Signals()
+    told.take()
+
+    signal.raise_signal(signal.SIGHUP)
+
+    assert told.name == "SIGHUP"
+
+
+def test_under_nohup_a_terminal_that_is_closed_ends_nothing(handlers):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    told = Signals()
+    told.take()
+
+    signal.raise_signal(signal.SIGHUP)
+
+    assert told.name == ""
