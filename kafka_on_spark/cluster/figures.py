@@ -3,6 +3,7 @@ own work."""
 
 from collections.abc import Iterator, Sequence
 
+from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
@@ -21,11 +22,13 @@ def metrics_of(
     that this process knows. `is_cut_off`: that is too old to say anything."""
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
+    counted = services.counts.metrics()
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, services.controller_id)),
         *(() if is_cut_off else _of_quorum(services)),
         *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
-        *services.counts.metrics(),
+        *counted,
+        *begun_topics(counted, image),
         *FLUSHES.metrics(),
         *ledger_metrics(services.ledger.report().rows),
     ]

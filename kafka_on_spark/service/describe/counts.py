@@ -7,10 +7,10 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
+from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -18,6 +18,8 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
 )
 from kafka_on_spark.ports.counting import (
     COMMIT_MS,
@@ -60,6 +62,7 @@ BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
 """Counts of a cluster whose labels are known before anything happens. They begin at 0: Prometheus
 sees no increase in a series that is not there until it is 1, and no alert would tell the first."""
 
+T = TypeVar("T")
 _Labels = tuple[tuple[str, str | int], ...]
 
 
@@ -101,6 +104,15 @@ class Counts:
             counts[bisect_left(BOUNDS_MS, took_ms)] += 1
             sums[0] += took_ms
 
+    def forget(self, **labels: str | int) -> None:
+        """Forget all that has these labels, which makes room for others."""
+        gone = set(labels.items())
+        with self._lock:
+            for counts in self._counts.values():
+                _drop(counts, gone)
+            for times in self._times.values():
+                _drop(times, gone)
+
     def metrics(self) -> list[Metric]:
         """Return all of it, by figure and labels."""
         with self._lock:
@@ -139,6 +151,11 @@ def _place(known: Mapping[_Labels, object], labels: Mapping[str, str | int]) -> 
     if place in known or len(known) < SERIES_MAX:
         return place
     return tuple((name, OTHERS) for name in labels)
+
+
+def _drop(of_figure: dict[_Labels, T], labels: set[tuple[str, str | int]]) -> None:
+    for place in [each for each in of_figure if labels <= set(each)]:
+        del of_figure[place]
 
 
 class CountedMetadata(MetadataWatch):
@@ -181,10 +198,11 @@ _Standing = tuple[frozenset[BrokerId], BrokerId | None]
 def count_decisions(
     recorder: Recorder,
     before: MetadataImage,
-    batches: Iterable[MetadataBatch],
+    batches: Sequence[MetadataBatch],
     after: MetadataImage,
 ) -> None:
-    """Count what batches decided of partitions, which lead from one image to another."""
+    """Count what batches decided of partitions, which lead from one image to another. What was
+    counted of a topic goes with it."""
     raised: set[PartitionKey] = set()
     standings: dict[PartitionKey, _Standing] = {}
     for batch in batches:
@@ -195,8 +213,46 @@ def count_decisions(
                 standings[record.key] = (record.registration.isr, record.registration.leader)
             elif isinstance(record, PartitionChangeRecord):
                 _count_change(recorder, before, standings, record)
+    for name in _names_gone(before, batches, after):
+        recorder.forget(topic=name)
     for key in raised:
         _count_committed(recorder, key, before.partition(key), after)
+
+
+def _names_gone(
+    before: MetadataImage, batches: Iterable[MetadataBatch], after: MetadataImage
+) -> set[str]:
+    """Return the names of topics that were deleted, and that no other topic has by now."""
+    made: dict[TopicId, str] = {}
+    gone: set[str] = set()
+    for batch in batches:
+        for record in batch.records:
+            if isinstance(record, TopicRecord):
+                made[record.topic_id] = record.topic
+            elif isinstance(record, RemoveTopicRecord):
+                known = before.topics.get(record.topic_id)
+                name = made.get(record.topic_id, "") if known is None else known.name
+                gone.add(name)
+    return gone - after.topic_ids.keys() - {""}
+
+
+def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric]:
+    """Return what was committed to topics of which nothing was counted yet: 0, so that the first
+    records are a rise. None is returned where a topic may be counted under `OTHERS`, or may come to
+    be, since there are too many."""
+    known = {each.labels["topic"] for each in counted if (each.type, each.name) == MESSAGES_IN}
+    if OTHERS in known or len(image.topic_ids) > SERIES_MAX:
+        return []
+    return [
+        Metric(
+            type=MESSAGES_IN.type,
+            name=MESSAGES_IN.name,
+            labels={"topic": each},
+            value=0,
+            is_counter=True,
+        )
+        for each in sorted(image.topic_ids.keys() - known)
+    ]
 
 
 def _count_committed(

@@ -14,16 +14,18 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    RemoveTopicRecord,
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.ports.counting import COMMIT_MS, COMMITS, FigureName, timed
+from kafka_on_spark.ports.counting import COMMIT_MS, COMMITS, MESSAGES_IN, FigureName, timed
 from kafka_on_spark.service.describe.counts import (
     BEGUN,
     OTHERS,
     SERIES_MAX,
     CountedMetadata,
     Counts,
+    begun_topics,
     count_decisions,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -169,6 +171,52 @@ def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
     count_decisions(counts, MetadataImage(), gone, MetadataImage())
 
     assert found(counts) == {}
+
+
+REMOVED = RemoveTopicRecord(topic_id=TOPIC_ID)
+MADE_AGAIN = TopicRecord(topic=TOPIC, topic_id="another id")
+OF_A_TOPIC = FigureName("BrokerTopicMetrics", "BytesIn")
+
+
+@pytest.mark.parametrize(
+    "decisions, left",
+    [
+        ([REMOVED], {("BytesIn", "other"): 2}),
+        ([raised(3), REMOVED], {("BytesIn", "other"): 2}),
+        ([REMOVED, MADE_AGAIN], {("BytesIn", "other"): 2, ("BytesIn", TOPIC): 1}),
+        (
+            [REMOVED, MADE_AGAIN, RemoveTopicRecord(topic_id="another id")],
+            {("BytesIn", "other"): 2},
+        ),
+    ],
+)
+def test_what_was_counted_of_a_topic_goes_with_it(counts, decisions, left):
+    counts.count(OF_A_TOPIC, 1, topic=TOPIC)
+    counts.count(OF_A_TOPIC, 2, topic="other")
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, *decisions)
+
+    count_decisions(counts, before, batches, before.replay(*batches))
+
+    assert found(counts) == left
+
+
+@pytest.mark.parametrize(
+    "counted, begun",
+    [
+        pytest.param([], [TOPIC], id="nothing was counted"),
+        pytest.param([TOPIC], [], id="it was counted"),
+        pytest.param(["gone"], [TOPIC], id="another was counted"),
+        pytest.param([OTHERS], [], id="it may be counted with others"),
+    ],
+)
+def test_a_topic_without_records_yet_begins_at_0(counts, counted, begun):
+    for each in counted:
+        counts.count(MESSAGES_IN, 5, topic=each)
+
+    metrics = begun_topics(counts.metrics(), image_of(partition("1 2 3")))
+
+    assert [(each.labels["topic"], each.value) for each in metrics] == [(each, 0) for each in begun]
 
 
 def test_counts_whose_labels_are_known_begin_at_0(clock):
