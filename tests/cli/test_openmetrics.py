@@ -1,5 +1,6 @@
 """Figures as text: names of Kafka's exporter, words of users as values, bounds; and as a file."""
 
+import logging
 import threading
 
 import pytest
@@ -135,6 +136,7 @@ def test_a_text_file_that_fails_later_is_written_again_once_it_can_be(tmp_path, 
             going.pop().rename(tmp_path / "away")
         return "x 1\n"
 
+    caplog.set_level(logging.INFO)
     file = TextFile(path, 0.01, text)
     going.append(folder)
     while "can't be written" not in caplog.text:
@@ -146,6 +148,7 @@ def test_a_text_file_that_fails_later_is_written_again_once_it_can_be(tmp_path, 
     assert file.close(WAIT_S)
 
     assert caplog.text.count("can't be written") == 1
+    assert caplog.text.count("are written to") == 1, "its end is told, too"
 
 
 def test_a_text_that_can_not_be_made_is_logged_and_leaves_no_old_figures(tmp_path, caplog):

@@ -52,6 +52,23 @@ def test_where_no_root_takes_it_the_first_failure_is_told(file, roots):
         file.write(b"1")
 
 
+def test_a_root_that_does_not_take_it_is_told_once_and_so_is_its_end(file, roots, caplog):
+    caplog.set_level("INFO")
+    for root in roots:
+        root.rename(root.with_name(f"{root.name}.away"))
+    for _ in range(3):
+        with pytest.raises(KafkaStorageError):
+            file.write(b"1")
+    for root in roots:
+        root.with_name(f"{root.name}.away").rename(root)
+    file.write(b"2")
+    file.write(b"3")
+
+    told = [each.getMessage() for each in caplog.records]
+    assert [sum("can't be written" in each for each in told), len(told)] == [2, 3]
+    assert told[-1].endswith("is written again")
+
+
 def test_what_can_not_be_a_hint_is_passed_over_for_the_next_roots(roots):
     (roots[0] / "roots.json").mkdir()
     FileRootHints(hint_roots(roots[1])).write("a-cluster", {"1": 7})

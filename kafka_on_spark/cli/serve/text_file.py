@@ -84,6 +84,8 @@ class TextFile:
                 log.warning(
                     "the figures can't be written to %s: %s", self._path, error, exc_info=is_bug
                 )
+        if self._error and not error:
+            log.info("the figures are written to %s again", self._path)
         self._error = error
 
     def _remove(self) -> None:

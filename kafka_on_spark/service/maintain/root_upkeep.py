@@ -211,7 +211,9 @@ class RootUpkeep:
         try:
             self._hints.write(image.cluster_id or "", self._cleaned_at_ms)
         except KafkaOnSparkError as error:
-            log.info("when roots were cleaned can't be written: %s", error)
+            log.debug(
+                "when roots were cleaned can't be written: %s", error
+            )  # who writes it says so
 
     def _clean(self, image: MetadataImage, name: str, work_ms_max: float) -> RootWork:
         begins_at = self._left.pop(name, "")

@@ -161,7 +161,7 @@ class SweepProgress:
         try:
             self._hints.write(image.cluster_id or "", sweep_round.position.shifted(self._wall_ms()))
         except KafkaOnSparkError as error:
-            log.info("the hint of the sweep can't be written: %s", error)
+            log.debug("the hint of the sweep can't be written: %s", error)  # who writes it says so
 
     def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
         """Return whether a hint is due: seldom, since what a hint lacks is only inspected again."""

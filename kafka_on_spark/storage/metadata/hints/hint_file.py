@@ -43,11 +43,16 @@ class HintRoots:
 
 
 class HintFile:
-    """A file `name` on one of a cluster's metadata roots. Threads may share it."""
+    """A file `name` on one of a cluster's metadata roots. Threads may share it.
+
+    A root that does not take it is told once, and so is its end: it is written every few seconds,
+    and a disk may be full for a night.
+    """
 
     def __init__(self, roots: HintRoots, name: str) -> None:
         self._roots = roots
         self._name = name
+        self._told: dict[str, str] = {}
 
     def contents(self) -> Iterator[bytes]:
         """Yield what is there, root by root; nothing of roots that have none.
@@ -83,10 +88,14 @@ class HintFile:
             try:
                 files.write(path, content, is_flushed=False)
             except KafkaStorageError as error:
-                log.info("%s can't be written: %s", path, error)
+                if self._told.get(path) != str(error):
+                    self._told[path] = str(error)
+                    log.info("%s can't be written: %s", path, error)
                 first = first or error
                 self._roots.try_last(files.url)
             else:
+                if self._told.pop(path, None) is not None:
+                    log.info("%s is written again", path)
                 return
         assert first is not None, "a cluster has a metadata root"
         raise first
