@@ -53,6 +53,14 @@ def test_a_client_that_goes_away_is_not_told(port, caplog):
     assert caplog.records == []
 
 
+def test_what_is_no_address_is_a_page_that_is_not_there(port, caplog):
+    with socket.create_connection(("127.0.0.1", port), WAIT_S) as client:
+        client.sendall(b"GET http://[ HTTP/1.0\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.0 404"
+
+    assert caplog.records == []
+
+
 @pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
 def test_an_address_of_ipv6_is_one_too():
     with socket.socket(socket.AF_INET6) as tried:

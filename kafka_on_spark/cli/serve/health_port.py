@@ -89,15 +89,18 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-def _answered(pages: Mapping[str, Page], path: str) -> tuple[int, str, bytes]:
-    page = pages.get(path)
+def _answered(pages: Mapping[str, Page], target: str) -> tuple[int, str, bytes]:
+    try:
+        page = pages.get(urlsplit(target).path)
+    except ValueError:  # a client's words, which are no URL
+        page = None
     if page is None:
         known = " and ".join(pages)
         return 404, "text/plain", f"there are {known}\n".encode()
     try:
         return page()
     except Exception:
-        log.exception("the page %s has failed", path)
+        log.exception("the page %s has failed", target)
         return 500, "text/plain", b"this page has failed: the log says why\n"
 
 
@@ -108,7 +111,7 @@ def _handler(pages: Mapping[str, Page]) -> type[BaseHTTPRequestHandler]:
         sys_version = ""
 
         def do_GET(self) -> None:
-            status, kind, body = _answered(pages, urlsplit(self.path).path)
+            status, kind, body = _answered(pages, self.path)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
