@@ -116,6 +116,54 @@ def test_promtool_takes_what_the_panels_ask_for(panels, tmp_path):
     promtool("check", "rules", path)
 
 
+CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
+
+# fmt: off
+CONTROLLED = [
+    pytest.param({"a one": "1x30", "b one": "1x30"},           [],         id="two clusters, each with its controller"),
+    pytest.param({"a one": "1x30", "a two": "0x30"},           [],         id="a controller and a standby"),
+    pytest.param({"a one": "1x30", "b one": "0x30"},           [("b", 0)], id="one cluster without"),
+    pytest.param({"a one": "1x30", "a two": "1x30"},           [("a", 2)], id="two controllers of one cluster"),
+    pytest.param({"a one": "1x30", "b one": "1x9 stale"},      [("b", 0)], id="a cluster of which nobody answers any more"),
+    pytest.param({"a one": "1x19 stale 1x9"},                  [],         id="a restart"),
+    pytest.param({},                                           [("", 0)],  id="nobody has answered yet"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("values, told", CONTROLLED)
+def test_each_cluster_is_to_have_one_controller(tmp_path, values, told):
+    series = []
+    for each, given in values.items():
+        job, instance = each.split()
+        of = f'{CONTROLLERS}{{job="{job}",instance="{instance}"}}'
+        series.append({"series": of, "values": given})
+    alerts = [
+        {
+            "exp_labels": {"severity": "critical"} | ({"job": job} if job else {}),
+            "exp_annotations": {
+                "summary": f"{count} processes say that they are the controller: one must be",
+                "description": "Without one nobody fences brokers and elects leaders but appends"
+                " that wait.",
+            },
+        }
+        for job, count in told
+    ]
+    asked = {"eval_time": "21m", "alertname": "KafkaOnSparkNoController", "exp_alerts": alerts}
+    case = {"interval": "1m", "input_series": series, "alert_rule_test": [asked]}
+    path = tmp_path / "case.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [case]}))
+
+    promtool("test", "rules", path)
+
+
+@pytest.mark.parametrize("name", ["KafkaOnSparkOfflinePartitions", "KafkaOnSparkBrokerFenced"])
+def test_an_alert_says_of_which_cluster_it_is(rules, name):
+    [rule] = [each for each in rules if each["alert"] == name]
+
+    assert rule["expr"].startswith("max by (job) (")
+
+
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
 
 
