@@ -62,7 +62,8 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("ReplicaManager", "IsrExpands"): "Decisions that took replicas into an ISR.",
     ("ControllerStats", "LeaderElections"): "Partitions that got another leader.",
     ("ControllerStats", "UncleanLeaderElections"): "Of these, those that may have lost records.",
-    ("ConsumerGroup", "lag"): "Committed records of a topic that a group has not processed.",
+    ("ConsumerGroup", "lag"): "Committed records that a group has not processed, in partitions"
+    " where it has an offset.",
     ("ConsumerGroup", "max-lag"): "The same of the partition where it is furthest behind.",
     ("ConsumerGroup", "members"): "Members of a group: consumers that share its partitions.",
     ("GroupCoordinator", "consumer-group-count"): "Groups, by state; empty: without members.",
