@@ -148,6 +148,12 @@ def write_as(name: str) -> None:
             handler.setFormatter(formatter(name))
 
 
+def write_alone() -> None:
+    """Have this process write its lines itself from now on, whatever other handlers it gets: py4j
+    gives the root logger one, of a form of its own, as soon as a JVM has ended."""
+    logging.getLogger(NAME).propagate = False
+
+
 def is_json() -> bool:
     """Return whether this process writes its lines as JSON."""
     return os.environ.get(FORMAT_VARIABLE, "").strip().lower() == JSON

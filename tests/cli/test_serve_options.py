@@ -7,6 +7,7 @@ import signal
 import pytest
 from typer.testing import CliRunner
 
+from kafka_on_spark import logs
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.logs import FORMAT_VARIABLE
@@ -29,6 +30,7 @@ REFUSALS = [
 def serve(tmp_path, monkeypatch):
     """Calls `serve` where there is no cluster: what is not refused ends, too."""
     monkeypatch.setattr(Signals, "take", lambda self: None)
+    monkeypatch.setattr(logs, "write_alone", lambda: None)  # other tests listen
     monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
 
     def run(*options, **environment):

@@ -106,6 +106,15 @@ def test_a_process_with_logging_of_its_own_has_each_line_once_and_in_its_own_way
     assert logged_lines(own + SAYING) == ["b"]
 
 
+def test_a_process_that_writes_alone_goes_on_where_another_package_gives_the_root_logger_a_handler():
+    alone = "from kafka_on_spark.logs import write_alone; write_alone()\n"
+    py4j = "import logging; logging.info('Exception while sending command.')\n"
+
+    [line] = logged_lines(alone + py4j + SAYING, form="json")
+
+    assert json.loads(line)["message"] == "b"
+
+
 def test_a_process_is_set_up_once():
     set_up()
     set_up()

@@ -259,6 +259,7 @@ def _log_as(form: LogFormat | None) -> None:
     """Write this package's lines in a form, INFO and above where nothing else is said."""
     if form is not None:
         logs.write_as(form.value)
+    logs.write_alone()
     if not os.environ.get(logs.LEVEL_VARIABLE):
         logging.getLogger(logs.NAME).setLevel(logging.INFO)
 
