@@ -20,6 +20,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 from kafka_on_spark.ports.counting import (
     COMMIT_MS,
@@ -202,7 +203,7 @@ def count_decisions(
     after: MetadataImage,
 ) -> None:
     """Count what batches decided of partitions, which lead from one image to another. What was
-    counted of a topic goes with it."""
+    counted of a topic, or of a broker, goes with it."""
     raised: set[PartitionKey] = set()
     standings: dict[PartitionKey, _Standing] = {}
     for batch in batches:
@@ -213,10 +214,21 @@ def count_decisions(
                 standings[record.key] = (record.registration.isr, record.registration.leader)
             elif isinstance(record, PartitionChangeRecord):
                 _count_change(recorder, before, standings, record)
-    for name in _names_gone(before, batches, after):
-        recorder.forget(topic=name)
+    _forget_gone(recorder, before, batches, after)
     for key in raised:
         _count_committed(recorder, key, before.partition(key), after)
+
+
+def _forget_gone(
+    recorder: Recorder,
+    before: MetadataImage,
+    batches: Sequence[MetadataBatch],
+    after: MetadataImage,
+) -> None:
+    for name in _names_gone(before, batches, after):
+        recorder.forget(topic=name)
+    for broker_id in _brokers_gone(batches, after):
+        recorder.forget(broker=broker_id)
 
 
 def _names_gone(
@@ -234,6 +246,16 @@ def _names_gone(
                 name = made.get(record.topic_id, "") if known is None else known.name
                 gone.add(name)
     return gone - after.topic_ids.keys() - {""}
+
+
+def _brokers_gone(batches: Iterable[MetadataBatch], after: MetadataImage) -> set[BrokerId]:
+    """Return the brokers that were unregistered, and are not registered again by now."""
+    return {
+        record.broker_id
+        for batch in batches
+        for record in batch.records
+        if isinstance(record, UnregisterBrokerRecord)
+    } - after.brokers.keys()
 
 
 def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric]:

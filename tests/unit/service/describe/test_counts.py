@@ -17,8 +17,16 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
-from kafka_on_spark.ports.counting import COMMIT_MS, COMMITS, MESSAGES_IN, FigureName, timed
+from kafka_on_spark.ports.counting import (
+    COMMIT_MS,
+    COMMITS,
+    MESSAGES_IN,
+    PROBE_MS,
+    FigureName,
+    timed,
+)
 from kafka_on_spark.service.describe.counts import (
     BEGUN,
     OTHERS,
@@ -199,6 +207,18 @@ def test_what_was_counted_of_a_topic_goes_with_it(counts, decisions, left):
     count_decisions(counts, before, batches, before.replay(*batches))
 
     assert found(counts) == left
+
+
+def test_what_was_counted_of_a_broker_goes_with_it(counts, clock):
+    count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(4, 56, "away")])
+    with timed(counts, PROBE_MS, broker=4):
+        clock.advance(1)
+    before = image_of(partition("1 2 3"))
+    batches = decided(before, UnregisterBrokerRecord(broker_id=4, broker_epoch=1))
+
+    count_decisions(counts, before, batches, before)
+
+    assert found(counts) == {("failures", 1): 0}
 
 
 @pytest.mark.parametrize(
