@@ -32,6 +32,8 @@ def serve(tmp_path, monkeypatch):
     monkeypatch.setattr(Signals, "take", lambda self: None)
     monkeypatch.setattr(logs, "write_alone", lambda: None)  # other tests listen
     monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
+    log = logging.getLogger(logs.NAME)
+    level = log.level
 
     def run(*options, **environment):
         for name, value in environment.items():
@@ -39,7 +41,8 @@ def serve(tmp_path, monkeypatch):
         given = [each.format(here=tmp_path) for each in options]
         return CliRunner().invoke(app, ["serve", "--cluster", str(tmp_path / "nothing"), *given])
 
-    return run
+    yield run
+    log.setLevel(level)
 
 
 @pytest.mark.parametrize("options, why", REFUSALS)
