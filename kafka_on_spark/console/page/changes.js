@@ -10,10 +10,11 @@ export function mayChange() {
 }
 
 /** Return a button for a change, or null where none may be made. `argumentsOf()` returns what is
- * changed. `typed`: a name that people type before they commit what can't be undone. */
-export function changeButton(title, kind, argumentsOf, { typed = null, label = title } = {}) {
+ * changed. `typed`: a name that people type before they commit what can't be undone. Of two buttons
+ * with one `key` the second has taken the place of the first. */
+export function changeButton(title, kind, argumentsOf, { typed = null, label = title, key = label } = {}) {
   if (!mayChange()) return null;
-  return el("button", { type: "button", "aria-label": label, "data-key": `change ${label}`, onclick: () => ask(kind, argumentsOf(), typed) }, title);
+  return el("button", { type: "button", "aria-label": label, "data-key": `change ${key}`, onclick: () => ask(kind, argumentsOf(), typed) }, title);
 }
 
 /** Return a form for a change, or null; `fields` are inputs, each with an `aria-label`. */
@@ -26,11 +27,13 @@ export function changeForm(title, kind, fields, argumentsOf) {
 }
 
 async function ask(kind, given, typed = null) {
+  if (!mayChange()) return; // the page has gone to the past, and the button goes in a moment
+  const opener = document.activeElement;
   const title = el("h2", { id: "change" }, "A change");
   const body = el("div");
   const commit = el("button", { type: "button", class: "deed", disabled: true }, "Commit");
   const close = el("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const dialog = el("dialog", { "aria-labelledby": "change", onclose: () => dialog.remove() }, title, body, el("div", { class: "tools" }, commit, close));
+  const dialog = el("dialog", { "aria-labelledby": "change", onclose: closed }, title, body, el("div", { class: "tools" }, commit, close));
   const word = el("input", { "aria-label": `Type ${typed}`, autocomplete: "off", oninput: () => { commit.disabled = word.value !== typed; } });
   let shown = null;
   document.body.append(dialog);
@@ -39,19 +42,33 @@ async function ask(kind, given, typed = null) {
   commit.addEventListener("click", () => send(shown));
   await send(null);
 
+  /** Have people stay where they were: what they clicked may have been drawn anew. */
+  function closed() {
+    dialog.remove();
+    if (opener.isConnected && opener !== document.body) return;
+    const fresh = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === opener.dataset.key);
+    (fresh ?? document.getElementById("main")).focus();
+  }
+
   async function send(rows) {
     commit.disabled = true;
+    if (rows !== null) fill(close, "Close"); // it cancels nothing any more
     try {
       tell(await post("changes", { kind, arguments: given, shown: rows }));
     } catch (error) {
       if (rows === null) tell({ outcome: "undecided", sentence: error.message });
-      else tell({ outcome: "unknown", sentence: `${error.message} (the console may be gone: look at the cluster before you try again)` });
+      else tell({ outcome: "unknown", sentence: `${error.message}: look at the cluster before you try again` });
+    }
+    if (rows !== null && !dialog.open) { // what came of it is told to who has closed it, too
+      document.body.append(dialog);
+      dialog.showModal();
     }
   }
 
   function tell(answer) {
     if (answer.outcome === "shown" || answer.outcome === "different") {
       shown = answer.rows;
+      fill(close, "Cancel");
       fill(title, name(`${answer.words[0].toUpperCase()}${answer.words.slice(1)}`));
       fill(body,
         answer.outcome === "different" ? el("p", { class: "trouble", role: "alert" }, "The cluster has changed since: this is what would be committed now.") : null,

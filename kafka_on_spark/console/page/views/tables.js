@@ -35,8 +35,8 @@ export function brokersView(page) {
       el("code", {}, each.root),
       el("a", { href: `#/what-if?brokers=${each.id}`, "data-key": `broker ${each.id}` }, `broker ${each.id} dies`),
       ...(mayChange() ? [each.state === "draining"
-        ? changeButton("resume", "resume-broker", () => ({ broker: each.id }), { label: `resume broker ${each.id}` })
-        : changeButton("drain", "drain-broker", () => ({ broker: each.id }), { label: `drain broker ${each.id}` })] : []),
+        ? changeButton("resume", "resume-broker", () => ({ broker: each.id }), { label: `resume broker ${each.id}`, key: `broker ${each.id}` })
+        : changeButton("drain", "drain-broker", () => ({ broker: each.id }), { label: `drain broker ${each.id}`, key: `broker ${each.id}` })] : []),
     ]))),
     changeButton("Elect preferred leaders", "elect-leaders", () => ({})),
   ]);

@@ -1,0 +1,77 @@
+"""Changes in the page: what came of them is always told, and none is made in the past."""
+
+import pytest
+
+from kafka_on_spark.cli.serve.console import decided
+from tests.console.browsers import console_of, page_of
+
+
+@pytest.fixture
+def page(chromium, disks):
+    with (
+        console_of(disks.cluster, decide=decided) as address,
+        page_of(chromium, address) as page,
+    ):
+        page.go("brokers")
+        page.see("broker 2 dies")
+        yield page
+
+
+def click(page, name):
+    page.page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_what_came_of_a_change_is_told_to_who_has_closed_it_meanwhile(page):
+    held = []
+    click(page, "drain broker 2")
+    page.see("A dry run")
+    page.page.route("**/api/changes", lambda route: held.append(route))
+    click(page, "Commit")
+    page.page.get_by_role("button", name="Close").wait_for()  # nothing can be cancelled any more
+
+    page.page.keyboard.press("Escape")
+    page.page.get_by_role("dialog").wait_for(state="detached")
+    [route] = held
+    route.continue_()
+
+    page.see("Committed.")
+    assert page.violations() == []
+
+
+def test_who_closes_a_change_stays_where_it_was_asked_for(page):
+    click(page, "drain broker 2")
+    page.see("A dry run")
+    click(page, "Commit")
+    page.see("Committed.")
+    page.page.get_by_role("button", name="resume broker 2", include_hidden=True).wait_for()
+
+    page.page.keyboard.press("Escape")
+
+    focused = "() => document.activeElement.getAttribute('aria-label')"
+    page.page.wait_for_function(f"() => ({focused})() === 'resume broker 2'")
+
+
+def test_no_change_is_asked_for_in_the_past(page):
+    """Not either by a button that is still there while the view of the past is loaded."""
+    asked = []
+    page.page.route("**/api/brokers?at=*", lambda route: None)
+    page.page.route("**/api/changes", lambda route: asked.append(route))
+    click(page, "the decision before")
+    page.page.wait_for_function("() => document.body.classList.contains('is-past')")
+
+    click(page, "drain broker 2")
+
+    page.page.wait_for_timeout(200)
+    assert page.page.get_by_role("dialog").count() == 0
+    assert asked == []
+
+
+def test_a_button_that_does_nothing_looks_like_it(page):
+    click(page, "Elect preferred leaders")
+    page.see("Nothing would change.")
+
+    colour = "node => getComputedStyle(node).backgroundColor"
+    commit = page.page.get_by_role("button", name="Commit").evaluate(colour)
+    cancel = page.page.get_by_role("button", name="Cancel").evaluate(colour)
+
+    assert commit == cancel
