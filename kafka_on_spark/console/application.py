@@ -107,7 +107,7 @@ def _changing(changes: Changes, threads: Executor) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
             asked = json.loads(await request.body())
-        except ValueError:
+        except (ValueError, RecursionError):
             return json_response({"error": "a change is sent as JSON"}, 400)
         made = await asyncio.wrap_future(threads.submit(changes.answer, asked))
         return json_response(made)

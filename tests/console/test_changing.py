@@ -144,14 +144,23 @@ def test_a_refused_change_says_why():
     assert "there is no topic" in answer["sentence"]
 
 
+def refused(address, sent):
+    """Send something to a console; return the status with which it is refused."""
+    base, token = address.split("/#token=")
+    headers = {"Authorization": f"Bearer {token}", "Origin": base}
+    request = urllib.request.Request(f"{base}/api/changes", data=sent, headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as found:
+        urllib.request.urlopen(request, timeout=60)
+    with found.value as error:
+        return error.code
+
+
 def test_a_console_without_changes_takes_none():
     with new_disks() as disks, console_of(disks.cluster) as address:
-        base, token = address.split("/#token=")
-        headers = {"Authorization": f"Bearer {token}", "Origin": base}
-        request = urllib.request.Request(
-            f"{base}/api/changes", data=json.dumps(drain()).encode(), headers=headers
-        )
-        with pytest.raises(urllib.error.HTTPError) as found:
-            urllib.request.urlopen(request, timeout=60)
-        with found.value as error:
-            assert error.code == 404
+        assert refused(address, json.dumps(drain()).encode()) == 404
+
+
+@pytest.mark.parametrize("sent", [b"", b"\xff", b"{", b"[" * 100_000])
+def test_what_is_no_json_is_no_change(sent):
+    with new_disks() as disks, console_of(disks.cluster, decide=decided) as address:
+        assert refused(address, sent) == 400
