@@ -5,7 +5,9 @@ const PAUSE_MS_MAX = 5000;
 const GREETING_MS_MAX = 45_000; // until the server has said how long it may be silent
 
 /** What the page calls its newest moment, and the button that leads there. */
-export const PRESENT = { words: "now, live", button: "Live" };
+export const PRESENT = { words: "now, live", unfollowed: "as it was when it was last followed", button: "Live" };
+
+const AWAY = "the console has ended, or is not reached";
 
 /** Take the token out of the address, where it would be seen and copied; return whether there was one. */
 export function takeToken() {
@@ -21,12 +23,22 @@ function headers() {
 }
 
 function path(name, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
   return `api/${name}${query ? `?${query}` : ""}`;
 }
 
-async function answer(response) {
+/** Return what the server gives. What a browser says of a connection that fails is for programmers. */
+async function given(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error instanceof TypeError ? new Error(AWAY) : error;
+  }
+}
+
+async function answer(asked) {
+  const response = await given(asked);
   if (response.ok) return response;
   const text = await response.text();
   let sentence = text;
@@ -40,23 +52,23 @@ async function answer(response) {
 
 /** Return a view. */
 export async function get(name, parameters = {}, signal = undefined) {
-  const response = await answer(await fetch(path(name, parameters), { headers: headers(), signal }));
-  return response.json();
+  const response = await answer(fetch(path(name, parameters), { headers: headers(), signal }));
+  return given(response.json());
 }
 
 /** Send something; return what comes of it. */
 export async function post(name, body) {
-  const response = await answer(await fetch(path(name, {}), {
+  const response = await answer(fetch(path(name, {}), {
     method: "POST",
     headers: { ...headers(), "content-type": "application/json" },
     body: JSON.stringify(body),
   }));
-  return response.json();
+  return given(response.json());
 }
 
 /** Yield the lines of an answer that comes bit by bit, each as JSON. */
 export async function* stream(name, parameters, signal) {
-  const response = await answer(await fetch(path(name, parameters), { headers: headers(), signal }));
+  const response = await answer(fetch(path(name, parameters), { headers: headers(), signal }));
   for await (const line of texts(response, "\n")) if (line) yield JSON.parse(line);
 }
 
@@ -64,7 +76,7 @@ async function* texts(response, separator, heard = () => {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await given(reader.read());
     if (done) break;
     heard();
     const parts = (rest + value).split(separator);
@@ -74,15 +86,38 @@ async function* texts(response, separator, heard = () => {}) {
   if (rest) yield rest;
 }
 
+/** Wait until people can see the page. */
+function seen() {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+}
+
 /**
  * Follow the server's events for ever: `told(name, data)`; `lost(sentence)` while it is away.
  * It is never silent for longer than its greeting says: else it hangs, or a tunnel to it is gone,
  * which no end of the stream would tell.
+ *
+ * A page that nobody can see is not followed: a stream keeps one of the six connections that browsers
+ * give to one server, and without any left no page of it is answered.
  */
 export async function follow(told, lost) {
   let silenceMs = GREETING_MS_MAX;
   for (let pause = 250; ; pause = Math.min(pause * 2, PAUSE_MS_MAX)) {
+    await seen();
     const aborter = new AbortController();
+    let isLeft = false;
+    const leave = () => {
+      isLeft ||= document.hidden;
+      if (isLeft) aborter.abort();
+    };
+    document.addEventListener("visibilitychange", leave);
     let timer = 0;
     const heard = () => {
       clearTimeout(timer);
@@ -90,7 +125,7 @@ export async function follow(told, lost) {
     };
     try {
       heard();
-      const response = await answer(await fetch(path("events", {}), { headers: headers(), signal: aborter.signal }));
+      const response = await answer(fetch(path("events", {}), { headers: headers(), signal: aborter.signal }));
       for await (const event of texts(response, "\n\n", heard)) {
         const kind = /^event: (.*)$/m.exec(event);
         const data = /^data: (.*)$/m.exec(event);
@@ -104,13 +139,14 @@ export async function follow(told, lost) {
           told(kind[1], said);
         }
       }
-      lost("the console has ended, or is not reached");
+      lost(AWAY);
     } catch (error) {
-      lost(aborter.signal.aborted ? "the console says nothing any more" : error.message);
+      if (!isLeft) lost(aborter.signal.aborted ? "the console says nothing any more" : error.message);
     } finally {
       clearTimeout(timer);
+      document.removeEventListener("visibilitychange", leave);
       aborter.abort(); // what was not read to its end would keep its connection
     }
-    await new Promise((resolve) => setTimeout(resolve, pause));
+    if (!isLeft) await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }

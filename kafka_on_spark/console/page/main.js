@@ -47,6 +47,7 @@ function route() {
   current?.close?.();
   fill(document.getElementById("views"), el("ul", {}, VIEWS.filter(([, title]) => title).map(([each, title]) =>
     el("li", {}, el("a", { href: `#/${each}`, "aria-current": each === key ? "page" : null }, title)))));
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   current = view(fill(main), asked, moments);
   document.title = `${shown(current.title)} · kafka-on-spark`;
 }
@@ -55,7 +56,7 @@ function figures() {
   const view = grid();
   if (!view) return;
   fill(cluster, view.cluster);
-  fill(moment, `${time(view.timeMs)} UTC, metadata offset ${number(view.offset)}`);
+  fill(moment, `${store.at === null ? "" : "As of "}${time(view.timeMs)} UTC, metadata offset ${number(view.offset)}`);
 }
 
 function troubles() {
@@ -70,13 +71,16 @@ listen((kind, detail) => {
   current?.on?.(kind, detail);
 });
 addEventListener("hashchange", () => {
-  if (location.hash === "#main") return;
   if (takeToken()) {
     location.reload(); // the address of another console: nothing of this one is true of it
     return;
   }
   route();
   main.focus({ preventScroll: true });
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address stays that of the view
+  main.focus();
 });
 takeToken();
 frame();

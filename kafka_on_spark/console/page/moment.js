@@ -2,7 +2,7 @@
 
 import { get, PRESENT } from "./api.js";
 import { el, fill, say, time } from "./dom.js";
-import { go, listen, store } from "./store.js";
+import { go, isFollowed, listen, store } from "./store.js";
 
 const PAUSE_MS = 120;
 const OLDEST = "the oldest moment that the bar has; “as of” beside a decision goes further back";
@@ -59,6 +59,7 @@ export function momentBar(node) {
 
   async function step(by) {
     await refresh();
+    if (!isKnown) return;
     const [next, before] = [moments.findIndex(([end]) => end > wanted), moments.findLastIndex(([end]) => end < wanted)];
     if (wanted === null) show(Math.max(moments.length + Math.min(by, 0), 0));
     else if (by > 0) show(next >= 0 ? next : moments.length);
@@ -95,7 +96,7 @@ export function momentBar(node) {
     document.body.classList.toggle("is-past", store.at !== null);
     const place = moments.findIndex(([end]) => end === store.at);
     if (wanted === null) slider.value = slider.max; // else it is where people have put it
-    const text = store.at === null ? PRESENT.words : `${time(store.past.timeMs)} UTC`;
+    const text = store.at === null ? (isFollowed() ? PRESENT.words : PRESENT.unfollowed) : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     fill(told, text);
     fill(cause, store.at === null || place < 0 ? null : place === 0 && olderCount > 0 ? OLDEST : moments[place][2]);
@@ -103,7 +104,7 @@ export function momentBar(node) {
   }
 
   listen((kind) => {
-    if (kind === "moment") tell();
+    if (kind === "moment" || kind === "trouble") tell();
   });
 
   /** Show the moment at the metadata offset behind a decision, however old it is. */
@@ -116,6 +117,7 @@ export function momentBar(node) {
   /** Show the moment behind the last decision up to a time; before the first that the bar has, that. */
   async function goToTime(ms) {
     await refresh();
+    if (!isKnown) return;
     const found = moments.findLastIndex(([, at]) => at <= ms);
     show(Math.max(found, 0));
   }

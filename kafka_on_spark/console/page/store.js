@@ -20,6 +20,11 @@ export function grid() {
   return store.at === null ? store.live : store.past;
 }
 
+/** Return whether the newest grid is kept by events. */
+export function isFollowed() {
+  return store.away === null && store.trouble === null;
+}
+
 /** Call `listener(kind, detail)` with each change, until the function that is returned is called. */
 export function listen(listener) {
   listeners.add(listener);
@@ -95,7 +100,8 @@ const handlers = {
   hello(data) {
     store.rates = data.rates;
     store.trouble = data.trouble;
-    const hasMissed = newest !== 0 && newest !== data.offset;
+    const known = newest || (store.live?.offset ?? data.offset);
+    const hasMissed = known !== data.offset;
     if (hasMissed || store.allowsChanges !== data.changes) {
       store.allowsChanges = data.changes;
       tell("concerns", CONCERNS);

@@ -37,6 +37,7 @@ export class VirtualList {
 
   /** Show other items. `head` is a row that stays in view. */
   set(items, head = this.head) {
+    const focused = this.canvas.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     this.items = items;
     this.head = head;
     this.nodes.clear();
@@ -48,6 +49,7 @@ export class VirtualList {
     this.canvas.style.height = `${height}px`;
     this.node.style.setProperty("--height", `${height}px`);
     this.update();
+    if (focused) [...this.canvas.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
   }
 
   /** Draw rows anew whose items changed; `isChanged(item)` says which. */
@@ -58,9 +60,7 @@ export class VirtualList {
   /** Show what has become of the items: a row is drawn anew if its item is another. */
   renew(items) {
     if (items.length !== this.items.length) {
-      const focused = this.canvas.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
       this.set(items);
-      if (focused) [...this.canvas.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
       return;
     }
     const before = this.items;

@@ -5,7 +5,7 @@ const recorded = new Map(answers.map(([name, parameters, answer]) => [key(name, 
 const MISSING = "this was not recorded: `kafka-on-spark console` shows it";
 
 /** What the page calls its newest moment, and the button that leads there. */
-export const PRESENT = { words: "as recorded", button: "Newest" };
+export const PRESENT = { words: "as recorded", unfollowed: "as recorded", button: "Newest" };
 
 function key(name, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");

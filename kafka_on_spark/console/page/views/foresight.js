@@ -28,6 +28,8 @@ export function whatIfView(page, asked) {
   function choose() {
     const view = grid();
     if (!view) return;
+    const known = new Set(view.brokers.map((broker) => broker.id));
+    const gone = [...chosen].filter((each) => !known.has(each));
     const racks = Map.groupBy(view.brokers.filter((broker) => broker.rack !== null), (broker) => broker.rack);
     fill(choice, el("legend", {}, "If these brokers died now:"), view.brokers.map((broker) => el("label", {},
       el("input", { type: "checkbox", checked: chosen.has(broker.id), onchange: (event) => {
@@ -41,12 +43,15 @@ export function whatIfView(page, asked) {
       choose();
       ask();
     } }, "rack ", name(rack))));
+    if (!gone.length) return;
+    for (const each of gone) chosen.delete(each); // nobody could choose otherwise
+    ask();
   }
 
   function ask() {
     history.replaceState(null, "", `#/what-if?brokers=${[...chosen].join(",")}`);
-    if (chosen.size) forecast.load();
-    else fill(forecast.node, none());
+    forecast.load();
+    if (!chosen.size) fill(forecast.node, none());
   }
 
   function none() {
@@ -79,13 +84,14 @@ export function auditView(page, asked) {
   async function run() {
     aborter?.abort();
     aborter = new AbortController();
+    const topic = topics.value;
     const rows = [];
     let total = 0;
     let read = 0;
     let gone = 0;
     const draw = (isDone) => {
       const bad = rows.filter((each) => each.differences.length);
-      fill(verdict, `${number(rows.length)} of ${number(total)} partitions compared${gone ? `, ${number(gone)} deleted meanwhile` : ""}${read ? `, ${bytes(read)} read` : ""}: `,
+      fill(verdict, `${number(rows.length)} of ${number(total)} partitions of `, name(topic), ` compared${gone ? `, ${number(gone)} deleted meanwhile` : ""}${read ? `, ${bytes(read)} read` : ""}: `,
         bad.length ? el("strong", { class: "bad" }, `${number(bad.length)} differ`) : "no difference", isDone ? "." : " so far …");
       fill(found, table("Differences", [["partition"], ["replicas read", "n"], ["batches", "n"], ["difference"]],
         bad.map((each) => [name(each.name), each.replicas, number(each.batches), each.differences.map((line) => el("div", {}, line))]), ""));
@@ -93,7 +99,7 @@ export function auditView(page, asked) {
     begin.disabled = true;
     try {
       let drawnAt = 0;
-      for await (const line of stream("audit", { topic: topics.value, deep: deep.checked ? "1" : "" }, aborter.signal)) {
+      for await (const line of stream("audit", { topic, deep: deep.checked ? "1" : "" }, aborter.signal)) {
         if (line.error) throw new Error(line.error);
         if (line.partitions !== undefined) total = line.partitions;
         else if (line.isGone) gone += 1;
@@ -115,7 +121,8 @@ export function auditView(page, asked) {
   }
 
   const note = el("div");
-  const tell = () => fill(note, store.at === null ? null : onlyNow("Replicas"));
+  const tell = () => fill(note, store.at !== null ? onlyNow("Replicas")
+    : grid()?.topics.length === 0 ? el("p", { class: "quiet" }, "There is no topic.") : null);
   fill(page, el("h1", {}, "Audit of replicas"),
     el("p", {}, "Compares what all replicas of a topic have below the high watermark. Each table is read; with files, each byte is."),
     note, el("div", { class: "tools" }, topics, el("label", {}, deep, "with files"), begin), verdict, found);
@@ -124,8 +131,9 @@ export function auditView(page, asked) {
   return {
     title: "Audit",
     on(kind) {
-      if (kind === "grid" || kind === "moment") offer();
-      if (kind === "moment") tell();
+      if (kind !== "grid" && kind !== "moment") return;
+      offer();
+      tell();
     },
     close: () => aborter?.abort(),
   };

@@ -105,7 +105,7 @@ export function gridView(page) {
       el("span", { role: "columnheader", class: "number" }, el("span", { class: "unseen" }, "partition")),
       view.brokers.map((broker) => el("span", { role: "columnheader", class: broker.state === "active" ? null : "bad",
         title: `broker ${broker.id}: ${broker.state}`, place: { "grid-column": places.get(broker.id) } },
-        el("a", { href: `#/what-if?brokers=${broker.id}`, "aria-label": `broker ${broker.id}, ${broker.state}: what if it died` },
+        el("a", { href: `#/what-if?brokers=${broker.id}`, "data-key": `broker ${broker.id}`, "aria-label": `broker ${broker.id}, ${broker.state}: what if it died` },
           broker.id, broker.state === "active" ? null : "!"))),
       el("span", { role: "columnheader", class: "notes" }, el("span", { class: "unseen" }, "state")));
   }
@@ -117,9 +117,9 @@ export function gridView(page) {
   function topicRow(item) {
     return el("div", { class: "row topic", role: "row" },
       el("span", { role: "cell", class: "whole" },
-        el("button", { class: "fold", "aria-expanded": String(item.isOpen), "aria-label": `partitions of ${item.topic}`,
+        el("button", { class: "fold", "data-key": `fold ${item.topic}`, "aria-expanded": String(item.isOpen), "aria-label": `partitions of ${item.topic}`,
           onclick: () => { folded.set(item.topic, !item.isOpen); arrange(); } }, item.isOpen ? "▾" : "▸"),
-        el("a", { href: `#/topic?name=${encodeURIComponent(item.topic)}` }, name(item.topic)),
+        el("a", { href: `#/topic?name=${encodeURIComponent(item.topic)}`, "data-key": `topic ${item.topic}` }, name(item.topic)),
         el("span", { class: "quiet" }, ` ${number(item.count)} ${item.count === 1 ? "partition" : "partitions"}`),
         item.bad ? el("strong", { class: "bad" }, ` ${number(item.bad)} with a problem`) : null));
   }
@@ -129,7 +129,7 @@ export function gridView(page) {
     return el("div", { class: kind, role: "row", "data-name": row.name },
       el("span", { role: "rowheader", class: "number" },
         el("a", { href: `#/timeline?topic=${encodeURIComponent(row.topic)}&partition=${row.partition}`,
-          "aria-label": `${row.name}: its history` }, row.partition)),
+          "data-key": row.name, "aria-label": `${row.name}: its history` }, row.partition)),
       row.cells.map(([broker, code]) =>
         el("span", { role: "cell", place: { "grid-column": places.get(broker) } }, mark(broker, code))),
       el("span", { role: "cell", class: "notes" },

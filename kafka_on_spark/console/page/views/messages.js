@@ -13,9 +13,10 @@ function decoded(found) {
   return Uint8Array.from(atob(found.base64), (each) => each.charCodeAt(0));
 }
 
-function textOf(content) {
+/** Return the text of bytes, or null if they are none; the last character of a part may be cut. */
+function textOf(content, isPart) {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(content);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content, { stream: isPart });
   } catch {
     return null;
   }
@@ -35,9 +36,21 @@ function hexOf(content) {
 /** Return bytes in a form; "auto": JSON in lines if they are, else text if they are, else hexadecimal. */
 function formed(found, form) {
   const content = decoded(found);
-  const text = form === "hex" ? null : textOf(content);
+  const text = form === "hex" ? null : textOf(content, content.length < found.size);
   if (text === null) return hexOf(content);
   return form === "text" ? text : indented(text) ?? text;
+}
+
+/** Return the ms since 1970 of a time in UTC, or null; `Date.parse` alone takes "1", and the 31st of February. */
+function timeOf(text) {
+  const parts = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?))?(?: ?(?:Z|UTC))?$/.exec(text);
+  const ms = parts === null ? NaN : Date.parse(`${parts[1]}T${parts[2] ?? "00:00"}Z`);
+  return Number.isNaN(ms) || !time(ms).startsWith(parts[1]) ? null : Math.max(ms, 0); // no record is older than 1970
+}
+
+/** Return how a text begins, in whole characters. */
+function beginning(text) {
+  return text.length > PEEK ? `${text.slice(0, PEEK).replace(/[\ud800-\udbff]$/, "")} …` : text;
 }
 
 export function messagesView(page, asked) {
@@ -55,6 +68,7 @@ export function messagesView(page, asked) {
   const after = el("button", { type: "button", onclick: () => load({ offset: nextOffset() }) }, "newer ▸");
   let shown = null;
   let last = {};
+  let hasFailed = false;
   let isLoading = false;
   let isAgain = false;
   let turn = 0;
@@ -63,11 +77,18 @@ export function messagesView(page, asked) {
     const view = grid();
     if (!view) return;
     const kept = topics.value || asked.topic;
-    fill(topics, view.topics.map((each) => el("option", { value: each, selected: each === kept }, each)));
+    // One that is not there stays chosen: nothing of another is shown in its place.
+    const names = !kept || view.topics.includes(kept) ? view.topics : [kept, ...view.topics];
+    fill(topics, names.map((each) => el("option", { value: each, selected: each === kept }, each)));
     partitions();
   }
 
+  function isThere() {
+    return grid().topics.includes(topics.value);
+  }
+
   function partitions() {
+    if (!isThere()) return;
     const most = grid().rows.reduce((found, row) => (row.topic === topics.value ? Math.max(found, row.partition) : found), 0);
     partition.max = String(most);
     if (Number(partition.value) > most) partition.value = "0";
@@ -88,16 +109,20 @@ export function messagesView(page, asked) {
     if (by.value === "offset") load({ offset: value.value.trim() || 0 });
     else if (by.value === "key") load({ key: value.value });
     else if (by.value === "time") {
-      const ms = Date.parse(`${value.value.trim().replace(" ", "T").replace(/Z?$/, "Z")}`);
-      if (Number.isNaN(ms)) fill(status, el("span", { class: "trouble" }, "Give a time such as 2026-01-31 12:00:00, in UTC."));
+      const ms = timeOf(value.value.trim());
+      if (ms === null) fill(status, el("span", { class: "trouble" }, "Give a time such as 2026-01-31 12:00:00, in UTC."));
       else load({ time: ms });
     } else load({});
   }
 
   async function load(parameters) {
-    if (!topics.value) return;
+    if (!topics.value) {
+      fill(status, "There is no topic.");
+      return;
+    }
     const mine = (turn += 1);
     last = parameters;
+    hasFailed = false;
     shown = null; // what is on the page is not followed any more
     before.disabled = after.disabled = true;
     fill(status, "Reads …");
@@ -109,6 +134,7 @@ export function messagesView(page, asked) {
       follow();
     } catch (error) {
       if (mine !== turn) return;
+      hasFailed = true;
       fill(found);
       fill(status, el("span", { class: "trouble" }, error.message));
     }
@@ -130,17 +156,17 @@ export function messagesView(page, asked) {
 
   function message(record) {
     const value = record.value === null ? "no value (a tombstone)" : formed(record.value, form.value);
-    const key = record.key === null ? "no key" : formed(record.key, form.value === "hex" ? "hex" : "text");
-    const peek = value.length > PEEK ? `${value.slice(0, PEEK)} …` : value;
+    const short = form.value === "hex" ? "hex" : "text";
+    const key = record.key === null ? "no key" : formed(record.key, short);
     return el("details", { class: "message" },
       el("summary", {}, el("strong", {}, number(record.offset)), " ", el("span", { class: "quiet" }, time(record.timeMs)), " ",
-        name(key.length > PEEK ? `${key.slice(0, PEEK)} …` : key), " ", el("span", { class: "mono quiet" }, name(peek.replaceAll("\n", " ")))),
+        name(beginning(key)), " ", el("span", { class: "mono quiet" }, name(beginning(value).replaceAll("\n", " ")))),
       el("dl", {},
         el("dt", { class: "quiet" }, record.isAppendTime ? "appended" : "created"), el("dd", {}, `${time(record.timeMs)} UTC`),
         el("dt", { class: "quiet" }, "key"), el("dd", {}, record.key === null ? "none" : lines(key)),
         el("dt", { class: "quiet" }, "value"), el("dd", {}, record.value === null ? "none: a tombstone" : [lines(value), rest(record)]),
         record.headers.length ? [el("dt", { class: "quiet" }, "headers"), el("dd", {}, table("Headers", [["name"], ["value"]],
-          record.headers.map(([title, content]) => [name(title), content === null ? "none" : el("code", {}, formed(content, "text"))])))] : null));
+          record.headers.map(([title, content]) => [name(title), content === null ? "none" : lines(formed(content, short))])))] : null));
   }
 
   function rest(record) {
@@ -196,6 +222,7 @@ export function messagesView(page, asked) {
         const isFirst = !topics.value;
         offer();
         if (isFirst) find();
+        else if (hasFailed || (shown !== null && !isThere())) load(last);
         else follow();
       }
       if (kind === "moment") load(last);

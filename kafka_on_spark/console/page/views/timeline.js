@@ -76,7 +76,8 @@ export function timelineView(page, asked, moments) {
     }
     const picture = svg("svg", { class: "lanes", viewBox: `0 0 ${WIDTH} ${height}`, role: "img",
       "aria-label": `Leaders and replicas in sync of ${data.lanes.length} partitions over time; the table below says the same.`,
-      onwheel: wheel, onpointerdown: (event) => drag(event, true), onpointermove: (event) => drag(event, isDragged),
+      onwheel: wheel, onpointerdown: (event) => drag(event, event.button === 0 && event.pointerType !== "touch"), // a finger scrolls, or clicks
+      onpointermove: (event) => drag(event, isDragged && event.buttons > 0), onclick: (event) => moments.goToTime(msAt(event)),
       onpointerup: () => { isDragged = false; }, onpointercancel: () => { isDragged = false; } }, marks);
     fill(drawing, data.lanes.length ? picture : el("p", { class: "quiet" }, "Nothing has changed yet."));
     fill(words, `${time(from)} to ${time(to)} UTC`, data.laneCount > data.lanes.length
@@ -111,18 +112,19 @@ export function timelineView(page, asked, moments) {
   }
 
   function zoom(factor, around) {
+    if (!data) return;
     const [from, to] = bounds();
     const middle = around ?? (from + to) / 2;
     show([middle - (middle - from) * factor, middle + (to - middle) * factor]);
   }
 
   function move(share) {
+    if (!data) return;
     const [from, to] = bounds();
     show([from + (to - from) * share, to + (to - from) * share]);
   }
 
   function show(wanted) {
-    if (!data) return;
     const [least, most] = [first(), data.endMs];
     const width = Math.max(wanted ? wanted[1] - wanted[0] : Infinity, NARROWEST_MS);
     if (width >= most - least) span = null;
@@ -162,7 +164,7 @@ export function timelineView(page, asked, moments) {
     el("a", { href: "#/timeline" }, "all partitions")] : el("span", {}, "all partitions");
   fill(page, el("h1", {}, "Timeline"),
     el("div", { class: "tools" }, scope, button("+", "zoom in", () => zoom(0.5)), button("−", "zoom out", () => zoom(2)),
-      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => show(null)),
+      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => data && show(null)),
       el("span", { class: "quiet" }, "The wheel zooms with Ctrl or ⌘.")),
     el("ul", { class: "legend", "aria-label": "Colours" }, [["l", "leader, with its epoch"], ["s", "in sync"], ["o", "out of sync"], ["f", "no leader"]]
       .map(([kind, title]) => el("li", {}, el("i", { class: `c ${kind}`, "aria-hidden": "true" }), title))),

@@ -53,7 +53,7 @@ export function topicView(page, asked) {
   function cells(item) {
     const link = `topic=${encodeURIComponent(topic)}&partition=${item.partition}`;
     return [
-      el("a", { href: `#/timeline?${link}`, "aria-label": `${item.name}: its history` }, item.partition),
+      el("a", { href: `#/timeline?${link}`, "data-key": `${item.name} history`, "aria-label": `${item.name}: its history` }, item.partition),
       item.leader === null ? el("strong", {}, "none") : item.leader,
       item.leaderEpoch,
       item.cells.map(([broker]) => broker).join(" "),
@@ -62,14 +62,16 @@ export function topicView(page, asked) {
       number(item.logStart), number(item.highWatermark), number(item.logEnd),
       store.at === null && sizes.has(item.partition) ? bytes(sizes.get(item.partition)) : "",
       store.at === null && rates.has(item.partition) ? number(rates.get(item.partition)) : "",
-      el("a", { href: `#/messages?${link}`, "aria-label": `${item.name}: its records` }, "show"),
+      el("a", { href: `#/messages?${link}`, "data-key": `${item.name} records`, "aria-label": `${item.name}: its records` }, "show"),
     ];
   }
 
   function whole() {
     const view = grid();
     if (!view) return;
-    list.set(view.rows.filter((each) => each.topic === topic));
+    const rows = view.rows.filter((each) => each.topic === topic);
+    if (rows.length !== list.items.length) facts.soon();
+    list.set(rows);
     measureSoon();
   }
 

@@ -1,0 +1,187 @@
+"""The page stays true and usable: in many tabs, after a loss, where what it shows is gone."""
+
+import pytest
+
+from tests.cluster.disks import new_disks
+from tests.console.browsers import PHONE, Page, console_of, needed, page_of
+
+HIDE = """isHidden => {
+  Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+TABS = 8
+"""More than the connections that browsers give to one server."""
+
+
+def test_tabs_that_nobody_sees_leave_the_server_to_the_one_that_is_seen(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("groups")
+        page.see("billing")
+        tab = page.page
+        for _ in range(TABS):
+            tab.evaluate(HIDE, True)
+            tab = page.context.new_page()
+            tab.goto(address)
+            tab.get_by_text("committed to 9").first.wait_for()
+
+        disks.cluster.alter_group_offsets("shipping", {("orders", 0): 4})
+        page.page.evaluate(HIDE, False)
+
+        page.see("shipping")
+        assert page.page.get_by_text("Not followed").count() == 0
+
+
+def test_a_page_that_is_not_followed_does_not_call_itself_live(chromium, disks):
+    with console_of(disks.cluster) as address:
+        page = Page(chromium, address)
+        page.see("now, live")
+
+    page.see("Not followed: the console has ended, or is not reached")
+    page.see("as it was when it was last followed")
+    page.go("groups")
+    page.page.locator("main").get_by_text("the console has ended, or is not reached").wait_for()
+    page.close()
+
+
+def test_the_header_which_is_printed_says_that_the_page_is_as_of_a_moment(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+
+        page.page.get_by_role("button", name="the decision before").click()
+
+        page.page.locator("header").get_by_text("As of 2").wait_for()
+        page.page.get_by_role("button", name="Live").click()
+        page.page.locator("header").get_by_text("As of 2").wait_for(state="detached")
+
+
+def test_who_folds_a_topic_with_the_keyboard_stays_at_it(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        page.page.get_by_role("button", name="partitions of orders").focus()
+
+        page.page.keyboard.press("Enter")
+        page.page.get_by_text("committed to 9").wait_for(state="detached")
+        page.page.keyboard.press("Enter")
+
+        page.see("committed to 9")
+
+
+def test_the_figures_of_a_topic_are_those_of_its_partitions_when_some_are_added(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("topic?name=orders")
+        page.see("Offsets kept")
+
+        disks.cluster.add_partitions("orders", to=3)
+
+        page.page.locator("dl.facts").get_by_text("3", exact=True).nth(1).wait_for()
+
+
+def test_a_timeline_that_is_not_loaded_has_no_error_when_it_is_zoomed(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        page.page.route("**/api/timeline", lambda route: None)
+        page.go("timeline")
+
+        for name in ("zoom in", "zoom out", "earlier", "later", "all of the time"):
+            page.page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_brokers_that_are_not_there_are_not_among_those_that_die(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+
+        page.go("what-if?brokers=9,none,1")
+
+        page.see("leaderships that would move")
+        assert page.page.url.endswith("#/what-if?brokers=1")
+
+
+def test_the_verdict_of_an_audit_says_of_which_topic_it_is(chromium, disks):
+    disks.cluster.create_topic("prices", partitions=1, replication_factor=3)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("audit?topic=prices")
+        page.page.get_by_role("button", name="Compare").click()
+        page.see("no difference.")
+
+        disks.cluster.delete_topic("prices")
+
+        page.page.locator("option", has_text="prices").wait_for(state="detached")
+        assert "1 of 1 partitions of prices compared" in page.page.locator("main").inner_text()
+
+
+def test_who_skips_to_the_view_keeps_its_address(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("groups")
+        page.see("billing")
+
+        page.page.keyboard.press("Tab")
+        page.page.locator(".skip").press("Enter")
+
+        assert page.page.evaluate("document.activeElement.id") == "main"
+        assert page.page.url.endswith("#/groups")
+
+
+def test_a_phone_shows_which_view_is_open_and_breaks_no_short_name(chromium):
+    needed()
+    with new_disks(racks={1: "b" * 90, 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
+        disks.cluster.alter_group_offsets("billing", {("orders", 0): 0})
+        with (
+            console_of(disks.cluster) as address,
+            page_of(chromium, address, viewport=PHONE) as page,
+        ):
+            page.go("audit")
+            page.see("Audit of replicas")
+            assert box(page, "nav [aria-current]")["x"] < PHONE["width"] - 20
+            page.go("what-if")
+            page.page.get_by_role("button", name="rack bbb").wait_for()
+            assert not page.is_too_wide
+            page.go("groups")
+            page.page.get_by_role("link", name="billing").wait_for()
+            line = box(page, "td .name")["height"]
+            assert line == pytest.approx(21, abs=4)
+
+
+def box(page, place):
+    return page.page.locator(place).first.bounding_box()
+
+
+TOUCH = """node => node.dispatchEvent(new PointerEvent("pointerdown",
+  { pointerType: "touch", button: 0, buttons: 1, bubbles: true, cancelable: true, clientX: 700 }))"""
+
+
+def test_the_timeline_is_dragged_as_long_as_the_button_is_down_and_a_finger_scrolls_it(
+    chromium, disks
+):
+    disks.cluster.drain_broker(2)
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("timeline")
+        page.see("created by request")
+        lanes, mouse, told = (
+            page.page.locator("svg.lanes"),
+            page.page.mouse,
+            page.page.locator("output"),
+        )
+        frame = lanes.bounding_box()
+        middle, left = frame["y"] + 40, frame["x"] + frame["width"] * 0.151  # where the lanes begin
+        right = frame["x"] + frame["width"] - 4
+        assert lanes.evaluate(TOUCH)  # it is left to the browser
+        mouse.click(left, middle, button="right")
+        page.page.wait_for_timeout(300)
+        assert told.inner_text() == "now, live"
+
+        mouse.move(left, middle)
+        mouse.down()
+        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
+        mouse.move(left, frame["y"] - 60)
+        mouse.up()
+        page.page.wait_for_timeout(300)
+        then = told.inner_text()
+        mouse.move(right, middle)
+        page.page.wait_for_timeout(300)
+
+        assert told.inner_text() == then
+        mouse.click(right, middle)
+        page.page.wait_for_function(
+            f"() => document.querySelector('output').innerText !== '{then}'"
+        )
