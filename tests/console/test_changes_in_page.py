@@ -75,3 +75,18 @@ def test_a_button_that_does_nothing_looks_like_it(page):
     cancel = page.page.get_by_role("button", name="Cancel").evaluate(colour)
 
     assert commit == cancel
+
+
+def test_a_name_with_characters_that_can_not_be_seen_is_typed_as_it_is_shown(page, disks):
+    disks.cluster.alter_group_offsets("bil\u200bling", {("orders", 0): 0})
+    page.go("groups?name=bil%E2%80%8Bling")
+    click(page, "Delete all its offsets")
+    page.see("This can't be undone")
+    commit = page.page.get_by_role("button", name="Commit")
+    typed = page.page.get_by_label("Type bil")
+
+    typed.fill("billing")
+    assert commit.is_disabled()
+    typed.fill("bil\\u200bling")
+
+    assert commit.is_enabled()

@@ -116,3 +116,22 @@ def test_a_cluster_without_a_topic_says_so(chromium, disks):
         for view in ("messages", "audit"):
             page.go(view)
             page.see("There is no topic.")
+
+
+def test_a_record_that_is_open_stays_open_and_in_focus_while_others_come(page, disks):
+    page.go("messages?topic=orders")
+    page.page.get_by_label("follow the end").check()
+    page.page.locator("details.message").nth(2).locator("summary").click()
+    assert "6" in page.page.locator("details[open] summary").inner_text()
+
+    disks.cluster.append("orders", [("new", f"record {n}") for n in range(3)])
+    page.see("record 2")
+
+    opened = page.page.locator("details[open] summary")
+    assert opened.inner_text().startswith("6 ")
+    assert opened.evaluate("node => node === document.activeElement")
+    assert page.page.locator("details.message strong").all_inner_texts() == [
+        str(each) for each in reversed(range(12))
+    ]
+    page.page.get_by_label("Shown as").select_option("hex")
+    page.see("00000000  7b")

@@ -1,7 +1,7 @@
 // Changes: each shows first what would be committed, and is committed as it was shown.
 
 import { post } from "./api.js";
-import { el, fill, lines, name, say, table } from "./dom.js";
+import { el, fill, lines, name, say, shown as visible, table } from "./dom.js";
 import { store } from "./store.js";
 
 /** Whether the page may offer changes now. */
@@ -34,13 +34,18 @@ async function ask(kind, given, typed = null) {
   const commit = el("button", { type: "button", class: "deed", disabled: true }, "Commit");
   const close = el("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
   const dialog = el("dialog", { "aria-labelledby": "change", onclose: closed }, title, body, el("div", { class: "tools" }, commit, close));
-  const word = el("input", { "aria-label": `Type ${typed}`, autocomplete: "off", oninput: () => { commit.disabled = word.value !== typed; } });
+  const word = el("input", { "aria-label": `Type ${typed}`, autocomplete: "off", oninput: () => { commit.disabled = !isTyped(); } });
   let shown = null;
   document.body.append(dialog);
   dialog.showModal();
   fill(body, "Decides …");
   commit.addEventListener("click", () => send(shown));
   await send(null);
+
+  /** Return whether the name was typed; characters that can't be seen may be typed as they are shown. */
+  function isTyped() {
+    return typed === null || word.value === typed || word.value === visible(typed);
+  }
 
   /** Have people stay where they were: what they clicked may have been drawn anew. */
   function closed() {
@@ -75,7 +80,7 @@ async function ask(kind, given, typed = null) {
         el("p", {}, shown.length ? "A dry run. Nothing is committed yet; these records would be:" : "Nothing would change."),
         shown.length ? table("Records", [["record"], ["cause", "why"], ["what it says", "why"]], shown.map(([record, cause, says]) => [record, name(cause), name(says)])) : null,
         typed !== null && shown.length ? el("p", {}, "This can't be undone. To go on, type ", name(typed), ": ", word) : null);
-      commit.disabled = !shown.length || (typed !== null && word.value !== typed);
+      commit.disabled = !shown.length || !isTyped();
       return;
     }
     const said = {

@@ -59,7 +59,7 @@ export function messagesView(page, asked) {
   const by = el("select", { "aria-label": "Begin at", onchange: () => offerValue() },
     [["end", "the newest"], ["offset", "an offset"], ["time", "a time (UTC)"], ["key", "a key"]].map(([value, title]) => el("option", { value }, title)));
   const value = el("input", { "aria-label": "Where to begin", onkeydown: (event) => { if (event.key === "Enter") find(); } });
-  const form = el("select", { "aria-label": "Shown as", onchange: () => redraw() },
+  const form = el("select", { "aria-label": "Shown as", onchange: () => reform() },
     [["auto", "as they are"], ["json", "JSON"], ["text", "text"], ["hex", "hexadecimal"]].map(([key, title]) => el("option", { value: key }, title)));
   const tail = el("input", { type: "checkbox", onchange: () => follow() });
   const status = el("p", { class: "quiet", role: "status" });
@@ -68,6 +68,7 @@ export function messagesView(page, asked) {
   const after = el("button", { type: "button", onclick: () => load({ offset: nextOffset() }) }, "newer ▸");
   let shown = null;
   let last = {};
+  const drawn = new Map(); // the nodes of records: what people opened stays open while others come
   let hasFailed = false;
   let isLoading = false;
   let isAgain = false;
@@ -135,14 +136,20 @@ export function messagesView(page, asked) {
     } catch (error) {
       if (mine !== turn) return;
       hasFailed = true;
-      fill(found);
+      [...drawn.keys()].forEach(drop);
       fill(status, el("span", { class: "trouble" }, error.message));
     }
   }
 
   function redraw() {
     if (!shown) return;
-    fill(found, shown.records.toReversed().map(message));
+    const records = new Set(shown.records);
+    for (const record of drawn.keys()) if (!records.has(record)) drop(record);
+    for (const record of shown.records) { // the oldest first: what is there already is older than what comes
+      if (drawn.has(record)) continue;
+      drawn.set(record, message(record));
+      found.prepend(drawn.get(record));
+    }
     before.disabled = shown.start <= shown.logStart || shown.partition !== undefined;
     after.disabled = nextOffset() >= shown.end || shown.partition !== undefined;
     const where = `offsets ${number(shown.logStart)} to ${number(shown.end)}`;
@@ -152,6 +159,21 @@ export function messagesView(page, asked) {
           el("button", { type: "button", onclick: () => load({ ...last, before: shown.start }) }, "look further back")]);
     } else fill(status, shown.records.length ? `${number(shown.records.length)} records, the newest first; the partition has ${where}.`
       : `There is no record from offset ${number(shown.start)} on; the partition has ${where}.`);
+  }
+
+  function drop(record) {
+    drawn.get(record).remove();
+    drawn.delete(record);
+  }
+
+  /** Draw the same records in another form. */
+  function reform() {
+    for (const [record, node] of drawn) {
+      const fresh = message(record);
+      fresh.open = node.open;
+      node.replaceWith(fresh);
+      drawn.set(record, fresh);
+    }
   }
 
   function message(record) {
