@@ -185,3 +185,22 @@ def test_the_timeline_is_dragged_as_long_as_the_button_is_down_and_a_finger_scro
         page.page.wait_for_function(
             f"() => document.querySelector('output').innerText !== '{then}'"
         )
+
+
+@pytest.mark.parametrize("view", ["messages?topic=orders", "voters"])
+def test_a_view_that_could_not_be_loaded_is_loaded_when_the_metadata_root_is_back(
+    chromium, disks, view
+):
+    away = disks.base / "meta-away"
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.foreseen.append("503")
+        page.see("committed to 9")
+        disks.metadata_root.rename(away)
+        page.see("Not followed")
+        page.go(view)
+        trouble = page.page.locator("main .trouble")
+        trouble.wait_for()
+
+        away.rename(disks.metadata_root)
+
+        trouble.wait_for(state="detached")

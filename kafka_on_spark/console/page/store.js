@@ -35,6 +35,15 @@ function tell(kind, detail = null) {
   for (const each of [...listeners]) each(kind, detail);
 }
 
+let wasFollowed = true;
+
+/** Tell what is wrong. Where all is well again, what could not be loaded meanwhile is loaded anew. */
+function tellTrouble() {
+  tell("trouble");
+  if (isFollowed() && !wasFollowed) tell("concerns", CONCERNS);
+  wasFollowed = isFollowed();
+}
+
 function gridOf(view) {
   const rows = view.rows.map((row) => rowOf(view.fields, row));
   return { ...view, rows, byName: new Map(rows.map((row) => [row.name, row])) };
@@ -85,13 +94,13 @@ export function begin() {
   api.follow((kind, data) => {
     if (store.away !== null) {
       store.away = null;
-      tell("trouble");
+      tellTrouble();
     }
     handlers[kind]?.(data);
   }, (sentence) => {
     if (store.away !== sentence) {
       store.away = sentence;
-      tell("trouble");
+      tellTrouble();
     }
   });
 }
@@ -106,7 +115,7 @@ const handlers = {
       store.allowsChanges = data.changes;
       tell("concerns", CONCERNS);
     }
-    tell("trouble");
+    tellTrouble();
     tell("rates");
     newest = data.offset;
     if (loading === null && store.live?.offset !== newest) load().catch(failed);
@@ -140,11 +149,11 @@ const handlers = {
   },
   trouble(data) {
     store.trouble = data.sentence;
-    tell("trouble");
+    tellTrouble();
   },
 };
 
 function failed(error) {
   store.away = error.message;
-  tell("trouble");
+  tellTrouble();
 }

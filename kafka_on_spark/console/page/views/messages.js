@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { bytes, el, fill, lines, name, number, table, time } from "../dom.js";
 import { indented } from "../json.js";
-import { grid, store } from "../store.js";
+import { grid, isFollowed, store } from "../store.js";
 
 const TAIL_MAX = 500;
 const PEEK = 120;
@@ -247,7 +247,7 @@ export function messagesView(page, asked) {
         else if (hasFailed || (shown !== null && !isThere())) load(last);
         else follow();
       }
-      if (kind === "moment") load(last);
+      if (kind === "moment" || (kind === "trouble" && hasFailed && isFollowed())) load(last);
       if (kind === "rows" && detail.includes(`${topics.value}-${partition.value}`)) follow();
     },
     close() {
