@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.console.asked import Asked, bounded, text, whole, wholes
+from kafka_on_spark.console.asked import Asked, bounded, moment, text, whole, wholes
 from kafka_on_spark.console.disks import disks_of
 from kafka_on_spark.console.measuring import MOVES_MAX
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
@@ -136,7 +136,7 @@ class Answers:
             before = whole(asked, "before")
             return self._messages.with_key(image, topic, asked["key"].encode(), count, before)
         partition = whole(asked, "partition") or 0
-        time_ms = whole(asked, "time")
+        time_ms = moment(asked, "time")
         if time_ms is not None:
             return self._messages.at_time(image, topic, partition, time_ms, count)
         return self._messages.at_offset(image, topic, partition, whole(asked, "offset"), count)

@@ -22,6 +22,17 @@ def whole(asked: Asked, name: str) -> int | None:
     return int(text)
 
 
+def moment(asked: Asked, name: str) -> int | None:
+    """Return ms since 1970, before it if they are negative; None: it was not given.
+
+    Raises:
+        InvalidRequestError: It is no such number.
+    """
+    given = asked.get(name, "")
+    found = whole({name: given.removeprefix("-")}, name)
+    return -found if found is not None and given.startswith("-") else found
+
+
 def bounded(asked: Asked, name: str, default: int, most: int) -> int:
     """Return a whole number up to `most`; `default`: it was not given.
 

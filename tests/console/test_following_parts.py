@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 
 from kafka_on_spark.console import measuring
-from kafka_on_spark.console.asked import bounded, text, whole, wholes
+from kafka_on_spark.console.asked import bounded, moment, text, whole, wholes
 from kafka_on_spark.console.following import Follower
 from kafka_on_spark.console.measuring import MoveMeter
 from kafka_on_spark.console.moments import KEPT_MAX, Moments
@@ -219,11 +219,14 @@ def test_moves_are_measured_a_bounded_number_at_a_time_and_all_in_turns(monkeypa
 def test_parameters_are_read_as_strictly_as_options():
     assert whole({"at": "12"}, "at") == 12
     assert whole({}, "at") is None
+    assert [moment({"time": each}, "time") for each in ("7", "-7", "")] == [7, -7, None]
     assert wholes({"brokers": "1,2"}, "brokers") == [1, 2]
     assert bounded({"count": "999"}, "count", 20, 100) == 100
     assert bounded({}, "count", 20, 100) == 20
     for bad in ("-1", "1.5", "1_0", "\u0661", "x", "9" * 30):
         with pytest.raises(InvalidRequestError):
             whole({"at": bad}, "at")
+        with pytest.raises(InvalidRequestError):
+            moment({"at": f"-{bad}"}, "at")
     with pytest.raises(InvalidRequestError, match="topic is missing"):
         text({}, "topic")

@@ -45,7 +45,7 @@ function formed(found, form) {
 function timeOf(text) {
   const parts = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?))?(?: ?(?:Z|UTC))?$/.exec(text);
   const ms = parts === null ? NaN : Date.parse(`${parts[1]}T${parts[2] ?? "00:00"}Z`);
-  return Number.isNaN(ms) || !time(ms).startsWith(parts[1]) ? null : Math.max(ms, 0); // no record is older than 1970
+  return Number.isNaN(ms) || !time(ms).startsWith(parts[1]) ? null : ms;
 }
 
 /** Return how a text begins, in whole characters. */
