@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.cluster.disks import new_disks
+from kafka_on_spark import Cluster
+from tests.cluster.disks import FAST, new_disks, patient_passes
+from tests.cluster.folders import quick_folder
 from tests.console.browsers import PHONE, Page, console_of, needed, page_of
 
 HIDE = """isHidden => {
@@ -204,3 +206,24 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_metadata_root_is_bac
         away.rename(disks.metadata_root)
 
         trouble.wait_for(state="detached")
+
+
+ROOMY = "nodes => nodes.every(node => node.scrollWidth <= node.clientWidth)"
+
+
+def test_broker_ids_of_many_digits_and_topics_of_any_name_are_shown(chromium):
+    needed()
+    with quick_folder() as folder, patient_passes():
+        roots = {each: folder / f"broker-{each}" for each in (1001, 1002, 2_147_483_647)}
+        with Cluster.create(folder / "meta", roots, configs=FAST) as cluster:
+            cluster.create_topic("constructor", partitions=2, replication_factor=3)
+            with console_of(cluster) as address, page_of(chromium, address) as page:
+                page.see("constructor")
+                heads = page.page.get_by_role("columnheader").get_by_role("link").all()
+                frames = [each.bounding_box() for each in heads]
+                ends = [each["x"] + each["width"] for each in frames]
+                assert all(end < after["x"] for end, after in zip(ends, frames[1:], strict=False))
+                page.go("topic?name=constructor")
+                cells = page.page.get_by_role("cell", name="2147483647")
+                cells.first.wait_for()
+                assert cells.evaluate_all(ROOMY)

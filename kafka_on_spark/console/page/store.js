@@ -9,7 +9,7 @@ export const store = {
   live: null, // the newest grid
   past: null, // the grid of the moment that is shown; null: the newest is
   at: null, // that moment, a metadata offset
-  rates: {},
+  rates: new Map(), // of partitions, by topic: some topic is called "constructor"
   trouble: null,
   away: null,
   allowsChanges: false,
@@ -88,6 +88,10 @@ export async function go(at) {
   tell("grid");
 }
 
+function takeRates(data) {
+  store.rates = new Map(Object.entries(data));
+}
+
 /** Begin to follow. */
 export function begin() {
   load().catch(failed);
@@ -107,7 +111,7 @@ export function begin() {
 
 const handlers = {
   hello(data) {
-    store.rates = data.rates;
+    takeRates(data.rates);
     store.trouble = data.trouble;
     const known = newest || (store.live?.offset ?? data.offset);
     const hasMissed = known !== data.offset;
@@ -141,7 +145,7 @@ const handlers = {
     tell("concerns", data.concerns);
   },
   rates(data) {
-    store.rates = data;
+    takeRates(data);
     tell("rates");
   },
   progress(data) {

@@ -5,6 +5,12 @@ import { el } from "./dom.js";
 /** How high rows of one line are. */
 export const ROW = 28;
 
+/** How wide columns of one broker id, and of several, are; `fitIds` makes them wider. */
+export const ID = "max(56px, var(--id, 0px))";
+export const IDS = "max(64px, var(--ids, 0px))";
+
+const DIGIT_EM = 0.65; // not `ch`, which is another in a head, whose letters are bold
+
 const OVERSCAN = 12;
 const PRINTED_MAX = 20000;
 
@@ -127,6 +133,13 @@ export class VirtualList {
     node.setAttribute("aria-rowindex", index + (this.head ? 2 : 1));
     return node;
   }
+}
+
+/** Have columns of broker ids hold the longest of some lists of them: an id has up to ten digits. */
+export function fitIds(list, texts) {
+  const width = (some) => `${some.reduce((most, text) => Math.max(most, text.length), 0) * DIGIT_EM}em`;
+  list.node.style.setProperty("--ids", width(texts));
+  list.node.style.setProperty("--id", width(texts.flatMap((text) => text.split(" "))));
 }
 
 function focusable(node) {

@@ -2,7 +2,7 @@
 
 import { el, fill, name, number } from "../dom.js";
 import { grid, store } from "../store.js";
-import { ROW, VirtualList } from "../virtual.js";
+import { fitIds, ROW, VirtualList } from "../virtual.js";
 
 const OPEN_MAX = 200;
 const SIGNS = { l: "L", s: "•", o: "!", m: "→", f: "×" };
@@ -64,6 +64,7 @@ export function gridView(page) {
     fill(count, found ? `${number(found)} of ${number(view.rows.length)} partitions` : "There is no such partition.");
     places = new Map(view.brokers.map((broker, at) => [broker.id, at + 2]));
     list.node.style.setProperty("--brokers", view.brokers.length);
+    fitIds(list, view.brokers.map((broker) => `${broker.id}${broker.state === "active" ? "" : "!"}`));
     list.set(items, head(view));
   }
 
@@ -152,7 +153,7 @@ export function gridView(page) {
 
   function noteRates() {
     const before = ratesByName;
-    ratesByName = new Map(Object.entries(store.rates).flatMap(([topic, rates]) =>
+    ratesByName = new Map([...store.rates].flatMap(([topic, rates]) =>
       rates.map(([partition, rate]) => [`${topic}-${partition}`, rate])));
     return (row) => row.name !== undefined && before.get(row.name) !== ratesByName.get(row.name);
   }

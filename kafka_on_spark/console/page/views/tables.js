@@ -4,12 +4,12 @@ import { changeButton, changeForm, mayChange } from "../changes.js";
 import { bytes, el, fill, name, number, table, time } from "../dom.js";
 import { follows, onlyNow, part } from "../panel.js";
 import { store } from "../store.js";
-import { longTable } from "../virtual.js";
+import { fitIds, IDS, longTable } from "../virtual.js";
 
 const PLACES = [["topic", "first", "minmax(160px, 1fr)"], ["partition", "n", "72px"], ["offset", "n", "100px"], ["log start", "n", "100px"],
   ["high watermark", "n", "130px"], ["lag", "n", "100px"], ["next records", null, "110px"]];
-const MOVES = [["partition", "first", "minmax(160px, 1fr)"], ["to", null, "80px"], ["comes", null, "60px"], ["goes", null, "60px"],
-  ["waits for", null, "80px"], ["rate limit", null, "90px"], ["progress", null, "330px"]];
+const MOVES = [["partition", "first", "minmax(160px, 1fr)"], ["to", null, IDS], ["comes", null, IDS], ["goes", null, IDS],
+  ["waits for", null, IDS], ["rate limit", null, "90px"], ["progress", null, "330px"]];
 
 function bar(done, total, words) {
   const share = total ? Math.min(done / total, 1) : 0;
@@ -162,6 +162,7 @@ export function movesView(page) {
     arrange();
     body.hidden = !view.moves.length;
     fill(said, view.moves.length ? `Partitions that move: ${number(view.moves.length)}.` : "Nothing is being reassigned.");
+    fitIds(list, view.moves.map((each) => each.target.join(" ")));
     list.renew(view.moves.map((each) => ({ ...each, copied: progress[each.name] })));
   }
 

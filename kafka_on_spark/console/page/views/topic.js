@@ -5,11 +5,11 @@ import { changeButton, changeForm, mayChange } from "../changes.js";
 import { bytes, el, fill, name, number, table } from "../dom.js";
 import { follows, part } from "../panel.js";
 import { grid, store } from "../store.js";
-import { longTable } from "../virtual.js";
+import { fitIds, ID, IDS, longTable } from "../virtual.js";
 import { upkeepOf } from "./upkeep.js";
 
 const MEASURE_MS = 400;
-const COLUMNS = [["partition", "number", "92px"], ["leader", null, "56px"], ["epoch", null, "50px"], ["replicas", null, "84px"], ["in sync", null, "84px"],
+const COLUMNS = [["partition", "number", "92px"], ["leader", null, ID], ["epoch", null, "50px"], ["replicas", null, IDS], ["in sync", null, IDS],
   ["problem", null, "minmax(200px, 1fr)"], ["log start", "n", "86px"], ["committed", "n", "86px"], ["log end", "n", "86px"],
   ["size", "n", "70px"], ["a second", "n", "74px"], ["records", null, "70px"]];
 
@@ -71,13 +71,14 @@ export function topicView(page, asked) {
     if (!view) return;
     const rows = view.rows.filter((each) => each.topic === topic);
     if (rows.length !== list.items.length) facts.soon();
+    fitIds(list, rows.map((row) => row.cells.map(([broker]) => broker).join(" ")));
     list.set(rows);
     measureSoon();
   }
 
   function takeRates() {
     const before = rates;
-    rates = new Map(store.rates[topic] ?? []);
+    rates = new Map(store.rates.get(topic) ?? []);
     list.refresh((item) => before.get(item.partition) !== rates.get(item.partition));
   }
 
