@@ -135,3 +135,15 @@ def test_a_record_that_is_open_stays_open_and_in_focus_while_others_come(page, d
     ]
     page.page.get_by_label("Shown as").select_option("hex")
     page.see("00000000  7b")
+
+
+def test_of_a_partition_that_is_not_there_no_other_is_shown(page, disks):
+    page.foreseen.append("404")
+    disks.cluster.create_topic("prices", partitions=1, replication_factor=3)
+    page.go("messages?topic=orders&partition=9")
+
+    page.see("topic 'orders' has no partition 9")
+    page.page.get_by_label("Topic").select_option("prices")
+
+    page.see("There is no record from offset 0 on")
+    assert page.page.get_by_label("Partition", exact=True).input_value() == "0"

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.console import answers
 from tests.cluster.disks import FAST, new_disks, patient_passes
 from tests.cluster.folders import quick_folder
 from tests.console.browsers import PHONE, Page, console_of, needed, page_of
@@ -227,3 +228,15 @@ def test_broker_ids_of_many_digits_and_topics_of_any_name_are_shown(chromium):
                 cells = page.page.get_by_role("cell", name="2147483647")
                 cells.first.wait_for()
                 assert cells.evaluate_all(ROOMY)
+
+
+def test_disks_are_looked_at_again_when_people_ask(chromium, disks, monkeypatch):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.go("brokers")
+        page.see("broker 1 dies")
+        full = {"total": 2**30, "free": 0}
+        monkeypatch.setattr(answers, "disks_of", lambda image: dict.fromkeys(image.brokers, full))
+
+        page.page.get_by_role("button", name="Look again").click()
+
+        page.see("0 B free of 1.0 GiB")

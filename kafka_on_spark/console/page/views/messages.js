@@ -54,7 +54,7 @@ function beginning(text) {
 }
 
 export function messagesView(page, asked) {
-  const topics = el("select", { "aria-label": "Topic", onchange: () => { partitions(); load({}); } });
+  const topics = el("select", { "aria-label": "Topic", onchange: chosen });
   const partition = el("input", { type: "number", min: "0", value: asked.partition ?? "0", "aria-label": "Partition", onchange: () => load({}) });
   const by = el("select", { "aria-label": "Begin at", onchange: () => offerValue() },
     [["end", "the newest"], ["offset", "an offset"], ["time", "a time (UTC)"], ["key", "a key"]].map(([value, title]) => el("option", { value }, title)));
@@ -92,7 +92,13 @@ export function messagesView(page, asked) {
     if (!isThere()) return;
     const most = grid().rows.reduce((found, row) => (row.topic === topics.value ? Math.max(found, row.partition) : found), 0);
     partition.max = String(most);
-    if (Number(partition.value) > most) partition.value = "0";
+  }
+
+  /** Go to another topic, which may have fewer partitions. */
+  function chosen() {
+    partitions();
+    if (Number(partition.value) > Number(partition.max)) partition.value = "0";
+    load({});
   }
 
   function offerValue() {

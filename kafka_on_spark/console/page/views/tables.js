@@ -40,7 +40,8 @@ export function brokersView(page) {
     ]))),
     changeButton("Elect preferred leaders", "elect-leaders", () => ({})),
   ]);
-  fill(page, el("h1", {}, "Brokers and disks"), brokers.node);
+  fill(page, el("h1", {}, "Brokers and disks"), // no commit tells that a disk fills up
+    el("div", { class: "tools" }, el("button", { type: "button", onclick: () => brokers.load() }, "Look again")), brokers.node);
   return follows("Brokers", [brokers], ["brokers", "partitions", "controller"]);
 }
 
