@@ -168,13 +168,17 @@ def check_number(number: object, name: str) -> None:
 
 
 def check_text(text: object, name: str, error: type[KafkaOnSparkError]) -> None:
-    """Check that the value given as `name` is a text.
+    """Check that the value given as `name` is a text, and one that can be stored.
 
     Raises:
         `error`: It is not.
     """
     if not isinstance(text, str):
         raise error(f"{name} can't be {text!r}: give a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # as an argument of the shell that is no UTF-8
+        raise error(f"{name} can't be {text!r}: give a text that UTF-8 has") from None
 
 
 def check_mapping(

@@ -19,6 +19,7 @@ from kafka_on_spark.console.views.cluster import (
 )
 from kafka_on_spark.console.views.foresight import comparison_view, forecast_view
 from kafka_on_spark.console.views.timeline import (
+    DECISIONS_MAX,
     LANES_MAX,
     History,
     moments_view,
@@ -255,13 +256,14 @@ def test_the_timeline_has_lanes_and_decisions_of_the_partitions_that_are_asked_f
 
 
 def test_of_many_partitions_those_that_changed_last_have_lanes():
-    many = [entry(n, 1, 0, "1", "created", partition=n, replicas="1") for n in range(100)]
+    count = DECISIONS_MAX + 100
+    many = [entry(n, 1, 0, "1", "created", partition=n, replicas="1") for n in range(count)]
 
     view = timeline_view(history(many), topic=None, partition=None, now_ms=NOW_MS)
 
-    assert view["laneCount"] == 100
+    assert view["laneCount"] == count
     assert len(view["lanes"]) == LANES_MAX
-    assert view["lanes"][-1]["name"] == "orders-99"
+    assert view["lanes"][-1]["name"] == f"orders-{count - 1}"
 
 
 def test_a_moment_is_behind_a_whole_decision():

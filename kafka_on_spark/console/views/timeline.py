@@ -101,7 +101,7 @@ def timeline_view(
     return {
         "endMs": now_ms,
         "lanes": [_lane(each) for each in lanes],
-        "laneCount": len(names),
+        "laneCount": len({(each.topic, each.partition) for each in chosen}),
         "decisions": [_decision(history, each) for each in reversed(newest)],
         "decisionCount": len(chosen),
         "brokers": [_event(history, each) for each in reversed(history.events[-DECISIONS_MAX:])],

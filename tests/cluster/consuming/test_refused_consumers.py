@@ -57,6 +57,7 @@ WRONG = {
     "no partitions":     (lambda cluster: cluster.consumer(partitions=[]), InvalidRequestError, "name one"),
     "nothing to read":   (lambda cluster: cluster.consumer().poll(0), InvalidRequestError, "give it topics"),
     "empty group":       (lambda cluster: cluster.consumer(group=""), InvalidGroupIdError, "can't be empty"),
+    "no UTF-8 in it":    (lambda cluster: cluster.consumer(group="\udcff"), InvalidGroupIdError, "give a text that UTF-8 has"),
     "no group":          (lambda cluster: cluster.consumer().commit(), InvalidRequestError, "give it one"),
     "no function":       (lambda cluster: cluster.consumer(on_lost=5), InvalidRequestError, "on_lost can't be 5"),
     "a bad time-out":    (lambda cluster: cluster.consumer().poll(-1), InvalidRequestError, "timeout_ms can't be -1"),
