@@ -90,3 +90,16 @@ def test_a_name_with_characters_that_can_not_be_seen_is_typed_as_it_is_shown(pag
     typed.fill("bil\\u200bling")
 
     assert commit.is_enabled()
+
+
+def test_what_is_typed_stays_while_the_topic_is_written_to(page, disks):
+    page.go("topic?name=orders")
+    page.page.get_by_text("Change", exact=True).click()
+    setting = page.page.get_by_label("setting", exact=True)
+    setting.fill("retention")
+
+    disks.cluster.append("orders", [("k", "v")])
+    page.page.locator("dl.facts").get_by_text("10", exact=True).wait_for()
+
+    assert setting.input_value() == "retention"
+    assert setting.evaluate("node => node === document.activeElement")

@@ -20,26 +20,35 @@ export function topicView(page, asked) {
   let timer = null;
   let isClosed = false;
 
-  const facts = part("topic", () => ({ name: topic }), (data) => [
+  const change = el("div", { class: "part" });
+  const facts = part("topic", () => ({ name: topic }), (data) => {
+    offer();
+    return told(data);
+  }, () => fill(change));
+
+  const told = (data) => [
     el("dl", { class: "facts" },
       fact("Id", el("code", {}, data.id)), fact("Partitions", number(data.partitions)), fact("Replicas", data.replicas),
       fact("In sync for acks=all", data.minIsr), fact("Offsets kept", number(data.records)), fact("Not committed yet", number(data.uncommitted)),
       fact("Read by", data.groups.length ? data.groups.map((each, at) => [at ? ", " : null,
         el("a", { href: `#/groups?name=${encodeURIComponent(each)}`, "data-key": each }, name(each))]) : "no group")),
     data.configs.length ? table("Settings of its own", [["setting"], ["value"]], data.configs.map(([key, value]) => [el("code", {}, key), name(value)])) : null,
-    changes(),
-  ]);
+  ];
   const list = longTable({ label: `Partitions of ${topic}`, columns: COLUMNS, cells,
     kind: (item) => (item.problems.length ? "trouble" : "") });
   list.node.addEventListener("scroll", measureSoon);
   const upkeep = upkeepOf(topic);
 
+  /** Offer changes, unless they are offered: what was typed stays. */
+  function offer() {
+    if (mayChange() !== (change.firstChild !== null)) fill(change, mayChange() ? changes() : null);
+  }
+
   function changes() {
-    if (!mayChange()) return null;
     const input = (label, properties = {}) => el("input", { "aria-label": label, placeholder: label, required: true, ...properties });
     const [setting, value] = [input("setting"), input("value (nothing: unset)", { required: false })];
     const [number, replicas] = [input("partition", { type: "number", min: "0" }), input("brokers, such as 2 1 3", { pattern: "[0-9]+([ ,]+[0-9]+)*" })];
-    return el("details", { "data-key": "changes" }, el("summary", {}, "Change"),
+    return el("details", {}, el("summary", {}, "Change"),
       changeForm("Set it", "configure-topic", [setting, value], () => ({ topic, name: setting.value, value: value.value || null })),
       changeForm("Move it there", "reassign", [number, replicas],
         () => ({ topic, partition: Number(number.value), replicas: replicas.value.split(/[ ,]+/).map(Number) })),
@@ -99,7 +108,7 @@ export function topicView(page, asked) {
     list.refresh((item) => inView.includes(item.partition));
   }
 
-  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, upkeep.node, el("h2", {}, "Partitions"), list.node);
+  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, change, upkeep.node, el("h2", {}, "Partitions"), list.node);
   takeRates();
   whole();
   const view = follows(`Topic ${topic}`, [facts], ["configs", "groups"], (kind, detail) => {
