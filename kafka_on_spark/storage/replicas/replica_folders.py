@@ -16,13 +16,17 @@ from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
+TOPIC_NAME_MAX: Final = 255 - len("-") - 32
+"""Letters of a topic's name in a folder's, which has 255 on local disks; a topic's may have 249."""
+
 _TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
 _REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
 
 
 def replica_folder(address: ReplicaAddress) -> str:
-    """Return the folder of a replica: topic id and replica uuid are in the path."""
-    topic = f"{address.topic}-{address.key.topic_id}"
+    """Return the folder of a replica: topic id and replica uuid are in the path, and of the topic's
+    name, for people, what a folder's has room for."""
+    topic = f"{address.topic[:TOPIC_NAME_MAX]}-{address.key.topic_id}"
     return f"{address.root}/{topic}/{address.key.partition}-{address.replica_uuid}"
 
 

@@ -61,6 +61,20 @@ def test_tables_of_a_deleted_topic_are_removed_by_the_next_pass(disks, cluster):
     assert_sound(disks)
 
 
+def test_two_topics_with_names_as_long_as_may_be_have_folders_of_their_own(disks):
+    cluster, names = disks.cluster, ["a" * 249, "a" * 248 + "b"]
+    for each in names:
+        cluster.create_topic(each, replica_assignment=REPLICAS)
+        cluster.append(each, records(each[-1].encode()))
+    assert [values_of(cluster, each) for each in names] == [[b"a"], [b"b"]]
+    assert_sound(disks)
+
+    cluster.delete_topic(names[0])
+    assert cluster.run_controller().tables_removed == 3
+    assert (len(tables(disks)), values_of(cluster, names[1])) == (3, [b"b"])
+    assert_sound(disks)
+
+
 def test_what_a_process_that_died_did_not_remove_the_next_controller_does(disks, cluster):
     cluster.delete_topic("orders")
 
