@@ -3,6 +3,7 @@ own work."""
 
 from collections.abc import Iterator, Sequence
 
+from kafka_on_spark.controller.commands.lease import is_held_by
 from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
@@ -16,16 +17,22 @@ from kafka_on_spark.storage.calls.flush_times import FLUSHES
 
 
 def metrics_of(
-    services: Services, logs: Sequence[LogDescription] = (), *, is_cut_off: bool = False
+    services: Services,
+    logs: Sequence[LogDescription] = (),
+    *,
+    is_cut_off: bool = False,
+    holds_lease: bool = True,
 ) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
-    that this process knows. `is_cut_off`: that is too old to say anything."""
+    that this process knows. `is_cut_off`: that is too old to say anything. `holds_lease`: a lease
+    that this process has in the image lasts."""
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
     counted = services.counts.metrics()
+    is_controller = holds_lease and is_held_by(image, services.controller_id)
     return [
-        *(cut_off_metrics() if is_cut_off else state_metrics(image, services.controller_id)),
-        *(() if is_cut_off else _of_quorum(services)),
+        *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
+        *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
         *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
         *counted,
         *begun_topics(counted, image),
@@ -34,9 +41,7 @@ def metrics_of(
     ]
 
 
-def _of_quorum(services: Services) -> Iterator[Metric]:
+def _of_quorum(services: Services, *, is_controller: bool) -> Iterator[Metric]:
     quorum = metadata_log_of(services.metadata).last_seen()
-    holder = services.metadata.image.controller
     if quorum is not None:
-        is_controller = holder is not None and holder.controller_id == services.controller_id
         yield from quorum_metrics(quorum, is_controller=is_controller)

@@ -179,7 +179,11 @@ class ServedCluster:
         if self._services is not None:
             settings = self._services.metadata.image.settings()
             lease_ms = settings.integer("controller.lease.ms")
-            figures += metrics_of(self._services, is_cut_off=is_cut_off(seen, now_ms, lease_ms))
+            figures += metrics_of(
+                self._services,
+                is_cut_off=is_cut_off(seen, now_ms, lease_ms),
+                holds_lease=seen.holds_lease(now_ms),
+            )
         return figures
 
     def ledger(self) -> LedgerReport:

@@ -31,7 +31,8 @@ TOPIC_COLUMNS: Final = (
 
 def cluster_html(root: str, image: MetadataImage) -> str:
     """Return the display of the cluster at `root`."""
-    values = {each.name: int(each.value) for each in state_metrics(image, "") if not each.labels}
+    metrics = state_metrics(image, is_controller=False)
+    values = {each.name: int(each.value) for each in metrics if not each.labels}
     lease = image.controller
     figures: dict[str, object] = {words: values[name] for name, words in FIGURES.items()}
     figures["controller"] = None if lease is None else lease.controller_id

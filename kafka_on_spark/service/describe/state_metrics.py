@@ -50,10 +50,10 @@ class _Sums:
             self.leaders[partition.leader] += 1
 
 
-def state_metrics(image: MetadataImage, controller_id: str) -> list[Metric]:
-    """Return the figures of the metadata. `controller_id`: the name of the process that asks."""
+def state_metrics(image: MetadataImage, *, is_controller: bool) -> list[Metric]:
+    """Return the figures of the metadata. `is_controller`: so is the process that asks."""
     return [
-        *_of_controller(image, controller_id),
+        *_of_controller(image, is_controller=is_controller),
         *_of_partitions(image),
         *_of_groups(image),
     ]
@@ -65,11 +65,10 @@ def cut_off_metrics() -> list[Metric]:
     return [Metric(type="KafkaController", name="ActiveControllerCount", value=0)]
 
 
-def _of_controller(image: MetadataImage, controller_id: str) -> Iterator[Metric]:
-    lease = image.controller
+def _of_controller(image: MetadataImage, *, is_controller: bool) -> Iterator[Metric]:
     fenced = sum(not each.is_online for each in image.brokers.values())
     for name, value in (
-        ("ActiveControllerCount", lease is not None and lease.controller_id == controller_id),
+        ("ActiveControllerCount", is_controller),
         ("ActiveBrokerCount", len(image.brokers) - fenced),
         ("FencedBrokerCount", fenced),
         ("GlobalTopicCount", len(image.topics)),

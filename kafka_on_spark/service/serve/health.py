@@ -63,7 +63,8 @@ def healthz(seen: Seen, now_ms: int, limits: Limits) -> Answer:
 
 def readyz(seen: Seen, now_ms: int, limits: Limits) -> Answer:
     """Return whether the process does its work: it can read the cluster, and if it is the
-    controller, its last pass has come to its end in time, and its last round did not fail.
+    controller, its lease lasts, its last pass has come to its end in time, and its last round did
+    not fail.
 
     A round copies an append as a whole, for hours if it must: `looks` says when the last one ended
     and since when one is under way. A standby makes neither, and says nothing of them.
@@ -86,6 +87,8 @@ def _reasons(seen: Seen, now_ms: int, limits: Limits) -> Iterator[str]:
         yield f"it is {seen.role.value}"
     elif seen.role is Role.STANDBY and seen.controller is None:
         yield "nobody is the controller"
+    elif seen.role is Role.CONTROLLER and not seen.holds_lease(now_ms):
+        yield "its lease is over, and another process may be the controller by now"
     needed = [METADATA, PASS] if seen.role is Role.CONTROLLER else [METADATA]
     for what in (METADATA, PASS, ROUND):
         reason = _reason(seen.looks.get(what, Look()), now_ms, limits, is_needed=what in needed)

@@ -69,6 +69,8 @@ class Seen:
         moved_at_ms: By loop, when that last went on to something else: CONTROL, and ROUNDS, once
             that has begun.
         controller: Who holds the lease, as far as was read; None: nobody, or not known.
+        lease_until_ms: Until when the lease lasts that this process was last known to have claimed
+            or renewed; None: it does not hold it.
     """
 
     role: Role
@@ -77,6 +79,11 @@ class Seen:
     moved_at_ms: Mapping[str, int]
     began_at_ms: Mapping[str, int] = field(default_factory=dict)
     controller: str | None = None
+    lease_until_ms: int | None = None
+
+    def holds_lease(self, now_ms: int) -> bool:
+        """Return whether this process is the controller, and nobody else can be by now."""
+        return self.lease_until_ms is not None and now_ms <= self.lease_until_ms
 
 
 class Looks:
@@ -106,11 +113,19 @@ class Looks:
         with self._lock:
             self._become(role, controller)
 
+    def hold(self, controller: str, lease_ms: int) -> None:
+        """Note that the process is the controller, and has just claimed or renewed its lease."""
+        with self._lock:
+            self._become(Role.CONTROLLER, controller)
+            until_ms = self._clock.monotonic_ms() + lease_ms
+            self._seen = replace(self._seen, lease_until_ms=until_ms)
+
     def stand_by(self, controller: str | None) -> None:
         """Note that the process is a standby. Another one that holds the lease, and has just
         renewed it, does the passes and the rounds: those of this process say nothing any more."""
         with self._lock:
             self._become(Role.STANDBY, controller)
+            self._seen = replace(self._seen, lease_until_ms=None)
             if controller is not None:
                 looks = {METADATA: self._seen.looks.get(METADATA, Look())}
                 self._seen = replace(self._seen, looks=looks)

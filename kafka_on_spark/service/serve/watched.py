@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from kafka_on_spark.controller.commands.lease import is_held_by, lease_ms
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
@@ -16,7 +17,7 @@ from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
+from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class WatchedMetadata:
         self._looks.move(CONTROL)
         with self._looks.looking(METADATA):
             image = self._metadata.catch_up()
-        self._note_lease(image.controller)
+        self._note_lease(image)
         return image
 
     def has_next(self) -> bool:
@@ -106,7 +107,7 @@ class WatchedMetadata:
                 return self._metadata.submit(decide, timeout_ms=timeout_ms, controller=controller)
         finally:
             self._looks.move(CONTROL)
-            self._note_lease(self._metadata.image.controller)
+            self._note_lease(self._metadata.image)
 
     def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
         """Have what `reports` lead to take effect; return how many ISRs change."""
@@ -114,12 +115,12 @@ class WatchedMetadata:
         with self._looks.under_way(METADATA):
             return self._metadata.conclude(reports, timeout_ms=timeout_ms)
 
-    def _note_lease(self, lease: ControllerLease | None) -> None:
+    def _note_lease(self, image: MetadataImage) -> None:
+        lease = image.controller
         if lease == self._lease:
             return
         self._lease = lease
-        holder = None if lease is None else lease.controller_id
-        if holder == self._controller_id:
-            self._looks.become(Role.CONTROLLER, holder)
+        if is_held_by(image, self._controller_id):
+            self._looks.hold(self._controller_id, lease_ms(image))
         else:
-            self._looks.stand_by(holder)
+            self._looks.stand_by(None if lease is None else lease.controller_id)

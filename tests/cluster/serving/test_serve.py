@@ -77,6 +77,8 @@ def test_of_two_processes_one_stands_by_and_takes_over_from_a_frozen_and_a_kille
         first.freeze()
         second.becomes("controller")
         first.thaw()
+        status, body = first.ask("/readyz")
+        assert (status, body["role"]) != (200, "controller"), "it has slept past its lease"
         first.becomes("standby")
         second.process.kill()
         first.becomes("controller")

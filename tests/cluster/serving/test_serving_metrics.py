@@ -69,9 +69,10 @@ def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster
 
         def is_cut_off():
             found = samples(scraped(one))
-            return found if found.get((CONTROLLERS,)) == 0 else None
+            return found if (PARTITIONS,) not in found else None
 
         found = wait_for(is_cut_off)
+        assert found[CONTROLLERS,] == 0
         assert found["kafka_on_spark_serving_failing", "metadata"] == 1
         of_image = ("kafka_controller_kafkacontroller", "kafka_server_replicamanager_under")
         assert {name for name, *_ in found if name.startswith(of_image)} == {CONTROLLERS}
@@ -79,8 +80,7 @@ def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster
 
         away.rename(disks.metadata_root)
         one.becomes("controller")
-        count = "kafka_controller_kafkacontroller_globalpartitioncount"
-        assert wait_for(lambda: samples(scraped(one)).get((count,))) == 2
+        assert wait_for(lambda: samples(scraped(one)).get((PARTITIONS,))) == 2
 
 
 def test_the_controller_tells_of_a_voter_that_is_lost():
@@ -106,6 +106,7 @@ def _with(found, sample, value):
 
 
 CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
+PARTITIONS = "kafka_controller_kafkacontroller_globalpartitioncount"
 MESSAGES_IN = "kafka_server_brokertopicmetrics_messagesin_total"
 
 

@@ -5,6 +5,7 @@ import pytest
 from kafka_on_spark.controller.commands.lease import (
     check_controls,
     claim,
+    is_held_by,
     next_controller_epoch,
     resign,
 )
@@ -25,6 +26,14 @@ CLAIMS = [  # before      epoch
     pytest.param(image(4, None), 5, id="after-a-resignation-the-epoch-stays-taken"),
 ]
 # fmt: on
+
+
+@pytest.mark.parametrize(
+    "known, is_it",
+    [(image(4, "me"), True), (image(4), False), (image(4, None), False), (image(None), False)],
+)
+def test_who_claimed_last_and_has_not_resigned_holds_the_lease(known, is_it):
+    assert is_held_by(known, "me") is is_it
 
 
 @pytest.mark.parametrize("before, epoch", CLAIMS)

@@ -4,15 +4,14 @@ import pytest
 
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import ControllerLease
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.service.describe.metric import HELP
 from kafka_on_spark.service.describe.state_metrics import state_metrics
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
 
-def figures(*partitions, **fields):
-    metrics = state_metrics(image_of(*partitions, **fields), "me")
+def figures(*partitions, is_controller=False, **fields):
+    metrics = state_metrics(image_of(*partitions, **fields), is_controller=is_controller)
     assert {(each.type, each.name) for each in metrics} <= HELP.keys()
     return {(each.name, *each.labels.values()): each.value for each in metrics}
 
@@ -63,12 +62,9 @@ def test_a_move_is_counted_and_does_not_count_as_a_lack_of_replicas():
     assert found["UnderReplicatedPartitions",] == 0
 
 
-@pytest.mark.parametrize("holder, is_active", [("me", 1), ("another", 0), (None, 0)])
-def test_who_holds_the_lease_is_the_controller(holder, is_active):
-    lease = ControllerLease(controller_id=holder, controller_epoch=1, offset=Offset(9))
-
-    assert figures(controller=lease)["ActiveControllerCount",] == is_active
-    assert figures()["ActiveControllerCount",] == 0
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_a_process_counts_as_the_controller_or_not(is_controller):
+    assert figures(is_controller=is_controller)["ActiveControllerCount",] == is_controller
 
 
 def test_brokers_have_their_replicas_and_leaders():

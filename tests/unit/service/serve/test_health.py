@@ -23,13 +23,21 @@ LIMITS = Limits(stalled_ms=600_000, rounds_stalled_ms=3_600_000, look_ms=60_000)
 NOW_MS = 10_000_000
 
 
-def seen(role=Role.CONTROLLER, moved_ago_ms=0, controller="a", rounds_ago_ms=0, **looks):
+def seen(
+    role=Role.CONTROLLER,
+    moved_ago_ms=0,
+    controller="a",
+    rounds_ago_ms=0,
+    lease_left_ms=0,
+    **looks,
+):
     return Seen(
         role=role,
         started_at_ms=0,
         looks=looks,
         moved_at_ms={CONTROL: NOW_MS - moved_ago_ms, ROUNDS: NOW_MS - rounds_ago_ms},
         controller=controller,
+        lease_until_ms=NOW_MS + lease_left_ms,
     )
 
 
@@ -53,6 +61,7 @@ READINESS = [
     pytest.param(seen(**{METADATA: ended(error="away"), PASS: ended()}), "metadata: away", id="a failed reading"),
     pytest.param(seen(**{METADATA: ended(), PASS: ended(error="full")}), "pass: full", id="a failed pass"),
     pytest.param(seen(**GOOD, **{ROUND: ended(error="odd")}), "round: odd", id="a failed round"),
+    pytest.param(seen(lease_left_ms=-1, **GOOD), "its lease is over", id="a controller that could not renew its lease"),
     pytest.param(seen(Role.STANDBY, controller=None, **{METADATA: ended()}), "nobody is the controller", id="a standby that is about to take over"),
     pytest.param(seen(Role.STANDBY, controller=None, **{METADATA: ended(), PASS: Look(error="full")}), "pass: full", id="a standby that can't take over"),
 ]
@@ -131,9 +140,25 @@ def test_a_standby_forgets_its_own_passes_once_another_renews_its_lease():
 def test_a_process_that_ends_becomes_nothing_else():
     looks = Looks(FakeClock())
     looks.become(Role.ENDING)
-    looks.become(Role.CONTROLLER, "a")
+    looks.hold("a", 1500)
 
     assert looks.seen.role is Role.ENDING
+
+
+def test_a_process_is_the_controller_for_as_long_as_its_lease_lasts():
+    clock = FakeClock()
+    looks = Looks(clock)
+    assert not looks.seen.holds_lease(clock.monotonic_ms())
+
+    looks.hold("a", 1500)
+    clock.advance(1500)
+    assert looks.seen.holds_lease(clock.monotonic_ms())
+    clock.advance(1)
+    assert not looks.seen.holds_lease(clock.monotonic_ms())
+    looks.hold("a", 1500)
+    assert looks.seen.holds_lease(clock.monotonic_ms())
+    looks.stand_by("b")
+    assert not looks.seen.holds_lease(clock.monotonic_ms())
 
 
 @pytest.mark.parametrize(

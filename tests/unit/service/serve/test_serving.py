@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -33,6 +35,9 @@ class Ending:
         return self.is_set()
 
 
+LEASE_MS = 10_000
+
+
 @pytest.fixture
 def clock():
     return FakeClock()
@@ -41,7 +46,7 @@ def clock():
 @pytest.fixture
 def looks(clock):
     looks = Looks(clock)
-    looks.become(Role.CONTROLLER, "a")
+    looks.hold("a", LEASE_MS)
     return looks
 
 
@@ -142,6 +147,23 @@ def test_a_look_that_fails_says_nothing_and_has_the_log_read_which_notes_why(clo
     with pytest.raises(KafkaStorageError):
         watched.catch_up()
     assert looks.seen.looks[METADATA].error == "the metadata root does not answer"
+
+
+def test_a_controller_that_reads_and_can_not_commit_is_none_once_its_lease_is_over(clock, looks):
+    """As where the writes of a disk hang: all can be read, and nobody knows of a renewal."""
+    memory = MemoryMetadataLog()
+    watched = WatchedMetadata(MetadataService(memory, clock, random=lambda: 0.0), looks, "a")
+    lease_ms = lease.lease_ms(watched.image)
+
+    def holds_lease_after(decide, elapsed_ms):
+        watched.submit(decide, timeout_ms=0)
+        clock.advance(elapsed_ms)
+        watched.catch_up()
+        return looks.seen.holds_lease(clock.monotonic_ms())
+
+    assert holds_lease_after(lambda image: lease.claim(image, "a", "t", seen=None), lease_ms)
+    assert holds_lease_after(lambda image: lease.renew(image, "a", 0), lease_ms)
+    assert not holds_lease_after(lambda image: ControllerResult([], None), 1)
 
 
 def test_a_look_of_a_process_that_has_closed_the_cluster_says_so(clock, looks):
