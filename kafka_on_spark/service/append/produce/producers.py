@@ -4,8 +4,9 @@ What a process remembers of its own runs is here; controller/commands/producer_r
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from kafka_on_spark.controller.commands.expiry import heard_at_ms, needs_renewal
@@ -25,13 +26,15 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+
+T = TypeVar("T")
 
 
 class ProducerRuns:
     """The runs that one process has begun."""
 
-    def __init__(self, metadata: MetadataDecider, clock: Clock, *, timeout_ms: int) -> None:
+    def __init__(self, metadata: MetadataService, clock: Clock, *, timeout_ms: int) -> None:
         self._metadata = metadata
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -65,6 +68,7 @@ class ProducerRuns:
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
             ProducerFencedError: A newer run has begun elsewhere.
+            RootAccessDeniedError: This process may not write to the metadata.
             UnknownProducerIdError: The id has expired, and a try of this append may stand.
         """
         check_producer(producer_id, producer_epoch, sequence)
@@ -104,9 +108,7 @@ class ProducerRuns:
         decided = begin_append(self._metadata.image, append, mine)
         if not decided.records:
             return decided.response
-        return self._metadata.submit(
-            lambda image: begin_append(image, append, mine), timeout_ms=self._timeout_ms
-        )
+        return self._submit(lambda image: begin_append(image, append, mine))
 
     def _remember(self, producer_id: str, run: OwnRun) -> None:
         """Take what a thread has begun; another one may have begun a later append, or run."""
@@ -146,6 +148,7 @@ class ProducerRuns:
         Raises:
             InvalidRequestError: The id is not a text.
             ProducerFencedError: A newer writer has begun.
+            RootAccessDeniedError: This process may not write to the metadata.
         """
         if transactional_id is None:
             return None
@@ -174,7 +177,12 @@ class ProducerRuns:
             )
             return ControllerResult([record], None)
 
-        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        self._submit(decide)
+
+    def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        # Who may not commit is told so: else a read-only root reads as one that fails for a while.
+        self._metadata.check_writable()
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
 
 def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:

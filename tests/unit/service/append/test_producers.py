@@ -7,10 +7,15 @@ import pytest
 
 from kafka_on_spark.controller.commands.expiry import expire
 from kafka_on_spark.controller.commands.producer_runs import CHOSEN_EPOCH_MAX, GIVEN_EPOCH_MAX
-from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnknownProducerIdError
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    ProducerFencedError,
+    RootAccessDeniedError,
+    UnknownProducerIdError,
+)
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, MemoryMetadataLog
 from tests.unit.service.controlled import World
 
 
@@ -29,6 +34,22 @@ def test_the_first_run_has_epoch_0_and_each_later_one_the_next(world):
 
     assert epochs == [0, 1, 2]
     assert world.image.producers == {"p": 2}
+
+
+def test_who_may_not_commit_is_told_so_and_registers_nothing(world, monkeypatch):
+    def refuse(self):
+        raise RootAccessDeniedError("read-only")
+
+    mine = runs(world)
+    mine.begin("q", None, 1)
+    monkeypatch.setattr(MemoryMetadataLog, "check_writable", refuse)
+
+    with pytest.raises(RootAccessDeniedError):
+        mine.begin("p", None, 1)
+    with pytest.raises(RootAccessDeniedError):
+        mine.take_over("t")
+    assert mine.begin("q", None, 2).producer_epoch == 0
+    assert world.image.producers == {"q": 0}
 
 
 def test_a_process_goes_on_under_its_run(world):
