@@ -197,6 +197,7 @@ class Member:
             GroupMaxSizeReachedError, UnreleasedInstanceIdError, UnsupportedAssignorError: The group
                 does not take the consumer.
             FencedInstanceIdError: It was fenced, and another is the static member now.
+            RootAccessDeniedError: This process may not write to the metadata.
             KafkaOnSparkError: The metadata root has been away for too long.
             And what listeners raise.
         """
@@ -254,6 +255,7 @@ class Member:
         if self._id is None:
             self._id = MemberId(self._new_id())
         self.is_begun = True
+        self._metadata.check_writable()  # who may write nothing is told so, and waits for nobody
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
         self._witness.begin(member_id)
         self._metadata.submit(

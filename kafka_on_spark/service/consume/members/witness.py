@@ -69,6 +69,7 @@ class Witness:
         self._member_id: MemberId | None = None
         self._beats: Beats | None = None
         self._count = 0
+        self._failure: str | None = None
         self._heard: dict[MemberId, Heard] = {}
         self._holder: tuple[MemberId, Heard] | None = None
         self.hears_others = False
@@ -161,8 +162,13 @@ class Witness:
         except KafkaOnSparkError as error:
             if is_first:
                 raise
-            log.warning("a heartbeat of group %r was not written: %s", self._group, error)
+            if self._failure != str(error):
+                self._failure = str(error)
+                log.warning("a heartbeat of group %r was not written: %s", self._group, error)
             return
+        if self._failure is not None:
+            self._failure = None
+            log.info("heartbeats of group %r are written again", self._group)
         ended_ms = self._clock.monotonic_ms()
         with self._lock:
             is_ended = self._member_id != member_id

@@ -160,6 +160,18 @@ def test_heartbeats_that_can_not_be_written_are_told_of_the_first_alone():
         members.witnesses["a"].begin("another")
 
 
+def test_that_heartbeats_fail_is_told_once_and_so_is_its_end(caplog):
+    caplog.set_level("INFO")
+    members = Members("a")
+    for is_offline in (True, True, False, False):
+        members.heartbeats.is_offline = is_offline
+        members.witnesses["a"].beat()
+
+    told = [each.getMessage() for each in caplog.records]
+    assert ["was not written" in each for each in told] == [True, False]
+    assert told[-1] == "heartbeats of group 'g' are written again"
+
+
 def test_who_is_asked_for_nothing_for_long_stops_to_beat_and_leaves():
     members = Members("a", "b")
     members.clocks["a"].advance(300_000)

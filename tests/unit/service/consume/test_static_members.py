@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.controller.groups.membership import join, leave
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import UnreleasedInstanceIdError
+from kafka_on_spark.errors import RootAccessDeniedError, UnreleasedInstanceIdError
 from kafka_on_spark.metadata.records import TopicRecord
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.subscription import Subscribe
@@ -115,6 +115,17 @@ def poll_seldom(place):
             place.clock.advance(5_000)
             place.witness.beat()
             place.witness.look()
+
+
+def test_a_member_that_may_write_nothing_is_told_so_and_joins_nothing(place, monkeypatch):
+    def refuse(self):
+        raise RootAccessDeniedError("read-only")
+
+    monkeypatch.setattr(MemoryMetadataLog, "check_writable", refuse)
+
+    with pytest.raises(RootAccessDeniedError):
+        place.member.follow()
+    assert (place.names, place.heartbeats.counts) == ({"before"}, {})
 
 
 def test_a_holder_that_was_killed_is_fenced_though_its_successor_polls_seldom(place):
