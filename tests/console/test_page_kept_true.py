@@ -57,6 +57,43 @@ def test_the_header_which_is_printed_says_that_the_page_is_as_of_a_moment(chromi
         page.page.locator("header").get_by_text("As of 2").wait_for(state="detached")
 
 
+def test_the_moment_stays_through_reloads_and_back(chromium, disks):
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        tab, past, before = page.page, page.page.locator("header").get_by_text("As of 2"), "?at="
+        page.see("committed to 9")
+        tab.get_by_role("button", name="the decision before").click()
+        past.wait_for()
+        told = tab.locator("header").inner_text()
+        assert before in tab.url
+
+        tab.reload()
+        past.wait_for()
+        assert tab.locator("header").inner_text() == told
+
+        page.go("groups")
+        tab.get_by_role("button", name="Live").click()
+        past.wait_for(state="detached")
+        assert before not in tab.url
+        tab.go_back()
+        past.wait_for()
+        assert tab.locator("header").inner_text() == told
+
+
+@pytest.mark.parametrize("none", ["999999", "x", "-1", "", "9" * 30])
+def test_an_address_of_no_moment_shows_the_present(chromium, disks, none):
+    with console_of(disks.cluster) as address:
+        page = Page(chromium, address)
+        page.see("committed to 9")
+
+        page.page.goto(f"{address.split('#')[0]}?at={none}")
+
+        page.see("committed to 9")
+        page.page.locator("header").get_by_text("metadata offset").wait_for()
+        assert page.page.locator("header").get_by_text("As of 2").count() == 0
+        assert [each for each in page.complaints if "400" not in each] == []
+        page.close()
+
+
 def test_who_folds_a_topic_with_the_keyboard_stays_at_it(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.see("committed to 9")

@@ -18,6 +18,17 @@ export function takeToken() {
   return true;
 }
 
+/** Return the moment in the address, a metadata offset; null: there is none, or no number. */
+export function momentInAddress() {
+  const given = new URLSearchParams(location.search).get("at") ?? "";
+  return /^\d{1,15}$/.test(given) ? Number(given) : null;
+}
+
+/** Have the address lead to a moment, also after a reload; null: to the newest. */
+export function putMomentInAddress(at) {
+  history.replaceState(null, "", `${location.pathname}${at === null ? "" : `?at=${at}`}${location.hash}`);
+}
+
 function headers() {
   return { authorization: `Bearer ${localStorage.getItem(KEY) ?? ""}` };
 }

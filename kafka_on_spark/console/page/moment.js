@@ -1,6 +1,6 @@
 // The moment that the whole page shows: now, or as of a decision of the past.
 
-import { get, PRESENT } from "./api.js";
+import { get, momentInAddress, PRESENT, putMomentInAddress } from "./api.js";
 import { el, fill, say, time } from "./dom.js";
 import { go, isFollowed, listen, store } from "./store.js";
 
@@ -16,6 +16,7 @@ export function momentBar(node) {
   let isKnown = false;
   let loading = null;
   let turn = 0;
+  let addressed = null; // the moment in the address, as it was last heeded
   const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
     oninput: input, onfocus: refresh, onpointerenter: refresh });
   const told = el("output", { "aria-live": "off" });
@@ -83,6 +84,7 @@ export function momentBar(node) {
       }
     } catch (error) {
       wanted = store.at;
+      putMomentInAddress(addressed = store.at);
       tell();
       fill(told, error.message);
       return;
@@ -104,8 +106,20 @@ export function momentBar(node) {
   }
 
   listen((kind) => {
+    if (kind === "moment") putMomentInAddress(addressed = store.at);
     if (kind === "moment" || kind === "trouble") tell();
   });
+  addEventListener("popstate", heed);
+  heed();
+
+  /** Show the moment that the address has come to lead to, by its beginning, or by back and forward. */
+  function heed() {
+    const at = momentInAddress();
+    if (at === addressed) return;
+    addressed = at;
+    if (at === null) goTo(null);
+    else goBehind(at);
+  }
 
   /** Show the moment at the metadata offset behind a decision, however old it is. */
   async function goBehind(end) {

@@ -17,6 +17,18 @@ export function takeToken() {
   return false;
 }
 
+let moment = null; // the address of a recording may be that of a notebook, which has moments of its own
+
+/** Return the moment that was put; a recording begins with its newest. */
+export function momentInAddress() {
+  return moment;
+}
+
+/** Keep a moment. */
+export function putMomentInAddress(at) {
+  moment = at;
+}
+
 /** Return a view as it was recorded. */
 export async function get(name, parameters = {}) {
   const answer = recorded.get(key(name, parameters));
