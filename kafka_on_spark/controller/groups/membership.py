@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.controller.groups.assignors import assignors_of
 from kafka_on_spark.controller.groups.checks import check_group, member_of
-from kafka_on_spark.controller.groups.offsets import saved_offset
+from kafka_on_spark.controller.groups.offsets import beginning
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -187,11 +187,10 @@ def _begun_topics(
 ) -> Iterator[OffsetCommitRecord]:
     """Yield the offsets of a group in topics that were created while it has read."""
     for topic in (image.topic(name) for name in names if name in image.topic_ids):
-        cause = f"topic {topic.name} came: group {group!r} begins at its beginning"
         for number, partition in topic.partitions.items():
             key = PartitionKey(topic.topic_id, number)
             if (group, key) not in image.groups:
-                yield saved_offset(group, key, partition, partition.log_start_offset, cause)
+                yield beginning(group, topic.name, key, partition)
 
 
 def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:

@@ -34,6 +34,15 @@ def saved_offset(
     )
 
 
+def beginning(
+    group: str, topic: str, key: PartitionKey, partition: PartitionRegistration
+) -> OffsetCommitRecord:
+    """Return the record by which a group stands at the beginning of a partition of a topic that was
+    created while the group has read: it skips nothing, whenever its members take the partition."""
+    cause = f"topic {topic} came: group {group!r} begins at its beginning"
+    return saved_offset(group, key, partition, partition.log_start_offset, cause)
+
+
 def added_since(
     image: MetadataImage, keys: Iterable[PartitionKey], group: str | None
 ) -> set[PartitionKey]:

@@ -6,6 +6,7 @@ Creating a topic of 10,000 partitions is one commit and no table: the first appe
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, Settings, check_settings, check_together
+from kafka_on_spark.controller.groups.offsets import beginning
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
@@ -36,6 +37,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
+    OffsetCommitRecord,
     PartitionRecord,
     Record,
     RemovePartitionRecord,
@@ -62,7 +64,8 @@ def create_topic(
 ) -> ControllerResult[TopicId]:
     """Decide a new topic: its partitions striped over the brokers, or as assigned.
 
-    Numbers that are None are those of num.partitions and default.replication.factor.
+    Numbers that are None are those of num.partitions and default.replication.factor. Groups whose
+    members have subscribed to the name stand at the beginning.
 
     Raises:
         InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
@@ -108,11 +111,23 @@ def create_topic(
         ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
         for setting, value in checked.items()
     )
-    records.extend(
+    partitions = [
         _partition_record(image, name, topic_id, number, replicas, new_uuid, cause)
         for number, replicas in enumerate(assignment)
-    )
+    ]
+    records += partitions
+    records += _beginnings(image, name, partitions)
     return ControllerResult(records, topic_id)
+
+
+def _beginnings(
+    image: MetadataImage, name: str, partitions: Sequence[PartitionRecord]
+) -> Iterator[OffsetCommitRecord]:
+    """Yield where groups stand whose members wait for a topic of that name: it was deleted."""
+    for group, known in sorted(image.consumer_groups.items()):
+        if any(name in each.subscribed_topics for each in known.members.values()):
+            for each in partitions:
+                yield beginning(group, name, each.key, each.registration)
 
 
 def _check_partition_count(count: int) -> None:

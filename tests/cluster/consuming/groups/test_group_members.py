@@ -198,6 +198,19 @@ def test_a_topic_that_a_pattern_takes_up_is_read_from_its_beginning(cluster):
     assert found == [1]
 
 
+def test_a_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(cluster):
+    cluster.create_topic("returns", partitions=1)
+    with cluster.consumer("returns", group="g") as one:
+        one.poll(0)
+        cluster.delete_topic("returns")
+        cluster.create_topic("returns", partitions=1)
+        cluster.append("returns", [("a", "1")])
+
+        found = []
+        wait_until(lambda: found.extend(values(one.poll(20))) or found)
+    assert found == [1]
+
+
 def test_who_asks_for_nothing_for_too_long_leaves(cluster):
     append(cluster, 0, 4)
     with member(cluster, max_poll_interval_ms=300) as busy, member(cluster) as other:
