@@ -32,6 +32,11 @@ INTERVAL_MS: Final = 500
 TIMEOUT_MS: Final = 10_000
 ROWS_MAX: Final = 7
 
+_OF_LOG: Final = frozenset(
+    ("newest_snapshot", "write_snapshot", "maintain", "has_next", "clean", "check_writable")
+)
+"""What the log answers at once; the rest are heartbeats."""
+
 
 class KilledError(BaseException):
     """The process is dead. No error that anybody handles."""
@@ -106,7 +111,7 @@ class PortsOf:
         return self._world.heartbeats.listen(group, member_ids)
 
     def __getattr__(self, name: str) -> Any:
-        of_log = name in ("newest_snapshot", "write_snapshot", "maintain", "has_next", "clean")
+        of_log = name in _OF_LOG
         return getattr(self._world.log if of_log else self._world.heartbeats, name)
 
 
