@@ -149,7 +149,7 @@ def replica_verification(
 ) -> None:
     """Compare all replicas below the high watermark, by their chain digests.
 
-    The exit code is 1 if replicas differ.
+    The exit code is 1 if replicas differ, or one can't be read.
     """
     _refuse_past(as_of, "replica-verification")
     with opened(cluster, storage_option, output) as session:
@@ -198,4 +198,4 @@ def _comparison_row(topic: str, comparison: PartitionComparison) -> dict[str, An
 def _verdict(count: int, different: int) -> str:
     if not different:
         return f"The replicas of {plural(count, 'partition')} are equal below the high watermark."
-    return f"The replicas of {different} of {plural(count, 'partition')} differ."
+    return f"The replicas of {different} of {plural(count, 'partition')} differ, or can't be read."

@@ -92,7 +92,7 @@ export function auditView(page, asked) {
     const draw = (isDone) => {
       const bad = rows.filter((each) => each.differences.length);
       fill(verdict, `${number(rows.length)} of ${number(total)} partitions of `, name(topic), ` compared${gone ? `, ${number(gone)} deleted meanwhile` : ""}${read ? `, ${bytes(read)} read` : ""}: `,
-        bad.length ? el("strong", { class: "bad" }, `${number(bad.length)} differ`) : "no difference", isDone ? "." : " so far …");
+        bad.length ? el("strong", { class: "bad" }, `${number(bad.length)} differ, or can't be read`) : "no difference", isDone ? "." : " so far …");
       fill(found, table("Differences", [["partition"], ["replicas read", "n"], ["batches", "n"], ["difference"]],
         bad.map((each) => [name(each.name), each.replicas, number(each.batches), each.differences.map((line) => el("div", {}, line))]), ""));
     };
