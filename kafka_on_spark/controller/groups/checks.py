@@ -31,7 +31,7 @@ def check_group(group: object) -> None:
     """
     check_text(group, "a group's name", InvalidGroupIdError)
     if not group:
-        raise InvalidGroupIdError("a group's name can't be empty: give the kafka.group.id")
+        raise InvalidGroupIdError("a group's name can't be empty: give one")
 
 
 def check_no_members(image: MetadataImage, group: str) -> None:

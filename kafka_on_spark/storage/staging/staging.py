@@ -335,8 +335,8 @@ def _check_years(timestamps: pa.Array) -> None:
     span = pc.min_max(timestamps.cast(pa.int64()))
     if span["min"].as_py() < YEAR_1_US or span["max"].as_py() >= YEAR_10000_US:
         raise InvalidRecordError(
-            "a record's timestamp is not in the years 1 to 9999: give microseconds since 1970 as a"
-            " timestamp, or leave `timestamp` null"
+            "a record's timestamp is not in the years 1 to 9999: give one of these, or leave"
+            " `timestamp` null"
         )
 
 
