@@ -91,6 +91,7 @@ def test_a_call_that_has_imported_numpy_has_no_threads_of_linear_algebra(call, m
 
 def test_processes_that_a_call_starts_may_have_as_many_threads_as_they_want(call, monkeypatch):
     monkeypatch.delenv(THREADS, raising=False)
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # what is said before a call comes first
     process = call.start("--version", script=SAYING.format(THREADS), stdout=PIPE)
     assert process.communicate()[0].splitlines()[0] == "None"
 

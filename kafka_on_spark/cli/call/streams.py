@@ -9,6 +9,7 @@ import io
 import os
 import select
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def filled(outputs: Sequence[TextIO | None]) -> list[TextIO]:
 
 
 def _waiting(number: int, given: TextIO | None) -> TextIO:
+    if given is not None:
+        with suppress(OSError):  # Python tells of what is left in it at the end
+            given.flush()  # what was written before comes first
     file = WaitingFile(number, "w", closefd=False)
     is_at_once = isinstance(given, io.TextIOWrapper) and given.write_through  # python -u
     return io.TextIOWrapper(
