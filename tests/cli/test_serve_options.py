@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from kafka_on_spark import logs
 from kafka_on_spark.cli.application import app
+from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.logs import FORMAT_VARIABLE
 
@@ -77,9 +78,23 @@ def test_a_terminal_that_is_closed_ends_it_like_any_other_signal(handlers):
     told = Signals()
     told.take()
 
-    signal.raise_signal(signal.SIGHUP)
+    for _ in range(2):  # from its shell, and from the system
+        signal.raise_signal(signal.SIGHUP)
 
     assert told.name == "SIGHUP"
+
+
+def test_what_is_under_way_goes_on_where_a_terminal_is_closed_which_sends_the_signal_twice(
+    handlers,
+):
+    signal.signal(signal.SIGHUP, lambda *given: None)
+
+    with Interrupts() as interrupts:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGHUP)
+        assert interrupts.code == 129
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
 
 
 def test_under_nohup_a_terminal_that_is_closed_ends_nothing(handlers):

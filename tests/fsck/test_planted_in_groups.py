@@ -12,7 +12,11 @@ from kafka_on_spark.metadata.group_records import (
     GroupTargetEpochRecord,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.records import OffsetCommitRecord
+from kafka_on_spark.metadata.records import (
+    OffsetCommitRecord,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+)
 from tests.fsck.lives import TOPIC, key_of
 from tests.fsck.plants import commit_records, found
 
@@ -47,6 +51,8 @@ def saves(offset, key=KEY):
     )
 
 
+removed = RemovePartitionRecord(topic=TOPIC, topic_id=KEY.topic_id, partition=KEY.partition)
+deleted = RemoveTopicRecord(topic_id=KEY.topic_id)
 target = partial(GroupTargetEpochRecord, group="g", partitions=frozenset())
 
 
@@ -70,6 +76,8 @@ SOUND = {
     "nobody is a member":           [[saves(1)], [saves(2)], [saves(None)]],
     "the group is new again":       [[joins("a", 9)], [goes("a", 10)], [joins("b", 1)]],
     "kept as the last one goes":    [[saves(3)], [joins("a"), owns("a", OTHER)], [saves(3), goes("a", 2)], [saves(4)]],
+    "it was removed, and added":    [[joins("a"), owns("a", KEY), saves(5)], [removed], [owns("a")], [saves(0)]],
+    "its topic was removed":        [[joins("a"), owns("a", KEY), saves(5)], [deleted], [owns("a")], [saves(0)]],
     "it has offsets from before":   [[saves(3)], [joins("a"), owns("a", KEY)], [saves(2)]],
 }
 WRONG = {
@@ -78,6 +86,7 @@ WRONG = {
     "the offset of a fenced one":   ([[joins("a"), owns("a", KEY), saves(0)], [joins("b", 2)], [goes("a", 3)], [saves(4)]], 5, "none of them owns"),
     "moved as the last one goes":   ([[saves(3)], [joins("a"), owns("a", OTHER)], [saves(4), goes("a", 2)]], 3, "none of them owns"),
     "kept as another one goes":     ([[saves(3)], [joins("a"), owns("a", OTHER), joins("b", 2)], [saves(3), goes("a", 3)]], 4, "none of them owns"),
+    "another one was removed":      ([[joins("a"), owns("a", KEY), saves(5)], [removed], [owns("a"), saves(0, OTHER)], [saves(0, OTHER)]], 6, "none of them owns"),
     "removed by nobody":            ([[saves(3)], [joins("a")], [saves(None)]], 2, "none of them owns"),
     "an epoch that falls":          ([[joins("a", 3)], [joins("b", 2)]], 1, "epoch 2 of group 'g' comes after 3"),
     "a target that falls":          ([[joins("a")], [target(target_epoch=2)], [target(target_epoch=1)]], 2, "epoch 1 of group 'g' comes after 2"),

@@ -22,7 +22,12 @@ from kafka_on_spark.metadata.group_records import (
     GroupTargetRecord,
     RemoveGroupMemberRecord,
 )
-from kafka_on_spark.metadata.records import OffsetCommitRecord, Record
+from kafka_on_spark.metadata.records import (
+    OffsetCommitRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+)
 
 Placed = tuple[int, Record]
 """A record, and its place in its commit."""
@@ -39,6 +44,8 @@ _KINDS: Final = frozenset(
         GroupTargetEpochRecord,
         GroupAssignmentRecord,
         OffsetCommitRecord,
+        RemovePartitionRecord,
+        RemoveTopicRecord,
     )
 )
 
@@ -61,7 +68,7 @@ class GroupReplay:
         yield from self.replay(records)
 
     def replay(self, records: Sequence[Placed]) -> Iterator[Flaw]:
-        """As `take`, of the records about groups."""
+        """As `take`, of the records about groups, and of what goes with its offsets."""
         touched = {each.group for _, each in records if isinstance(each, GroupRecord)}
         before = {group: self._owners(group) for group in touched}
         offsets = [(at, each) for at, each in records if isinstance(each, OffsetCommitRecord)]
@@ -71,6 +78,8 @@ class GroupReplay:
                 yield from self._rises(record, at)
                 self._replay(record)
                 last[record.group] = at
+            elif isinstance(record, RemovePartitionRecord | RemoveTopicRecord):
+                self._forget(record)
         for group, at in last.items():
             yield from self._owned_twice(group, at)
         for at, offset in offsets:
@@ -82,6 +91,13 @@ class GroupReplay:
             self._groups.pop(record.group, None)
         else:
             self._groups[record.group] = after
+
+    def _forget(self, record: RemovePartitionRecord | RemoveTopicRecord) -> None:
+        """A partition that is added again under the number of one that is gone is a new one."""
+        gone = None if isinstance(record, RemoveTopicRecord) else record.key
+        for place in [each for each in self._saved if each[1].topic_id == record.topic_id]:
+            if gone in (None, place[1]):
+                del self._saved[place]
 
     def _owners(self, group: str) -> dict[PartitionKey, MemberId]:
         known = self._groups.get(group)

@@ -2,7 +2,8 @@
 
 An interrupt ends a wait at once. What is under way is finished first, so that it has an answer; a
 second interrupt ends that, too. A signal that is ignored stays so: nohup has SIGHUP ignored, and a
-script SIGINT by what it starts with &. Source: HotSpot's shutdown signals.
+script SIGINT by what it starts with &. Source: HotSpot's shutdown signals. SIGHUP is never a second
+one: the end of one terminal may send it twice, from the shell and from the system.
 """
 
 import signal
@@ -59,6 +60,8 @@ class Interrupts:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         is_second = self.code is not None
+        if is_second and number == signal.SIGHUP:
+            return
         self.code = 128 + number
         if self._is_waiting or is_second:
             raise KeyboardInterrupt

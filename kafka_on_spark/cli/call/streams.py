@@ -19,14 +19,33 @@ READABLE: Final = select.POLLIN
 WRITABLE: Final = select.POLLOUT
 
 
-class WaitingFile(io.FileIO):
-    """A file to write to, which is waited for as long as it takes nothing."""
+class WaitingWriter(io.BufferedWriter):
+    """Writes to a file that is waited for as long as it takes nothing.
+
+    Over the buffer and not below it: what a file below it has taken when a signal's handler raises
+    is known there alone, and would be written again.
+    """
 
     def write(self, content: "ReadableBuffer", /) -> int:
-        """Write some of `content`; return how many bytes."""
-        while (count := super().write(content)) is None:
+        """Write all of `content`, or put it into the buffer; return how many bytes."""
+        left = memoryview(content).cast("B")
+        count = len(left)
+        while True:
+            try:
+                super().write(left)
+            except BlockingIOError as full:
+                left = left[full.characters_written :]
+            else:
+                return count
             await_ready(self.fileno(), WRITABLE)
-        return count
+
+    def flush(self) -> None:
+        """Write what is in the buffer."""
+        while True:
+            try:
+                return super().flush()
+            except BlockingIOError:
+                await_ready(self.fileno(), WRITABLE)
 
 
 def await_ready(descriptor: int, event: int, timeout_ms: float | None = None) -> bool:
@@ -68,10 +87,10 @@ def _waiting(number: int, given: TextIO | None) -> TextIO:
     if given is not None:
         with suppress(OSError):  # Python tells of what is left in it at the end
             given.flush()  # what was written before comes first
-    file = WaitingFile(number, "w", closefd=False)
+    file = io.FileIO(number, "w", closefd=False)
     is_at_once = isinstance(given, io.TextIOWrapper) and given.write_through  # python -u
     return io.TextIOWrapper(
-        io.BufferedWriter(file),
+        WaitingWriter(file),
         encoding=None if given is None else given.encoding,
         errors=None if given is None else given.errors,
         line_buffering=number == 2 or is_at_once or file.isatty(),

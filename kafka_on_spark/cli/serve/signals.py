@@ -1,7 +1,8 @@
 """The signals that tell a process to end: the first one asks for it, a second one makes it so.
 
 SIGHUP is one, too, as it is for Kafka's JVM: the terminal was closed. Who has it ignored, as nohup
-does, wants the process to go on.
+does, wants the process to go on. It is never a second one: the end of one terminal may send it
+twice, from the shell and from the system.
 """
 
 import os
@@ -26,6 +27,8 @@ class Signals:
     def _take(self, number: int, frame: object) -> None:
         # Nothing that has a lock: the main thread may hold that very lock.
         if self._taken:
+            if number == signal.SIGHUP:
+                return
             os._exit(128 + number)
         self._taken.append(number)
         self._then()

@@ -113,11 +113,14 @@ class Looks:
         with self._lock:
             self._become(role, controller)
 
-    def hold(self, controller: str, lease_ms: int) -> None:
-        """Note that the process is the controller, and has just claimed or renewed its lease."""
+    def now_ms(self) -> int:
+        """Return the clock by which looks are noted."""
+        return self._clock.monotonic_ms()
+
+    def hold(self, controller: str, until_ms: int) -> None:
+        """Note that the process is the controller, and until when its lease lasts."""
         with self._lock:
             self._become(Role.CONTROLLER, controller)
-            until_ms = self._clock.monotonic_ms() + lease_ms
             self._seen = replace(self._seen, lease_until_ms=until_ms)
 
     def stand_by(self, controller: str | None) -> None:

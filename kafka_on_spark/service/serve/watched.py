@@ -73,9 +73,10 @@ class WatchedMetadata:
         Raises: as `MetadataService.catch_up`.
         """
         self._looks.move(CONTROL)
+        began_ms = self._looks.now_ms()
         with self._looks.looking(METADATA):
             image = self._metadata.catch_up()
-        self._note_lease(image)
+        self._note_lease(image, began_ms)
         return image
 
     def has_next(self) -> bool:
@@ -102,12 +103,13 @@ class WatchedMetadata:
         Raises: as `MetadataService.submit`.
         """
         self._looks.move(CONTROL)
+        began_ms = self._looks.now_ms()
         try:
             with self._looks.under_way(METADATA):
                 return self._metadata.submit(decide, timeout_ms=timeout_ms, controller=controller)
         finally:
             self._looks.move(CONTROL)
-            self._note_lease(self._metadata.image)
+            self._note_lease(self._metadata.image, began_ms)
 
     def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
         """Have what `reports` lead to take effect; return how many ISRs change."""
@@ -115,12 +117,14 @@ class WatchedMetadata:
         with self._looks.under_way(METADATA):
             return self._metadata.conclude(reports, timeout_ms=timeout_ms)
 
-    def _note_lease(self, image: MetadataImage) -> None:
+    def _note_lease(self, image: MetadataImage, began_ms: int) -> None:
+        """Note who holds the lease. One of this process counts from the call that may have renewed
+        it: it may have waited for long until it knew."""
         lease = image.controller
         if lease == self._lease:
             return
         self._lease = lease
         if is_held_by(image, self._controller_id):
-            self._looks.hold(self._controller_id, lease_ms(image))
+            self._looks.hold(self._controller_id, began_ms + lease_ms(image))
         else:
             self._looks.stand_by(None if lease is None else lease.controller_id)

@@ -140,7 +140,7 @@ def test_a_standby_forgets_its_own_passes_once_another_renews_its_lease():
 def test_a_process_that_ends_becomes_nothing_else():
     looks = Looks(FakeClock())
     looks.become(Role.ENDING)
-    looks.hold("a", 1500)
+    looks.hold("a", looks.now_ms() + 1500)
 
     assert looks.seen.role is Role.ENDING
 
@@ -150,12 +150,12 @@ def test_a_process_is_the_controller_for_as_long_as_its_lease_lasts():
     looks = Looks(clock)
     assert not looks.seen.holds_lease(clock.monotonic_ms())
 
-    looks.hold("a", 1500)
+    looks.hold("a", clock.monotonic_ms() + 1500)
     clock.advance(1500)
     assert looks.seen.holds_lease(clock.monotonic_ms())
     clock.advance(1)
     assert not looks.seen.holds_lease(clock.monotonic_ms())
-    looks.hold("a", 1500)
+    looks.hold("a", clock.monotonic_ms() + 1500)
     assert looks.seen.holds_lease(clock.monotonic_ms())
     looks.stand_by("b")
     assert not looks.seen.holds_lease(clock.monotonic_ms())

@@ -46,7 +46,7 @@ def clock():
 @pytest.fixture
 def looks(clock):
     looks = Looks(clock)
-    looks.hold("a", LEASE_MS)
+    looks.hold("a", clock.monotonic_ms() + LEASE_MS)
     return looks
 
 
@@ -155,8 +155,12 @@ def test_a_controller_that_reads_and_can_not_commit_is_none_once_its_lease_is_ov
     watched = WatchedMetadata(MetadataService(memory, clock, random=lambda: 0.0), looks, "a")
     lease_ms = lease.lease_ms(watched.image)
 
-    def holds_lease_after(decide, elapsed_ms):
-        watched.submit(decide, timeout_ms=0)
+    def holds_lease_after(decide, elapsed_ms, took_ms=0):
+        def decide_slowly(image):
+            clock.advance(took_ms)
+            return decide(image)
+
+        watched.submit(decide_slowly, timeout_ms=0)
         clock.advance(elapsed_ms)
         watched.catch_up()
         return looks.seen.holds_lease(clock.monotonic_ms())
@@ -164,6 +168,8 @@ def test_a_controller_that_reads_and_can_not_commit_is_none_once_its_lease_is_ov
     assert holds_lease_after(lambda image: lease.claim(image, "a", "t", seen=None), lease_ms)
     assert holds_lease_after(lambda image: lease.renew(image, "a", 0), lease_ms)
     assert not holds_lease_after(lambda image: ControllerResult([], None), 1)
+    assert holds_lease_after(lambda image: lease.renew(image, "a", 0), lease_ms - 9, took_ms=9)
+    assert not holds_lease_after(lambda image: lease.renew(image, "a", 0), lease_ms - 8, took_ms=9)
 
 
 def test_a_look_of_a_process_that_has_closed_the_cluster_says_so(clock, looks):
