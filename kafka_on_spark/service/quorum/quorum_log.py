@@ -5,7 +5,7 @@ where that holds the leader's log. Once committed, a batch is read from any vote
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     ProtocolError,
     QuorumUnavailableError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -278,12 +279,13 @@ class QuorumLog:
         """Check that this process may append: to the leader's root, and a majority's.
 
         Raises:
-            RootAccessDeniedError: It may not.
+            RootAccessDeniedError: It may not, also with all voters there.
+            And what voters that are away raise, with which it may.
         """
         led = self._leadership.confirm()
         self.tables.log_of(led.view.key).check_writable()
         voters, granted = self.tables.voters, {led.view.key}
-        refusal: ProtocolError | None = None
+        failures_met: dict[VoterKey, ProtocolError] = {}
         held, failures = led.view.held, self.tables.failures
         # Voters that have just confirmed the leader answer; others may hang.
         for key in sorted(voters.keys, key=lambda each: (-held.get(each, -1), each in failures)):
@@ -293,9 +295,9 @@ class QuorumLog:
                 self.tables.log_of(key).check_writable()
                 granted.add(key)
             except UNREADABLE as error:
-                refusal = refusal or error
-        if refusal is not None and not voters.is_majority(granted):
-            raise refusal
+                failures_met[key] = error
+        if failures_met and not voters.is_majority(granted):
+            raise _outcome_of(failures_met, voters)
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot on any voter that answers, as a batch that ends at
@@ -349,3 +351,11 @@ class QuorumLog:
         up_to_date = self.tables.each(others, partial(follow, self.tables, led.table))
         holders = [each.key for each in (led.table, *up_to_date) if is_snapshot_of(each.log, end)]
         self._of_all(holders, lambda each: each.write_snapshot(records, stamp, end))
+
+
+def _outcome_of(failures: Mapping[VoterKey, ProtocolError], voters: VoterSet) -> ProtocolError:
+    """Return what to tell of voters that can't be written to: of a voter that is away, if those
+    that do not deny are a majority, so that waiting helps."""
+    denied = {key for key, each in failures.items() if isinstance(each, RootAccessDeniedError)}
+    is_passing = voters.is_majority(set(voters.keys) - denied)
+    return next(each for key, each in failures.items() if (key in denied) is not is_passing)

@@ -9,9 +9,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     QuorumUnavailableError,
     ReplicaLostError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.raft.tables.following import adopt, fetch
-from tests.voter_fakes import MemoryVoterLog, VoterFault
+from tests.voter_fakes import MemoryQuorum, MemoryVoterLog, VoterFault
 
 
 def test_a_decision_is_answered_once_a_majority_holds_it(quorum, process):
@@ -247,6 +248,35 @@ def test_who_may_write_is_asked_of_a_majority_and_first_of_those_that_are_well(
     process.check_writable()
 
     assert [*dict.fromkeys(asked)] == expected
+
+
+@pytest.mark.parametrize(
+    "denying, away, told",
+    [
+        ({1}, {2}, KafkaStorageError),
+        ({1, 2}, set(), RootAccessDeniedError),
+        ({1, 2, 3}, {4}, RootAccessDeniedError),
+        ({1, 2}, {3}, KafkaStorageError),
+    ],
+)
+def test_a_voter_that_denies_is_told_only_if_those_that_are_away_would_not_do(
+    monkeypatch, denying, away, told
+):
+    voters = MemoryQuorum(3 if max(denying | away) < 3 else 5)
+    process = voters.process()
+    process.decide("first")
+
+    def check(log):
+        if log._key.node_id in denying:
+            raise RootAccessDeniedError("read-only")
+        if log._key.node_id in away:
+            raise KafkaStorageError("away")
+
+    monkeypatch.setattr(MemoryVoterLog, "check_writable", check)
+
+    with pytest.raises(KafkaStorageError) as refused:
+        process.check_writable()
+    assert type(refused.value) is told
 
 
 def test_committed_batches_are_read_from_any_voter_that_has_them(quorum, process):
