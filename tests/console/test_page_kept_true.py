@@ -6,12 +6,14 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.console import answers
 from tests.cluster.disks import FAST, new_disks, patient_passes
 from tests.cluster.folders import quick_folder
-from tests.console.browsers import PHONE, Page, console_of, needed, page_of
+from tests.console.browsers import PATIENCE_MS, PHONE, Page, console_of, needed, page_of
 
 HIDE = """isHidden => {
   Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
+IN_ADDRESS = "() => location.search.startsWith('?at=')"
+BACK_AND_FORWARD = "() => { history.back(); addEventListener('popstate', () => history.forward(), { once: true }); }"
 TABS = 8
 """More than the connections that browsers give to one server."""
 
@@ -59,12 +61,12 @@ def test_the_header_which_is_printed_says_that_the_page_is_as_of_a_moment(chromi
 
 def test_the_moment_stays_through_reloads_and_back(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        tab, past, before = page.page, page.page.locator("header").get_by_text("As of 2"), "?at="
+        tab, past = page.page, page.page.locator("header").get_by_text("As of 2")
         page.see("committed to 9")
         tab.get_by_role("button", name="the decision before").click()
         past.wait_for()
         told = tab.locator("header").inner_text()
-        assert before in tab.url
+        tab.wait_for_function(IN_ADDRESS)
 
         tab.reload()
         past.wait_for()
@@ -73,10 +75,62 @@ def test_the_moment_stays_through_reloads_and_back(chromium, disks):
         page.go("groups")
         tab.get_by_role("button", name="Live").click()
         past.wait_for(state="detached")
-        assert before not in tab.url
+        tab.wait_for_function(f"() => !({IN_ADDRESS})()")
         tab.go_back()
         past.wait_for()
         assert tab.locator("header").inner_text() == told
+
+        tab.evaluate("() => history.forward()")
+        past.wait_for(state="detached")
+        tab.evaluate(BACK_AND_FORWARD)
+        tab.wait_for_timeout(500)
+        assert past.count() == 0
+        assert not tab.evaluate(IN_ADDRESS)
+
+
+def test_a_failure_that_passes_leaves_the_moment_in_the_address_and_what_was_chosen_meanwhile(
+    chromium, disks
+):
+    held = []
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        tab, past = page.page, page.page.locator("header").get_by_text("As of 2")
+        page.foreseen.append("503")
+        page.see("committed to 9")
+        before = tab.get_by_role("button", name="the decision before")
+        before.click()
+        past.wait_for()
+        tab.wait_for_function(IN_ADDRESS)
+        first = tab.url
+
+        tab.route("**/api/grid?at=*", lambda route: held.append(route))
+        before.click()
+        until(tab, lambda: len(held) == 1)
+        before.click()
+        held[0].fulfill(status=503, body="a while")
+        until(tab, lambda: len(held) == 2)
+        held[1].continue_()
+        tab.wait_for_function(f"() => location.href !== '{first}'")
+        tab.unroute("**/api/grid?at=*")
+        second = tab.url
+
+        tab.route("**/api/grid?at=*", lambda route: route.fulfill(status=503, body="a while"))
+        tab.reload()
+        page.see("a while")
+        assert tab.url == second
+        tab.unroute("**/api/grid?at=*")
+        tab.evaluate(HIDE, True)
+        tab.evaluate(HIDE, False)
+        past.wait_for()
+        assert tab.url == second
+
+
+def until(tab, is_so):
+    """Wait until something is so in this process, while the page goes on."""
+    for _ in range(PATIENCE_MS // 20):
+        if is_so():
+            return
+        tab.wait_for_timeout(20)
+    raise AssertionError("it has not come to be so")
 
 
 @pytest.mark.parametrize("none", ["999999", "x", "-1", "", "9" * 30])
@@ -89,6 +143,13 @@ def test_an_address_of_no_moment_shows_the_present(chromium, disks, none):
 
         page.see("committed to 9")
         page.page.locator("header").get_by_text("metadata offset").wait_for()
+        if none == "999999":  # that there is none is told, and stays
+            page.page.evaluate(HIDE, True)
+            page.page.evaluate(HIDE, False)
+            page.page.wait_for_timeout(300)
+            for place in ("output", "#said"):
+                page.page.locator(place).get_by_text("can't go to metadata offset").wait_for()
+            assert not page.page.evaluate(IN_ADDRESS)
         assert page.page.locator("header").get_by_text("As of 2").count() == 0
         assert [each for each in page.complaints if "400" not in each] == []
         page.close()

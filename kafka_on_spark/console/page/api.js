@@ -26,7 +26,11 @@ export function momentInAddress() {
 
 /** Have the address lead to a moment, also after a reload; null: to the newest. */
 export function putMomentInAddress(at) {
-  history.replaceState(null, "", `${location.pathname}${at === null ? "" : `?at=${at}`}${location.hash}`);
+  try {
+    history.replaceState(null, "", `${location.pathname}${at === null ? "" : `?at=${at}`}${location.hash}`);
+  } catch {
+    // Safari takes a hundred of them in half a minute; the next one may go.
+  }
 }
 
 function headers() {
@@ -58,7 +62,7 @@ async function answer(asked) {
   } catch {
     // The server's own refusals are plain text.
   }
-  throw new Error(sentence.trim());
+  throw Object.assign(new Error(sentence.trim()), { status: response.status });
 }
 
 /** Return a view. */

@@ -11,11 +11,12 @@ const OLDEST = "the oldest moment that the bar has; “as of” beside a decisio
 export function momentBar(node) {
   let moments = [];
   let olderCount = 0; // moments before those, which only their decisions lead to
-  let wanted = null;
+  let wanted = null; // the moment that was chosen last
   let isGoing = false;
   let isKnown = false;
   let loading = null;
-  let turn = 0;
+  let turn = 0; // of choices: the last one holds
+  let failure = null; // why what was chosen last is not shown
   let addressed = null; // the moment in the address, as it was last heeded
   const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
     oninput: input, onfocus: refresh, onpointerenter: refresh });
@@ -23,7 +24,7 @@ export function momentBar(node) {
   const cause = el("span", { class: "quiet name" });
   const back = el("button", { type: "button", "aria-label": "the decision before", onclick: () => step(-1) }, "◂");
   const on = el("button", { type: "button", "aria-label": "the decision after", onclick: () => step(1) }, "▸");
-  const now = el("button", { type: "button", onclick: () => goTo(null) }, PRESENT.button);
+  const now = el("button", { type: "button", onclick: goLive }, PRESENT.button);
   fill(node, el("div", { class: "moments", role: "group", "aria-label": "As of" }, el("span", {}, "As of"), back, slider, on, now, told, cause));
   tell();
 
@@ -38,7 +39,9 @@ export function momentBar(node) {
       ({ moments, olderCount } = await get("moments"));
       isKnown = true;
     } catch (error) {
-      fill(told, error.message);
+      failure = error;
+      tell();
+      say(error.message);
       return;
     }
     slider.max = String(moments.length);
@@ -58,9 +61,11 @@ export function momentBar(node) {
     show(Number(slider.value));
   }
 
+  /** Go on by a decision; a second step goes on from the first. */
   async function step(by) {
+    const mine = turn;
     await refresh();
-    if (!isKnown) return;
+    if (mine !== turn || !isKnown) return;
     const [next, before] = [moments.findIndex(([end]) => end > wanted), moments.findLastIndex(([end]) => end < wanted)];
     if (wanted === null) show(Math.max(moments.length + Math.min(by, 0), 0));
     else if (by > 0) show(next >= 0 ? next : moments.length);
@@ -72,26 +77,43 @@ export function momentBar(node) {
     goTo(place >= moments.length ? null : moments[place][0]);
   }
 
+  /** Show a moment, and have the address lead to it, unless another is chosen meanwhile: then that. */
   async function goTo(at) {
     wanted = at;
+    failure = null;
     if (isGoing) return;
     isGoing = true;
-    try {
-      while (wanted !== store.at) {
-        await go(wanted);
-        tell();
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-      }
-    } catch (error) {
-      wanted = store.at;
-      putMomentInAddress(addressed = store.at);
-      tell();
-      fill(told, error.message);
-      return;
-    } finally {
-      isGoing = false;
+    let error = null;
+    while (wanted !== store.at && error === null) {
+      const target = wanted;
+      await go(target).catch((failed) => {
+        if (wanted === target) error = failed;
+      });
+      if (error === null) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
-    say(store.at === null ? "The page shows the cluster as it is." : `The page shows the cluster as of ${time(store.past.timeMs)}.`);
+    isGoing = false;
+    settle(error);
+  }
+
+  /** The address leads to what is shown; after a failure that may pass, still to what was wanted. */
+  function settle(error) {
+    wanted = addressed = store.at;
+    if (error === null || isGone(error)) putMomentInAddress(addressed);
+    if (wanted !== null) slider.value = String(placeOf(wanted));
+    failure = error;
+    tell();
+    say(error !== null ? error.message : store.at === null ? "The page shows the cluster as it is."
+      : `The page shows the cluster as of ${time(store.past.timeMs)}.`);
+  }
+
+  /** Return whether it says that there is no such moment; any other failure may pass. */
+  function isGone(error) {
+    return error.status === 400;
+  }
+
+  /** Return the place of the last moment up to a metadata offset. */
+  function placeOf(end) {
+    return Math.max(moments.findLastIndex(([each]) => each <= end), 0);
   }
 
   function tell() {
@@ -100,14 +122,17 @@ export function momentBar(node) {
     if (wanted === null) slider.value = slider.max; // else it is where people have put it
     const text = store.at === null ? (isFollowed() ? PRESENT.words : PRESENT.unfollowed) : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
-    fill(told, text);
+    fill(told, failure?.message ?? text);
     fill(cause, store.at === null || place < 0 ? null : place === 0 && olderCount > 0 ? OLDEST : moments[place][2]);
-    now.disabled = store.at === null;
+    now.disabled = store.at === null && failure === null;
   }
 
   listen((kind) => {
-    if (kind === "moment") putMomentInAddress(addressed = store.at);
-    if (kind === "moment" || kind === "trouble") tell();
+    if (kind !== "moment" && kind !== "trouble") return;
+    const isAgain = kind === "trouble" && isFollowed() && failure !== null && !isGone(failure);
+    if (isAgain) failure = null;
+    tell();
+    if (isAgain) heed();
   });
   addEventListener("popstate", heed);
   heed();
@@ -117,21 +142,29 @@ export function momentBar(node) {
     const at = momentInAddress();
     if (at === addressed) return;
     addressed = at;
-    if (at === null) goTo(null);
+    if (at === null) goLive();
     else goBehind(at);
+  }
+
+  function goLive() {
+    turn += 1;
+    goTo(null);
   }
 
   /** Show the moment at the metadata offset behind a decision, however old it is. */
   async function goBehind(end) {
+    const mine = (turn += 1);
     await refresh();
-    slider.value = String(Math.max(moments.findLastIndex(([each]) => each <= end), 0));
+    if (mine !== turn) return;
+    slider.value = String(placeOf(end));
     goTo(end);
   }
 
   /** Show the moment behind the last decision up to a time; before the first that the bar has, that. */
   async function goToTime(ms) {
+    const mine = (turn += 1);
     await refresh();
-    if (!isKnown) return;
+    if (mine !== turn || !isKnown) return;
     const found = moments.findLastIndex(([, at]) => at <= ms);
     show(Math.max(found, 0));
   }
