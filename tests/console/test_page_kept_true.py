@@ -194,6 +194,9 @@ def test_brokers_that_are_not_there_are_not_among_those_that_die(chromium, disks
         page.go("what-if?brokers=9,none,1")
 
         page.see("leaderships that would move")
+        page.page.get_by_label("9 is not registered, and left out").wait_for()
+        assert page.page.url.endswith("#/what-if?brokers=9,none,1")
+        page.page.get_by_label("9 is not").uncheck()
         assert page.page.url.endswith("#/what-if?brokers=1")
 
 
