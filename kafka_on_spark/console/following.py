@@ -83,12 +83,13 @@ class Follower:
         self._thread.join(within_s)
 
     def hello(self, *, allows_changes: bool) -> bytes:
-        """Return the first event of a page: where the log ends, what is wrong and the rates, and
-        how long there may be no other."""
+        """Return the first event of a page: where the log ends, what is wrong, the rates and how
+        far moves are, and how long there may be no other."""
         said = {
             "offset": self._seen.offset,
             "trouble": self._trouble,
             "rates": self._rates,
+            "progress": self._progress,
             "changes": allows_changes,
             "silenceMs": SILENCE_MS,
         }

@@ -310,6 +310,68 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_metadata_root_is_bac
         trouble.wait_for(state="detached")
 
 
+def test_what_failed_while_the_page_was_of_the_past_is_loaded_when_it_is_followed_again(
+    chromium, disks
+):
+    held = []
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        tab, said = page.page, page.page.get_by_text("Not followed: the console has not answered")
+        page.foreseen.append("503")
+        page.see("committed to 9")
+        tab.get_by_role("button", name="the decision before").click()
+        tab.locator("header").get_by_text("As of 2").wait_for()
+        tab.route("**/api/groups?at=*", lambda route: route.fulfill(status=503, body="a while"))
+        page.go("groups")
+        tab.locator("main .trouble").wait_for()
+        tab.unroute("**/api/groups?at=*")
+
+        tab.route("**/api/events", lambda route: held.append(route))
+        tab.evaluate(HIDE, True)
+        tab.evaluate(HIDE, False)
+        said.wait_for()
+        held[0].continue_()
+
+        said.wait_for(state="detached")
+        tab.locator("main .trouble").wait_for(state="detached")
+
+
+def test_a_grid_that_could_not_be_loaded_is_loaded_as_soon_as_something_is_heard(chromium, disks):
+    refused = []
+
+    def refuse_once(route):
+        refused.append(route)
+        if len(refused) > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=503, body="a while")
+
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.foreseen.append("503")
+        page.see("committed to 9")
+        page.page.route("**/api/grid", refuse_once)
+
+        disks.cluster.append("orders", [(b"k", b"v")])
+        disks.cluster.create_topic("prices", partitions=1, replication_factor=3)
+
+        page.see("prices")
+
+
+def test_that_there_is_no_topic_is_said_only_once_the_topics_are_known(chromium, disks):
+    held = []
+    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
+        page.see("committed to 9")
+        page.page.route("**/api/grid", lambda route: held.append(route))
+        page.page.reload()
+        page.go("messages")
+
+        page.page.get_by_role("button", name="Show", exact=True).click()
+
+        assert page.page.get_by_text("There is no topic.").count() == 0
+        until(page.page, lambda: held)
+        held[0].continue_()
+        page.see("9 records, the newest first")
+
+
 ROOMY = "nodes => nodes.every(node => node.scrollWidth <= node.clientWidth)"
 
 

@@ -3,6 +3,7 @@
 const KEY = "kafka-on-spark token";
 const PAUSE_MS_MAX = 5000;
 const GREETING_MS_MAX = 45_000; // until the server has said how long it may be silent
+const RETURN_MS_MAX = 3000; // until people who see the page again are told that it may be old
 
 /** What the page calls its newest moment, and the button that leads there. */
 export const PRESENT = { words: "now, live", unfollowed: "as it was when it was last followed", button: "Live" };
@@ -120,10 +121,12 @@ function seen() {
  * which no end of the stream would tell.
  *
  * A page that nobody can see is not followed: a stream keeps one of the six connections that browsers
- * give to one server, and without any left no page of it is answered.
+ * give to one server, and without any left no page of it is answered. Where it is seen again, what
+ * it shows is not the newest until the server has answered.
  */
 export async function follow(told, lost) {
   let silenceMs = GREETING_MS_MAX;
+  let wasLeft = false;
   for (let pause = 250; ; pause = Math.min(pause * 2, PAUSE_MS_MAX)) {
     await seen();
     const aborter = new AbortController();
@@ -138,6 +141,7 @@ export async function follow(told, lost) {
       clearTimeout(timer);
       timer = setTimeout(() => aborter.abort(), silenceMs);
     };
+    const returned = wasLeft ? setTimeout(() => lost("the console has not answered yet"), RETURN_MS_MAX) : 0;
     try {
       heard();
       const response = await answer(fetch(path("events", {}), { headers: headers(), signal: aborter.signal }));
@@ -146,6 +150,7 @@ export async function follow(told, lost) {
         const data = /^data: (.*)$/m.exec(event);
         if (kind && data) {
           pause = 250;
+          clearTimeout(returned);
           const said = JSON.parse(data[1]);
           if (kind[1] === "hello") {
             silenceMs = said.silenceMs;
@@ -159,9 +164,11 @@ export async function follow(told, lost) {
       if (!isLeft) lost(aborter.signal.aborted ? "the console says nothing any more" : error.message);
     } finally {
       clearTimeout(timer);
+      clearTimeout(returned);
       document.removeEventListener("visibilitychange", leave);
       aborter.abort(); // what was not read to its end would keep its connection
     }
+    wasLeft = isLeft;
     if (!isLeft) await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }

@@ -2,7 +2,7 @@
 
 import { get, PRESENT } from "./api.js";
 import { el, fill } from "./dom.js";
-import { store } from "./store.js";
+import { isFollowed, store } from "./store.js";
 
 const PAUSE_MS = 300;
 
@@ -15,6 +15,7 @@ export function part(name, parametersOf, draw, failed = () => {}) {
   let asked = 0;
   let aborter = null; // of the load that is under way
   let isStale = false;
+  let hasFailed = false;
 
   async function load() {
     stop();
@@ -24,9 +25,12 @@ export function part(name, parametersOf, draw, failed = () => {}) {
     aborter = new AbortController();
     try {
       const data = await get(name, { at: store.at, ...parameters }, aborter.signal);
-      if (turn === asked) show(draw(data));
+      if (turn !== asked) return;
+      hasFailed = false;
+      show(draw(data));
     } catch (error) {
       if (turn === asked && error.name !== "AbortError") {
+        hasFailed = true;
         failed();
         show(el("p", { class: "trouble", role: "alert" }, error.message));
       }
@@ -55,13 +59,14 @@ export function part(name, parametersOf, draw, failed = () => {}) {
     const opened = new Set([...node.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     fill(node, drawn);
     for (const each of node.querySelectorAll("details[data-key]")) each.open = each.open || opened.has(each.dataset.key);
-    if (focused) [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
+    if (focused) [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
   }
 
   return {
     node,
     load,
     soon,
+    again: () => hasFailed && soon(),
     close: stop,
   };
 }
@@ -73,6 +78,7 @@ export function follows(title, parts, concerns, more = () => {}) {
     title,
     on(kind, detail) {
       if (kind === "moment") for (const each of parts) each.load();
+      if (kind === "trouble" && isFollowed()) for (const each of parts) each.again();
       if (kind === "concerns" && store.at === null && detail.some((each) => concerns.includes(each))) for (const each of parts) each.soon();
       more(kind, detail);
     },

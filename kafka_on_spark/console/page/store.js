@@ -40,7 +40,10 @@ let wasFollowed = true;
 /** Tell what is wrong. Where all is well again, what could not be loaded meanwhile is loaded anew. */
 function tellTrouble() {
   tell("trouble");
-  if (isFollowed() && !wasFollowed) tell("concerns", CONCERNS);
+  if (isFollowed() && !wasFollowed) {
+    tell("concerns", CONCERNS);
+    if (loading === null && (store.live?.offset ?? -1) < newest) load().catch(failed);
+  }
   wasFollowed = isFollowed();
 }
 
@@ -121,6 +124,7 @@ const handlers = {
     }
     tellTrouble();
     tell("rates");
+    if (data.progress) tell("progress", data.progress);
     newest = data.offset;
     if (loading === null && store.live?.offset !== newest) load().catch(failed);
   },

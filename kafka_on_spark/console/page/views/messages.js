@@ -85,7 +85,7 @@ export function messagesView(page, asked) {
   }
 
   function isThere() {
-    return grid().topics.includes(topics.value);
+    return grid()?.topics.includes(topics.value);
   }
 
   function partitions() {
@@ -124,7 +124,7 @@ export function messagesView(page, asked) {
 
   async function load(parameters) {
     if (!topics.value) {
-      fill(status, "There is no topic.");
+      if (grid()) fill(status, "There is no topic.");
       return;
     }
     const mine = (turn += 1);
