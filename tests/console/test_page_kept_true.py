@@ -167,7 +167,9 @@ def test_who_folds_a_topic_with_the_keyboard_stays_at_it(chromium, disks):
         page.see("committed to 9")
 
 
-def test_the_figures_of_a_topic_are_those_of_its_partitions_when_some_are_added(chromium, disks):
+def test_the_figures_of_a_topic_are_those_of_its_partitions_when_more_than_rows_changes(
+    chromium, disks
+):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("topic?name=orders")
         page.see("Offsets kept")
@@ -175,6 +177,10 @@ def test_the_figures_of_a_topic_are_those_of_its_partitions_when_some_are_added(
         disks.cluster.add_partitions("orders", to=3)
 
         page.page.locator("dl.facts").get_by_text("3", exact=True).nth(1).wait_for()
+        for _ in range(3):
+            disks.cluster.append("orders", [(b"k", b"v")])
+        disks.cluster.drain_broker(1)
+        page.page.locator("dl.facts").get_by_text("12", exact=True).wait_for()
 
 
 def test_a_timeline_that_is_not_loaded_has_no_error_when_it_is_zoomed(chromium, disks):
@@ -391,6 +397,17 @@ def test_broker_ids_of_many_digits_and_topics_of_any_name_are_shown(chromium):
                 cells = page.page.get_by_role("cell", name="2147483647")
                 cells.first.wait_for()
                 assert cells.evaluate_all(ROOMY)
+
+                cluster.create_topic("moved", partitions=1, replica_assignment={0: [1001]})
+                page.go("topic?name=moved")
+                page.page.get_by_role("cell", name="1001").first.wait_for()
+                cluster.reassign({("moved", 0): [1002, 1001, 2_147_483_647]})
+                cells.first.wait_for()
+                assert cells.evaluate_all(ROOMY)
+                cluster.reassign({("constructor", 0): [1001]})
+                page.go("moves")
+                page.page.get_by_role("rowheader", name="constructor-0").wait_for()
+                assert page.page.locator("main [role=cell]").evaluate_all(ROOMY)
 
 
 def test_disks_are_looked_at_again_when_people_ask(chromium, disks, monkeypatch):

@@ -55,7 +55,7 @@ export class VirtualList {
     this.canvas.style.height = `${height}px`;
     this.node.style.setProperty("--height", `${height}px`);
     this.update();
-    if (focused) [...this.canvas.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus();
+    if (focused) [...this.canvas.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
   }
 
   /** Draw rows anew whose items changed; `isChanged(item)` says which. */
@@ -81,7 +81,7 @@ export class VirtualList {
     const fresh = this.row(index);
     node.replaceWith(fresh);
     this.nodes.set(index, fresh);
-    if (focused >= 0) focusable(fresh)[focused]?.focus();
+    if (focused >= 0) focusable(fresh)[focused]?.focus({ preventScroll: true });
   }
 
   /** Scroll to an item. */
@@ -137,9 +137,18 @@ export class VirtualList {
 
 /** Have columns of broker ids hold the longest of some lists of them: an id has up to ten digits. */
 export function fitIds(list, texts) {
-  const width = (some) => `${some.reduce((most, text) => Math.max(most, text.length), 0) * DIGIT_EM}em`;
-  list.node.style.setProperty("--ids", width(texts));
-  list.node.style.setProperty("--id", width(texts.flatMap((text) => text.split(" "))));
+  list.digits = { "--ids": 0, "--id": 0 };
+  widenIds(list, texts);
+}
+
+/** Have them hold those of more lists, too. */
+export function widenIds(list, texts) {
+  const widen = (column, some) => {
+    list.digits[column] = some.reduce((most, text) => Math.max(most, text.length), list.digits[column]);
+    list.node.style.setProperty(column, `${list.digits[column] * DIGIT_EM}em`);
+  };
+  widen("--ids", texts);
+  widen("--id", texts.flatMap((text) => text.split(" ")));
 }
 
 function focusable(node) {

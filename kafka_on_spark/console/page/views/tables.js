@@ -152,6 +152,7 @@ export function movesView(page) {
     view = data;
     progress = store.at === null ? { ...progress, ...data.progress } : {}; // the answer has the first moves' only
     draw();
+    fitIds(list, data.moves.flatMap((each) => [each.target, each.adding, each.removing, each.waitsFor].map((ids) => ids.join(" "))));
     return said;
   }, () => {
     view = null;
@@ -163,7 +164,6 @@ export function movesView(page) {
     arrange();
     body.hidden = !view.moves.length;
     fill(said, view.moves.length ? `Partitions that move: ${number(view.moves.length)}.` : "Nothing is being reassigned.");
-    fitIds(list, view.moves.map((each) => each.target.join(" ")));
     list.renew(view.moves.map((each) => ({ ...each, copied: progress[each.name] })));
   }
 

@@ -5,7 +5,7 @@ import { changeButton, changeForm, mayChange } from "../changes.js";
 import { bytes, el, fill, name, number, table } from "../dom.js";
 import { follows, part } from "../panel.js";
 import { grid, store } from "../store.js";
-import { fitIds, ID, IDS, longTable } from "../virtual.js";
+import { fitIds, ID, IDS, longTable, widenIds } from "../virtual.js";
 import { upkeepOf } from "./upkeep.js";
 
 const MEASURE_MS = 400;
@@ -59,13 +59,17 @@ export function topicView(page, asked) {
     return [el("dt", { class: "quiet" }, title), el("dd", {}, value)];
   }
 
+  function idsOf(item) {
+    return item.cells.map(([broker]) => broker).join(" ");
+  }
+
   function cells(item) {
     const link = `topic=${encodeURIComponent(topic)}&partition=${item.partition}`;
     return [
       el("a", { href: `#/timeline?${link}`, "data-key": `${item.name} history`, "aria-label": `${item.name}: its history` }, item.partition),
       item.leader === null ? el("strong", {}, "none") : item.leader,
       item.leaderEpoch,
-      item.cells.map(([broker]) => broker).join(" "),
+      idsOf(item),
       item.isr.join(" ") || "none",
       item.problems.length ? el("strong", {}, item.problems.join(", ")) : null,
       number(item.logStart), number(item.highWatermark), number(item.logEnd),
@@ -79,9 +83,17 @@ export function topicView(page, asked) {
     const view = grid();
     if (!view) return;
     const rows = view.rows.filter((each) => each.topic === topic);
-    if (rows.length !== list.items.length) facts.soon();
-    fitIds(list, rows.map((row) => row.cells.map(([broker]) => broker).join(" ")));
+    fitIds(list, rows.map(idsOf));
     list.set(rows);
+    measureSoon();
+  }
+
+  function renew(changed) {
+    if (!changed.length) return;
+    for (const row of changed) sizes.delete(row.partition);
+    widenIds(list, changed.map(idsOf));
+    list.refresh((item) => changed.includes(item));
+    facts.soon();
     measureSoon();
   }
 
@@ -113,16 +125,10 @@ export function topicView(page, asked) {
   whole();
   const view = follows(`Topic ${topic}`, [facts], ["configs", "groups"], (kind, detail) => {
     if (kind === "grid" || kind === "moment") whole();
+    if (kind === "grid" && store.at === null) facts.soon(); // a change of many rows comes as a grid
     if (kind === "moment") upkeep.told();
     if (kind === "rates") takeRates();
-    if (kind !== "rows") return;
-    const changed = new Set(detail);
-    for (const item of list.items) if (changed.has(item.name)) sizes.delete(item.partition);
-    list.refresh((item) => changed.has(item.name));
-    if (list.items.some((item) => changed.has(item.name))) {
-      facts.soon();
-      measureSoon();
-    }
+    if (kind === "rows") renew(detail.map((each) => grid().byName.get(each)).filter((row) => row.topic === topic));
   });
   return { ...view, close() {
     isClosed = true;
