@@ -25,17 +25,29 @@ def test_what_came_of_a_change_is_told_to_who_has_closed_it_meanwhile(page):
     held = []
     click(page, "drain broker 2")
     page.see("A dry run")
-    page.page.route("**/api/changes", lambda route: held.append(route))
+    page.page.route(
+        "**/api/changes", lambda route: route.continue_() if held else held.append(route)
+    )
     click(page, "Commit")
     page.page.get_by_role("button", name="Close").wait_for()  # nothing can be cancelled any more
 
     page.page.keyboard.press("Escape")
     page.page.get_by_role("dialog").wait_for(state="detached")
     [route] = held
+    click(page, "drain broker 3")
+    page.see("A dry run")
     route.continue_()
 
     page.see("Committed.")
+    dialogs = page.page.locator("dialog")
+    assert dialogs.count() == 2
     assert page.violations() == []
+    ids = dialogs.evaluate_all("nodes => nodes.map(node => node.getAttribute('aria-labelledby'))")
+    assert len(set(ids)) == 2
+    # It may be opened again before the page is told that it was closed.
+    dialogs.last.evaluate("node => { node.close(); node.showModal(); }")
+    page.page.wait_for_timeout(100)
+    assert dialogs.count() == 2
 
 
 def test_who_closes_a_change_stays_where_it_was_asked_for(page):
@@ -64,6 +76,23 @@ def test_no_change_is_asked_for_in_the_past(page):
     page.page.wait_for_timeout(200)
     assert page.page.get_by_role("dialog").count() == 0
     assert asked == []
+
+
+def test_a_change_that_is_shown_is_not_offered_any_more_when_back_leads_to_the_past(page):
+    in_past = "document.body.classList.contains('is-past')"
+    click(page, "the decision before")
+    page.page.wait_for_function("() => location.search.startsWith('?at=')")
+    page.go("groups")
+    click(page, "Live")
+    page.page.wait_for_function(f"() => !{in_past} && !location.search")
+    page.go("brokers")
+    click(page, "drain broker 2")
+    page.see("A dry run")
+
+    page.page.evaluate("() => history.go(-2)")
+    page.page.wait_for_function(f"() => {in_past}")
+
+    page.page.locator("dialog").wait_for(state="detached")
 
 
 def test_a_button_that_does_nothing_looks_like_it(page):

@@ -2,7 +2,9 @@
 
 import { post } from "./api.js";
 import { el, fill, lines, name, say, shown as visible, table } from "./dom.js";
-import { store } from "./store.js";
+import { listen, store } from "./store.js";
+
+let count = 0; // of dialogs: one may be told of while another is open
 
 /** Whether the page may offer changes now. */
 export function mayChange() {
@@ -29,18 +31,36 @@ export function changeForm(title, kind, fields, argumentsOf) {
 async function ask(kind, given, typed = null) {
   if (!mayChange()) return; // the page has gone to the past, and the button goes in a moment
   const opener = document.activeElement;
-  const title = el("h2", { id: "change" }, "A change");
+  count += 1;
+  const title = el("h2", { id: `change-${count}` }, "A change");
   const body = el("div");
   const commit = el("button", { type: "button", class: "deed", disabled: true }, "Commit");
   const close = el("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const dialog = el("dialog", { "aria-labelledby": "change", onclose: closed }, title, body, el("div", { class: "tools" }, commit, close));
-  const word = el("input", { "aria-label": `Type ${typed}`, autocomplete: "off", oninput: () => { commit.disabled = !isTyped(); } });
+  const dialog = el("dialog", { "aria-labelledby": title.id, onclose: closed }, title, body, el("div", { class: "tools" }, commit, close));
+  const word = el("input", { "aria-label": `Type ${typed}`, autocomplete: "off", oninput: offer });
   let shown = null;
-  document.body.append(dialog);
-  dialog.showModal();
+  let isSent = false;
+  let forget = null;
+  open();
   fill(body, "Decides …");
   commit.addEventListener("click", () => send(shown));
   await send(null);
+
+  function open() {
+    document.body.append(dialog);
+    dialog.showModal();
+    forget = listen(leave);
+  }
+
+  /** Offer nothing any more where the page has gone to the past. */
+  function leave(kind) {
+    if (kind === "moment" && !mayChange() && !isSent) dialog.close();
+  }
+
+  /** Let people commit what is shown. */
+  function offer() {
+    commit.disabled = !mayChange() || !shown.length || !isTyped();
+  }
 
   /** Return whether the name was typed; characters that can't be seen may be typed as they are shown. */
   function isTyped() {
@@ -49,15 +69,18 @@ async function ask(kind, given, typed = null) {
 
   /** Have people stay where they were: what they clicked may have been drawn anew. */
   function closed() {
+    if (dialog.open) return; // it was opened again before this was told
+    forget();
     dialog.remove();
     if (opener.isConnected && opener !== document.body) return;
     const fresh = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === opener.dataset.key);
-    (fresh ?? document.getElementById("main")).focus();
+    (fresh ?? document.getElementById("main")).focus({ preventScroll: true });
   }
 
   async function send(rows) {
     commit.disabled = true;
-    if (rows !== null) fill(close, "Close"); // it cancels nothing any more
+    isSent = rows !== null;
+    if (isSent) fill(close, "Close"); // it cancels nothing any more
     try {
       tell(await post("changes", { kind, arguments: given, shown: rows }));
     } catch (error) {
@@ -65,14 +88,14 @@ async function ask(kind, given, typed = null) {
       else tell({ outcome: "unknown", sentence: `${error.message}: look at the cluster before you try again` });
     }
     if (rows !== null && !dialog.open) { // what came of it is told to who has closed it, too
-      document.body.append(dialog);
-      dialog.showModal();
+      open();
     }
   }
 
   function tell(answer) {
     if (answer.outcome === "shown" || answer.outcome === "different") {
       shown = answer.rows;
+      isSent = false;
       fill(close, "Cancel");
       fill(title, name(`${answer.words[0].toUpperCase()}${answer.words.slice(1)}`));
       fill(body,
@@ -80,7 +103,7 @@ async function ask(kind, given, typed = null) {
         el("p", {}, shown.length ? "A dry run. Nothing is committed yet; these records would be:" : "Nothing would change."),
         shown.length ? table("Records", [["record"], ["cause", "why"], ["what it says", "why"]], shown.map(([record, cause, says]) => [record, name(cause), name(says)])) : null,
         typed !== null && shown.length ? el("p", {}, "This can't be undone. To go on, type ", name(typed), ": ", word) : null);
-      commit.disabled = !shown.length || !isTyped();
+      offer();
       return;
     }
     const said = {

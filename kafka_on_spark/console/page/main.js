@@ -47,9 +47,17 @@ function route() {
   current?.close?.();
   fill(document.getElementById("views"), el("ul", {}, VIEWS.filter(([, title]) => title).map(([each, title]) =>
     el("li", {}, el("a", { href: `#/${each}`, "aria-current": each === key ? "page" : null }, title)))));
-  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  const link = document.querySelector("nav [aria-current]");
+  if (link) reveal(link); // a topic has none
   current = view(fill(main), asked, moments);
   document.title = `${shown(current.title)} · kafka-on-spark`;
+}
+
+/** Have the navigation show which view is open; `scrollIntoView` might scroll what frames the page. */
+function reveal(link) {
+  const nav = document.querySelector("nav");
+  const [shown, frame] = [link, nav].map((each) => each.getBoundingClientRect());
+  nav.scrollLeft += shown.left - frame.left - (frame.width - shown.width) / 2;
 }
 
 function figures() {
