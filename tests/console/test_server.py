@@ -241,6 +241,7 @@ def test_a_commit_is_told_to_all_who_listen(asking, disks):
         told = [_event(each, "commit") for each in (first, second)]
 
     assert [name for name, _ in hellos] == ["hello", "hello"]
+    assert hellos[0][1]["progress"] == {}  # of moves, of which there is none
     for _, event in told:
         assert event["before"] == hellos[0][1]["offset"]
         assert event["concerns"] == ["partitions"]
