@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.controller.commands.expiry import offsets_retention_ms
 from kafka_on_spark.controller.groups.heartbeats import ASKED_MS
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, OffsetCommitRecord
-from tests.builders import TOPIC_ID
+from tests.builders import TOPIC, TOPIC_ID
 
 if TYPE_CHECKING:
     from tests.simulation.groups.processes import Process
@@ -27,6 +27,9 @@ KEPT = "offsets have half of their time left at least when the last member goes"
 
 LATE_MS = 10_000
 """What clocks that are wrong, and a process that is frozen, add to the age of an offset."""
+
+LATER = "later"
+"""A topic that is deleted and created anew while members read it."""
 
 NOBODY = ConsumerGroup(group_epoch=0)
 
@@ -83,8 +86,24 @@ class Checker:
     def add_partition(self, number: int) -> None:
         """A partition is about to be added: a group that shares its topic out reads all of it."""
         group = self.image.consumer_groups.get(self._group, NOBODY)
-        for last in group.last_partitions:
-            self._first[PartitionKey(last.topic_id, number)] = 0
+        if TOPIC_ID in {last.topic_id for last in group.last_partitions}:
+            self._first[PartitionKey(TOPIC_ID, number)] = 0
+
+    def create_topic(self, topic_id: TopicId, count: int) -> None:
+        """A topic is about to be created: a group that reads its name reads all of it."""
+        group = self.image.consumer_groups.get(self._group, NOBODY)
+        if any(LATER in each.subscribed_topics for each in group.members.values()):
+            for number in range(count):
+                self._first[PartitionKey(topic_id, number)] = 0
+
+    def read_keys(self) -> list[PartitionKey]:
+        """Return the partitions of the topics that members have subscribed to."""
+        return [
+            PartitionKey(topic.topic_id, number)
+            for topic in self.image.topics.values()
+            if topic.name in (TOPIC, LATER)
+            for number in topic.partitions
+        ]
 
     def _check_offset(
         self,
@@ -96,7 +115,7 @@ class Checker:
     ) -> None:
         key = PartitionKey(record.topic_id, record.partition)
         assert record.offset is not None
-        if key.topic_id != TOPIC_ID:
+        if key not in self.read_keys():
             assert record.offset == self.image.groups[self._group, key].offset, KEPT
             return
         owners = {before.owner_of(key), after.owner_of(key)}
@@ -135,7 +154,7 @@ class Checker:
             self._world.met["given up"] += 1
             position = self._positions.get((process.member_id, key))
             known = self.image.groups.get((self._group, key))
-            if position is not None:
+            if position is not None and self.image.partition(key) is not None:
                 assert known is not None, SAVED
                 assert known.offset >= position, (SAVED, known.offset, position)
 
@@ -143,7 +162,8 @@ class Checker:
         """Return where the group begins in a partition that somebody has taken for the first
         time."""
         partition = self.image.partition(key)
-        assert partition is not None
+        if partition is None:
+            return 0  # its topic was deleted, and the target not shared out anew yet
         return 0 if self._world.reset == "earliest" else partition.high_watermark
 
     def hand_out(self, process: "Process", key: PartitionKey, rows: Any) -> None:
@@ -168,9 +188,10 @@ class Checker:
         group = self.image.consumer_groups[self._group]
         names = {each.member_id for each in processes}
         assert set(group.members) == names, (SETTLED, set(group.members), names)
-        topic = self.image.topics[TOPIC_ID]
-        keys = {PartitionKey(topic.topic_id, number) for number in topic.partitions}
+        keys = set(self.read_keys())
         assert {key for each in group.members.values() for key in each.owned} == keys, SETTLED
         for key in keys:
-            end = topic.partitions[key.partition].high_watermark
+            partition = self.image.partition(key)
+            assert partition is not None
+            end = partition.high_watermark
             assert self.image.groups[self._group, key].offset == end, (SETTLED, key.partition)

@@ -22,7 +22,6 @@ from kafka_on_spark.service.consume.members.share_pace import SharePace
 from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.builders import TOPIC
 
 if TYPE_CHECKING:
     from tests.simulation.groups.world import World
@@ -170,7 +169,7 @@ class Process:
                 timeout_ms=TIMEOUT_MS,
             ),
         )
-        self.consuming.subscribe(Subscribe((TOPIC,)))
+        self.consuming.subscribe(Subscribe(world.topics))
         self.beat_at_ms = self.look_at_ms = world.now_ms + INTERVAL_MS
 
     def _new_life(self) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark.controller.groups import heartbeats, sharing
+from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.query.offsets import following, group_offsets
 from kafka_on_spark.service.consume import saving
 from kafka_on_spark.service.consume.members import membership, witness
@@ -41,6 +42,7 @@ def test_whatever_happens_to_members_nothing_is_skipped_and_all_is_processed():
         "handed out again",
         "heartbeats refused",
         "partition added",
+        "topic created anew",
         "static place taken",
         "told of CommitOutcomeUnknownError",
     )
@@ -92,6 +94,10 @@ def reads_added_partitions_as_any_other(patch):
     patch.setattr(sharing, "_begun_partitions", lambda *_: ())
 
 
+def reads_topics_created_anew_as_any_other(patch):
+    patch.setattr(topics, "_beginnings", lambda *_: ())
+
+
 def lets_offsets_be_old_as_the_last_member_goes(patch):
     for module in (following, witness):
         patch.setattr(module, "offsets_kept", lambda image, group, left, now_ms: left)
@@ -105,6 +111,7 @@ MUTANTS = {
     fences_by_looks_from_before_it_was_frozen: "who beats",
     begins_where_a_partition_ends_when_it_looks: "skipped",
     reads_added_partitions_as_any_other: "skipped",
+    reads_topics_created_anew_as_any_other: "skipped",
     lets_offsets_be_old_as_the_last_member_goes: "half of their time left",
 }
 

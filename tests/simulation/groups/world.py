@@ -7,9 +7,12 @@ call while the others go on.
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
-from kafka_on_spark.ids import Offset, TopicId
+from kafka_on_spark.controller.topics.topics import create_topic
+from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -17,18 +20,20 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     OffsetCommitRecord,
     PartitionRecord,
+    RemoveTopicRecord,
     Stamp,
     TopicRecord,
 )
 from tests.builders import TOPIC, TOPIC_ID, digest_at, disk, partition
 from tests.fakes import MemoryHeartbeats, MemoryMetadataLog
-from tests.simulation.groups.checks import Checker
+from tests.simulation.groups.checks import LATER, Checker
 from tests.simulation.groups.processes import GROUP, INTERVAL_MS, KilledError, Process
 
 SESSION_MS: Final = 3_000
 STEP_MS_MAX: Final = 200
 NESTED_MAX: Final = 3
 OLD_TOPIC_ID: Final = TopicId("f" * 32)
+LATER_PARTITIONS: Final = 2
 IDLE_MS: Final = 45_000
 """More than half of the time after which offsets expire."""
 
@@ -38,6 +43,8 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self._creates_at_ms = random.Random(seed).choice([None, None, 1_000, 9_000])
+        self.topics = (TOPIC,) if self._creates_at_ms is None else (TOPIC, LATER)
         self.now_ms = 0
         self.met: Counter[str] = Counter()
         self.asleep_ms = 0
@@ -72,6 +79,7 @@ class World:
                 for name, value in configs.items()
             ),
             *(self._new_partition(number) for number in range(count)),
+            *(self._empty_topic() if LATER in self.topics else ()),
             # What it has read once, and reads no more: nobody saves that again.
             TopicRecord(topic="old", topic_id=OLD_TOPIC_ID),
             PartitionRecord(
@@ -84,6 +92,14 @@ class World:
                 offset=Offset(5),
                 leader_epoch=None,
             ),
+        )
+
+    def _empty_topic(self) -> Iterator[Any]:
+        """Yield what makes the topic that will be deleted and created anew."""
+        topic_id = TopicId("d" * 32)
+        yield TopicRecord(topic=LATER, topic_id=topic_id)
+        yield PartitionRecord(
+            topic=LATER, topic_id=topic_id, partition=0, registration=partition("1", hw=0)
         )
 
     def _new_partition(self, number: int) -> PartitionRecord:
@@ -134,6 +150,9 @@ class World:
 
     def _happen(self) -> None:
         """Something happens outside of any process, or nothing."""
+        if self._creates_at_ms is not None and self.now_ms >= self._creates_at_ms:
+            self._creates_at_ms = None
+            self._create_anew()
         draw = self.rng.random()
         if self.rng.random() < 0.003:
             # The machine that all run on sleeps: nobody beats, and nobody could.
@@ -172,14 +191,44 @@ class World:
         except KilledError:
             self.met["killed at its start"] += 1
 
-    def _append(self) -> None:
-        number = self.rng.choice(list(self.topic.partitions))
-        known = self.topic.partitions[number]
+    def _create_anew(self) -> None:
+        """Delete a topic that members read and create it anew; append to it before anybody can take
+        its partitions."""
+        self._commit(RemoveTopicRecord(topic_id=self.checker.image.topic_ids[LATER]))
+        decided = create_topic(
+            self.checker.image,
+            LATER,
+            partition_count=LATER_PARTITIONS,
+            replication_factor=1,
+            replica_assignment=None,
+            configs={},
+            new_uuid=lambda: "e" * 32,
+            random_below=lambda bound: 0,
+            cause="it comes",
+        )
+        self.checker.create_topic(TopicId(decided.response), LATER_PARTITIONS)
+        self._commit(
+            *(
+                replace(each, registration=partition("1", hw=0))
+                if isinstance(each, PartitionRecord)
+                else each
+                for each in decided.records
+            )
+        )
+        for key in self.checker.read_keys():
+            if key.topic_id == decided.response:
+                self._append(key)
+        self.met["topic created anew"] += 1
+
+    def _append(self, key: PartitionKey | None = None) -> None:
+        key = key or self.rng.choice(self.checker.read_keys())
+        known = self.checker.image.partition(key)
+        assert known is not None
         end = Offset(known.high_watermark + self.rng.randint(1, 9))
         self._commit(
             HighWatermarkRecord(
-                topic_id=TOPIC_ID,
-                partition=number,
+                topic_id=key.topic_id,
+                partition=key.partition,
                 leader_epoch=known.leader_epoch,
                 partition_epoch=known.partition_epoch,
                 high_watermark=end,
