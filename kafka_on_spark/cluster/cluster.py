@@ -465,7 +465,7 @@ class Cluster:
         partitions while it restarts. A consumer of `partitions` reads these, whoever else does.
 
         A loop over the consumer ends if `consumer_timeout_ms` pass without a record (None: it goes
-        on). While nobody commits, it looks for a commit 13 times a second on a disk, and twice a
+        on). While nobody commits, it looks for a commit nine times a second on a disk, and twice a
         second on a store.
 
         Raises:

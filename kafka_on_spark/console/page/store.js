@@ -35,6 +35,8 @@ function tell(kind, detail = null) {
   for (const each of [...listeners]) each(kind, detail);
 }
 
+const AGAIN_MS = 2000;
+let again = 0;
 let wasFollowed = true;
 
 /** Tell what is wrong. Where all is well again, what could not be loaded meanwhile is loaded anew. */
@@ -161,7 +163,18 @@ const handlers = {
   },
 };
 
+/** Say why the grid could not be loaded, and load it again soon: no event may come for hours. */
 function failed(error) {
   store.away = error.message;
+  tellTrouble();
+  clearTimeout(again);
+  again = setTimeout(() => {
+    if (loading === null) load().then(() => loaded(error.message), failed);
+  }, AGAIN_MS);
+}
+
+function loaded(failure) {
+  if (store.away !== failure) return; // it is away for another reason by now, or is not
+  store.away = null;
   tellTrouble();
 }

@@ -1,6 +1,6 @@
 """Waits for the next commit to the metadata log, and asks the metadata root as seldom as it may.
 
-The one place where an idle reader waits. On a disk it looks for the next commit file, 13 times a
+The one place where an idle reader waits. On a disk it looks for the next commit file, nine times a
 second at most, which also works where another machine commits (a network mount tells no watcher of
 that). On a store it sends one request in FETCH_MAX_WAIT_MS.
 """
@@ -22,14 +22,15 @@ FETCH_MAX_WAIT_MS: Final = 500
 """Pause between two requests to a store. Source: fetch.max.wait.ms."""
 
 LOCAL_PAUSE_MS_MIN: Final = 5
-LOCAL_PAUSE_MS_MAX: Final = 75
-"""A look at a disk takes about 0.5 ms of a processor, most of it for waking two threads: 0.7 % of a
-core. What waits here longest is a record that is to be printed within 150 ms of its append."""
+LOCAL_PAUSE_MS_MAX: Final = 105
+"""A look at a disk takes 0.5 to 0.9 ms of a processor, most of it for waking two threads: 0.9 % of
+a core at most. What waits here longest is a record that is to be printed within 150 ms of its
+append."""
 
-SLICE_MS: Final = 75
+SLICE_MS: Final = 105
 """How often a wait sees that it is over, or that this process has committed."""
 
-LOOKS_A_READ: Final = 13
+LOOKS_A_READ: Final = 9
 """Of so many looks one reads the log as everybody does: the next commit file of the leader alone
 does not tell of another leader, nor of a log that was cleaned or went back. On a disk it takes
 twice as much as a look."""
