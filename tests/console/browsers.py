@@ -117,3 +117,12 @@ def page_of(browser, address, **options):
         assert page.complaints == []
     finally:
         page.close()
+
+
+def until(tab, is_so):
+    """Wait until something is so in this process, while the page goes on."""
+    for _ in range(PATIENCE_MS // 20):
+        if is_so():
+            return
+        tab.wait_for_timeout(20)
+    raise AssertionError("it has not come to be so")

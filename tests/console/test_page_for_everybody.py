@@ -1,7 +1,10 @@
 """The page for everybody: whether it breaks rules for people who read or use a screen otherwise."""
 
+import pytest
+
 from tests.cluster.consuming.polled import SOON
-from tests.console.browsers import PHONE, console_of, page_of
+from tests.cluster.disks import new_disks
+from tests.console.browsers import PHONE, console_of, needed, page_of
 
 VIEWS = [
     "grid",
@@ -81,3 +84,28 @@ def test_where_the_system_has_its_own_few_colours_each_sign_still_looks_otherwis
         assert len(set(signs)) == 4
         assert len(set(spans)) == 3
     disks.give_back(3)
+
+
+def test_a_phone_shows_which_view_is_open_and_breaks_no_short_name(chromium):
+    needed()
+    with new_disks(racks={1: "b" * 90, 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
+        disks.cluster.alter_group_offsets("billing", {("orders", 0): 0})
+        with (
+            console_of(disks.cluster) as address,
+            page_of(chromium, address, viewport=PHONE) as page,
+        ):
+            page.go("audit")
+            page.see("Audit of replicas")
+            assert box(page, "nav [aria-current]")["x"] < PHONE["width"] - 20
+            page.go("what-if")
+            page.page.get_by_role("button", name="rack bbb").wait_for()
+            assert not page.is_too_wide
+            page.go("groups")
+            page.page.get_by_role("link", name="billing").wait_for()
+            line = box(page, "td .name")["height"]
+            assert line == pytest.approx(21, abs=4)
+
+
+def box(page, place):
+    return page.page.locator(place).first.bounding_box()

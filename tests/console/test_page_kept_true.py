@@ -2,11 +2,8 @@
 
 import pytest
 
-from kafka_on_spark import Cluster
 from kafka_on_spark.console import answers
-from tests.cluster.disks import FAST, new_disks, patient_passes
-from tests.cluster.folders import quick_folder
-from tests.console.browsers import PATIENCE_MS, PHONE, Page, console_of, needed, page_of
+from tests.console.browsers import Page, console_of, page_of, until
 
 HIDE = """isHidden => {
   Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
@@ -36,13 +33,17 @@ def test_tabs_that_nobody_sees_leave_the_server_to_the_one_that_is_seen(chromium
         assert page.page.get_by_text("Not followed").count() == 0
 
 
-def test_a_page_that_is_not_followed_does_not_call_itself_live(chromium, disks):
+def test_a_console_that_ends_is_told_and_what_was_seen_stays_and_is_not_called_live(
+    chromium, disks
+):
     with console_of(disks.cluster) as address:
         page = Page(chromium, address)
         page.see("now, live")
+        page.see("committed to 9")
 
     page.see("Not followed: the console has ended, or is not reached")
     page.see("as it was when it was last followed")
+    page.see("committed to 9")
     page.go("groups")
     page.page.locator("main").get_by_text("the console has ended, or is not reached").wait_for()
     page.close()
@@ -122,15 +123,6 @@ def test_a_failure_that_passes_leaves_the_moment_in_the_address_and_what_was_cho
         tab.evaluate(HIDE, False)
         past.wait_for()
         assert tab.url == second
-
-
-def until(tab, is_so):
-    """Wait until something is so in this process, while the page goes on."""
-    for _ in range(PATIENCE_MS // 20):
-        if is_so():
-            return
-        tab.wait_for_timeout(20)
-    raise AssertionError("it has not come to be so")
 
 
 @pytest.mark.parametrize("none", ["999999", "x", "-1", "", "9" * 30])
@@ -229,31 +221,6 @@ def test_who_skips_to_the_view_keeps_its_address(chromium, disks):
 
         assert page.page.evaluate("document.activeElement.id") == "main"
         assert page.page.url.endswith("#/groups")
-
-
-def test_a_phone_shows_which_view_is_open_and_breaks_no_short_name(chromium):
-    needed()
-    with new_disks(racks={1: "b" * 90, 2: "b", 3: "c"}) as disks:
-        disks.cluster.create_topic("orders", partitions=1, replication_factor=3)
-        disks.cluster.alter_group_offsets("billing", {("orders", 0): 0})
-        with (
-            console_of(disks.cluster) as address,
-            page_of(chromium, address, viewport=PHONE) as page,
-        ):
-            page.go("audit")
-            page.see("Audit of replicas")
-            assert box(page, "nav [aria-current]")["x"] < PHONE["width"] - 20
-            page.go("what-if")
-            page.page.get_by_role("button", name="rack bbb").wait_for()
-            assert not page.is_too_wide
-            page.go("groups")
-            page.page.get_by_role("link", name="billing").wait_for()
-            line = box(page, "td .name")["height"]
-            assert line == pytest.approx(21, abs=4)
-
-
-def box(page, place):
-    return page.page.locator(place).first.bounding_box()
 
 
 TOUCH = """node => node.dispatchEvent(new PointerEvent("pointerdown",
@@ -376,38 +343,6 @@ def test_that_there_is_no_topic_is_said_only_once_the_topics_are_known(chromium,
         until(page.page, lambda: held)
         held[0].continue_()
         page.see("9 records, the newest first")
-
-
-ROOMY = "nodes => nodes.every(node => node.scrollWidth <= node.clientWidth)"
-
-
-def test_broker_ids_of_many_digits_and_topics_of_any_name_are_shown(chromium):
-    needed()
-    with quick_folder() as folder, patient_passes():
-        roots = {each: folder / f"broker-{each}" for each in (1001, 1002, 2_147_483_647)}
-        with Cluster.create(folder / "meta", roots, configs=FAST) as cluster:
-            cluster.create_topic("constructor", partitions=2, replication_factor=3)
-            with console_of(cluster) as address, page_of(chromium, address) as page:
-                page.see("constructor")
-                heads = page.page.get_by_role("columnheader").get_by_role("link").all()
-                frames = [each.bounding_box() for each in heads]
-                ends = [each["x"] + each["width"] for each in frames]
-                assert all(end < after["x"] for end, after in zip(ends, frames[1:], strict=False))
-                page.go("topic?name=constructor")
-                cells = page.page.get_by_role("cell", name="2147483647")
-                cells.first.wait_for()
-                assert cells.evaluate_all(ROOMY)
-
-                cluster.create_topic("moved", partitions=1, replica_assignment={0: [1001]})
-                page.go("topic?name=moved")
-                page.page.get_by_role("cell", name="1001").first.wait_for()
-                cluster.reassign({("moved", 0): [1002, 1001, 2_147_483_647]})
-                cells.first.wait_for()
-                assert cells.evaluate_all(ROOMY)
-                cluster.reassign({("constructor", 0): [1001]})
-                page.go("moves")
-                page.page.get_by_role("rowheader", name="constructor-0").wait_for()
-                assert page.page.locator("main [role=cell]").evaluate_all(ROOMY)
 
 
 def test_disks_are_looked_at_again_when_people_ask(chromium, disks, monkeypatch):

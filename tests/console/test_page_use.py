@@ -274,13 +274,3 @@ def port_that_stays_free():
             tried.bind(("127.0.0.1", port))
             return port
     raise AssertionError("no port is free")
-
-
-def test_a_console_that_ends_is_told_and_what_was_seen_stays(chromium, disks):
-    with console_of(disks.cluster) as address:
-        page = Page(chromium, address)
-        page.see("committed to 9")
-
-    page.see("Not followed")
-    page.see("committed to 9")
-    page.close()

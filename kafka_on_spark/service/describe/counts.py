@@ -18,6 +18,7 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
+    Record,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -199,13 +200,14 @@ _Standing = tuple[frozenset[BrokerId], BrokerId | None]
 def count_decisions(
     recorder: Recorder,
     before: MetadataImage,
-    batches: Sequence[MetadataBatch],
+    batches: Iterable[MetadataBatch],
     after: MetadataImage,
 ) -> None:
     """Count what batches decided of partitions, which lead from one image to another. What was
     counted of a topic, or of a broker, goes with it."""
     raised: set[PartitionKey] = set()
     standings: dict[PartitionKey, _Standing] = {}
+    gone = _Gone(before)
     for batch in batches:
         for record in batch.records:
             if isinstance(record, HighWatermarkRecord):
@@ -214,48 +216,39 @@ def count_decisions(
                 standings[record.key] = (record.registration.isr, record.registration.leader)
             elif isinstance(record, PartitionChangeRecord):
                 _count_change(recorder, before, standings, record)
-    _forget_gone(recorder, before, batches, after)
+            else:
+                gone.note(record)
+    gone.forget(recorder, after)
     for key in raised:
         _count_committed(recorder, key, before.partition(key), after)
 
 
-def _forget_gone(
-    recorder: Recorder,
-    before: MetadataImage,
-    batches: Sequence[MetadataBatch],
-    after: MetadataImage,
-) -> None:
-    for name in _names_gone(before, batches, after):
-        recorder.forget(topic=name)
-    for broker_id in _brokers_gone(batches, after):
-        recorder.forget(broker=broker_id)
+class _Gone:
+    """The topics and brokers that decisions end, which begin at `before`."""
 
+    def __init__(self, before: MetadataImage) -> None:
+        self._before = before
+        self._made: dict[TopicId, str] = {}
+        self._topics: set[str] = set()
+        self._brokers: set[BrokerId] = set()
 
-def _names_gone(
-    before: MetadataImage, batches: Iterable[MetadataBatch], after: MetadataImage
-) -> set[str]:
-    """Return the names of topics that were deleted, and that no other topic has by now."""
-    made: dict[TopicId, str] = {}
-    gone: set[str] = set()
-    for batch in batches:
-        for record in batch.records:
-            if isinstance(record, TopicRecord):
-                made[record.topic_id] = record.topic
-            elif isinstance(record, RemoveTopicRecord):
-                known = before.topics.get(record.topic_id)
-                name = made.get(record.topic_id, "") if known is None else known.name
-                gone.add(name)
-    return gone - after.topic_ids.keys() - {""}
+    def note(self, record: Record) -> None:
+        """Note what a record ends."""
+        if isinstance(record, TopicRecord):
+            self._made[record.topic_id] = record.topic
+        elif isinstance(record, RemoveTopicRecord):
+            known = self._before.topics.get(record.topic_id)
+            name = self._made.get(record.topic_id) if known is None else known.name
+            self._topics.update(() if name is None else (name,))
+        elif isinstance(record, UnregisterBrokerRecord):
+            self._brokers.add(record.broker_id)
 
-
-def _brokers_gone(batches: Iterable[MetadataBatch], after: MetadataImage) -> set[BrokerId]:
-    """Return the brokers that were unregistered, and are not registered again by now."""
-    return {
-        record.broker_id
-        for batch in batches
-        for record in batch.records
-        if isinstance(record, UnregisterBrokerRecord)
-    } - after.brokers.keys()
+    def forget(self, recorder: Recorder, after: MetadataImage) -> None:
+        """Forget what was counted of these, but for names and ids that others have by now."""
+        for name in self._topics - after.topic_ids.keys():
+            recorder.forget(topic=name)
+        for broker_id in self._brokers - after.brokers.keys():
+            recorder.forget(broker=broker_id)
 
 
 def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric]:

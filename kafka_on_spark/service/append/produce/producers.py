@@ -4,7 +4,7 @@ What a process remembers of its own runs is here; controller/commands/producer_r
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -17,7 +17,7 @@ from kafka_on_spark.controller.commands.producer_runs import (
     begin_append,
     check_not_fenced,
 )
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.result import ControllerResult, Decide
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ProducerEpoch, check_whole_number
 from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
@@ -179,8 +179,8 @@ class ProducerRuns:
 
         self._submit(decide)
 
-    def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        # Who may not commit is told so: else a read-only root reads as one that fails for a while.
+    def _submit(self, decide: Decide[T]) -> T:
+        # A process that may not commit is told so: a read-only root would read as one that is away.
         self._metadata.check_writable()
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 

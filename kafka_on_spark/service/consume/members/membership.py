@@ -255,7 +255,8 @@ class Member:
         if self._id is None:
             self._id = MemberId(self._new_id())
         self.is_begun = True
-        self._metadata.check_writable()  # who may write nothing is told so, and waits for nobody
+        # A process that may not write is told so: a read-only root would read as one that is away.
+        self._metadata.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
         self._witness.begin(member_id)
         self._metadata.submit(

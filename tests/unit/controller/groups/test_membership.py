@@ -18,6 +18,7 @@ from kafka_on_spark.controller.groups.checks import (
 from kafka_on_spark.controller.groups.membership import fence, join, leave, subscribe
 from kafka_on_spark.controller.groups.offsets import saved_offset
 from kafka_on_spark.controller.groups.sharing import reconcile, share_out
+from kafka_on_spark.controller.topics.topics import create_topic
 from kafka_on_spark.errors import (
     FencedInstanceIdError,
     FencedMemberEpochError,
@@ -128,6 +129,27 @@ def test_a_group_stands_at_the_beginning_of_a_topic_that_comes_while_it_reads():
     after = replay(image, subscribe(image, "g", "a", [TOPIC, "z"]))
 
     assert {key: each.offset for (_, key), each in after.groups.items()} == {KEY: 3, ONE: 5}
+
+
+def test_a_group_stands_at_the_beginning_of_a_topic_that_is_created_under_a_name_it_reads():
+    image = joined(joined(EMPTY, "a", topics=["later", TOPIC]), "b", topics=[TOPIC])
+    image = replay(image, join(image, "other", member_id="c", topics=[TOPIC]))
+
+    decided = create_topic(
+        image,
+        "later",
+        partition_count=2,
+        replication_factor=1,
+        replica_assignment=None,
+        configs={},
+        new_uuid=lambda: "e" * 32,
+        random_below=lambda bound: 0,
+        cause="t",
+    )
+
+    after = replay(image, decided)
+    stands = {(group, key): each.offset for (group, key), each in after.groups.items()}
+    assert stands == {("g", PartitionKey(decided.response, number)): 0 for number in (0, 1)}
 
 
 def test_who_leaves_or_is_fenced_frees_its_partitions_and_a_group_without_members_is_none():

@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.groups.membership import join
 from kafka_on_spark.controller.topics.topics import (
     add_partitions,
     alter_cluster_configs,
@@ -26,7 +25,6 @@ from kafka_on_spark.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
@@ -75,17 +73,6 @@ def test_topic_is_one_decision_of_records_in_replay_order():
     assert after.topic("payments").topic_id == result.response
     assert after.topic("payments").configs == {"min.insync.replicas": "2"}
     assert list(after.topic("payments").partitions) == [0, 1]
-
-
-def test_groups_whose_members_wait_for_a_topic_stand_at_its_beginning():
-    image = replay(join(IMAGE, "waits", member_id="a", topics=["payments", TOPIC]))
-    image = replay(join(image, "reads", member_id="b", topics=[TOPIC]), image)
-
-    after = replay(create(image=image), image)
-
-    topic_id = after.topic("payments").topic_id
-    stands = {(group, key): each.offset for (group, key), each in after.groups.items()}
-    assert stands == {("waits", PartitionKey(topic_id, number)): 0 for number in (0, 1)}
 
 
 def test_every_replica_has_a_uuid_of_its_own_and_no_directory():
