@@ -33,6 +33,20 @@ def parse_json(content: bytes | str) -> Any:
     return value
 
 
+def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON that a person wrote: an object_pairs_hook for `json.loads`.
+
+    Raises:
+        ValueError: A name is there twice: of two values under one name, one would be lost.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} is there twice in one object")
+        found[name] = value
+    return found
+
+
 def _bounded_int(digits: str) -> int:
     if len(digits) > _DIGITS_MAX or not _WHOLE_MIN <= (number := int(digits)) < _WHOLE_END:
         raise ValueError("a number of more than 64 bits")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -160,7 +161,7 @@ def records_view(rows: pa.RecordBatch, *, whole: bool = False) -> list[View]:
             "isAppendTime": kind == 1,
             "key": _bytes(key, whole),
             "value": _bytes(value, whole),
-            "headers": [[each["key"], _bytes(each["value"], whole)] for each in headers or ()],
+            "headers": [[name, _bytes(each, whole)] for name, each in header_pairs(headers)],
         }
         for partition, offset, kind, key, value, headers, time in zip(*columns, times, strict=True)
     ]

@@ -5,11 +5,15 @@ microseconds of this century, and the moment of a commit must include that commi
 """
 
 from datetime import UTC, datetime, timedelta
+from operator import index
 from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+MILLIS_MAX: Final = 2**53
+"""Beyond it, no column of µs has such a time."""
 
 
 def micros_of(moment: datetime) -> int:
@@ -28,6 +32,27 @@ def given_micros(name: str, moment: datetime) -> int:
             f"{name} can't be {moment}: it has no time zone; give one, as in datetime.now(UTC)"
         )
     return micros_of(moment)
+
+
+def record_micros(timestamp: object) -> int:
+    """Return µs since 1970 UTC of a record's timestamp: a datetime, or ms as in Kafka's clients.
+
+    Raises:
+        InvalidRequestError: It is something else, has no time zone, or is a number below 0 (Kafka's
+            -1 means that there is no timestamp; give None for that).
+    """
+    if isinstance(timestamp, datetime):
+        return given_micros("timestamp", timestamp)
+    try:
+        millis = -1 if isinstance(timestamp, bool) else index(timestamp)  # type: ignore[arg-type]
+    except TypeError:
+        millis = -1
+    if not 0 <= millis < MILLIS_MAX:
+        raise InvalidRequestError(
+            f"'timestamp' can't be {timestamp!r:.60}, a {type(timestamp).__name__}: give a datetime"
+            " with a time zone, or milliseconds since 1970"
+        )
+    return millis * 1000
 
 
 def time_of(time_ms: int) -> datetime:

@@ -1,8 +1,9 @@
 """Records, columns and arguments of an append that are refused."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
+from kafka_on_spark.storage.replicas.segments import HEADERS
 from kafka_on_spark.storage.staging.records import Record
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
@@ -21,6 +23,8 @@ from tests.cluster.disks import new_disks
 NAIVE = datetime(2013, 7, 1)  # noqa: DTZ001
 LATE = pa.array([10_000 * 365 * 86_400 * 1_000_000], pa.timestamp("us", tz="UTC"))
 HALF = "a\udcff"
+TWICE = pa.table([[b"a"], [b"b"]], names=["value", "value"])
+NULL_HEADER = pa.array([None, [None]], HEADERS)
 INT_HEADERS = pa.array([[{"key": 1, "value": 2}]])
 
 
@@ -52,7 +56,12 @@ COLUMNS = [
     pytest.param([Record(b"k", b"v", partition="first")],  ["'partition'", "first"],                                                        id="a text for a partition"),
     pytest.param([Record(b"k", b"v", partition=2**40)],    ["'partition'"],                                                                 id="more than an int"),
     pytest.param([Record(b"k", b"v", timestamp="today")],  ["'timestamp'", "today"],                                                        id="a text for a timestamp"),
-    pytest.param([Record(b"k", b"v", timestamp=NAIVE)],    ["'timestamp'", "time zone"],                                                    id="a timestamp without a zone"),
+    pytest.param([Record(b"k", b"v", timestamp=-1)],       ["'timestamp'", "-1", "milliseconds since 1970"],                                id="Kafka's number for no timestamp"),
+    pytest.param([Record(b"k", b"v", timestamp=1.5e12)],   ["'timestamp'", "float", "milliseconds since 1970"],                             id="a fraction for a timestamp"),
+    pytest.param([Record(b"k", b"v", timestamp=True)],     ["'timestamp'", "bool", "milliseconds since 1970"],                              id="a truth for a timestamp"),
+    pytest.param(TWICE,                                    ["more than one column 'value'", "give one"],                                    id="a column twice"),
+    pytest.param(TWICE.to_pandas(),                        ["more than one column 'value'", "give one"],                                    id="a column twice in a frame"),
+    pytest.param([Record(b"k", b"v", timestamp=NAIVE)],    ["timestamp", "time zone"],                                                      id="a timestamp without a zone"),
     pytest.param([Record(b"k", b"v", headers="abc")],      ["'headers'"],                                                                   id="headers that are a text"),
     pytest.param([Record(b"k", b"v", headers=[("a",)])],   ["'headers'"],                                                                   id="a header without a value"),
     pytest.param([Record(b"k", b"v", headers=[(1, b"")])], ["'headers'"],                                                                   id="a header's name that is a number"),
@@ -85,6 +94,8 @@ RECORDS = [
     pytest.param([Record(b"k", b"v"), Record(b"k", b"v", partition=9)], InvalidRecordError, ["9 " + RANGE],                                  id="one of many"),
     pytest.param(table(partition=pa.array([2**40])),              InvalidRecordError,   ["partition"],                                       id="partition beyond an int"),
     pytest.param(table(timestamp=LATE),                           InvalidRecordError,   ["timestamp"],                                       id="a timestamp after the year 9999"),
+    pytest.param([Record(b"k", b"v", [(None, b"1")])],            InvalidRecordError,   ["header", "give each header a name"],               id="a header without a name"),
+    pytest.param(pa.table({"value": ["v", "w"], "headers": NULL_HEADER}), InvalidRecordError, ["header that is null"],                     id="a header that is null"),
     pytest.param([(b"k", b"v" * 1001)],                           MessageTooLargeError, ["1002 bytes", "max.message.bytes=1000", "raise"],   id="value too large"),
     pytest.param([(b"k" * 1001, None)],                           MessageTooLargeError, ["1001 bytes", "max.message.bytes=1000"],            id="key too large"),
     pytest.param([Record(b"k", b"v", [("h", b"x" * 999)])],       MessageTooLargeError, ["1002 bytes", "max.message.bytes=1000"],            id="headers too large"),
@@ -166,6 +177,22 @@ def test_too_few_replicas_in_sync(producer):
         )
         assert disks.values_on(1, "orders") == [b"v"]
         assert disks.cluster.image.offset == before
+
+
+def test_a_number_for_a_timestamp_is_milliseconds(cluster):
+    moment = datetime.now(UTC).replace(microsecond=7000)
+    millis = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    cluster.create_topic("times", replication_factor=3)
+
+    cluster.append("times", [Record(b"k", b"v", timestamp=millis), (b"k", b"v", (), millis)])
+    cluster.append("times", [{"key": b"k", "value": b"v", "timestamp": np.int64(millis)}])
+    cells = {"key": [b"k"] * 3, "value": [b"v"] * 3, "timestamp": [millis, moment, pd.NaT]}
+    cluster.append("times", pd.DataFrame(cells, dtype=object))
+    with cluster.producer() as producer:
+        producer.send("times", b"k", b"v", timestamp=millis)
+
+    found = cluster.read("times").column("timestamp").to_pylist()
+    assert [each == moment for each in found] == [True] * 5 + [False, True]
 
 
 def test_a_timestamp_of_any_year_that_a_datetime_has_is_taken(cluster):

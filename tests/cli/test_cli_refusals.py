@@ -48,7 +48,7 @@ REFUSALS = [
     (("configs", "--alter", "--topic", "nobody", "--add-config-file", "/no/where"), "'/no/where' can't be read"),
     (("reassign-partitions", "--verify"), "--reassignment-json-file is missing"),
     ((*EXECUTE, "/no/where"), "/no/where can't be read"),
-    ((*EXECUTE, "{not-json}"), "is no JSON"),
+    ((*EXECUTE, "{not-json}"), "is not JSON"),
     ((*EXECUTE, "{no-list}"), 'has no list "partitions"'),
     ((*EXECUTE, "{empty}"), 'has no list "partitions"'),
     ((*EXECUTE, "{version}"), "has version 2: only 1 is known"),

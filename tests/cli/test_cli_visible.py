@@ -66,7 +66,12 @@ def test_no_verb_writes_what_a_terminal_would_obey(disks, arguments, how):
     assert unseen(call(*arguments, "--output", how)) == set()
 
 
-@pytest.mark.parametrize("arguments", [CALLS[1], CALLS[3], (*CALLS[7], "--export")], ids=" ".join)
+KEY = ("--key-delimiter", "|")
+CONSUME = ("consume", "--topic", "t", "--exit", "--quiet", *KEY)
+AT_TERMINAL = [CALLS[1], CALLS[3], (*CALLS[7], "--export"), CONSUME]
+
+
+@pytest.mark.parametrize("arguments", AT_TERMINAL, ids=" ".join)
 def test_a_terminal_gets_nothing_that_it_would_obey(disks, arguments):
     call = CommandLine(str(disks.metadata_root))
 
@@ -223,3 +228,9 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
         "serve/console.py",
         "serve/serve.py",
     }
+
+
+def test_a_record_that_goes_into_a_file_is_the_bytes_that_it_is(disks):
+    call = CommandLine(str(disks.metadata_root))
+
+    assert f"{EVIL}|a{EVIL}\n" in call(*CONSUME)

@@ -11,8 +11,8 @@ from tests.examples import many
 
 # fmt: off
 BAD = [
-    pytest.param("{",                                     "is no JSON",                        id="half an object"),
-    pytest.param('"\xff"',                                "is no JSON",                        id="no text"),
+    pytest.param("{",                                     "is not JSON",                       id="half an object"),
+    pytest.param('"\xff"',                                "is not JSON",                       id="no text"),
     pytest.param("[" * 100_000,                           "nested too deep",                   id="very deep"),
     pytest.param("[1]",                                   "give an object",                    id="a list"),
     pytest.param('{"key": "a"}',                          'has no "value"',                    id="no value"),

@@ -172,7 +172,7 @@ def consume(
     """Print committed records as they come, until ^C or an end that is asked for.
 
     Without an option that says where to begin, it prints what comes from now on. Keys and values
-    are printed as the bytes they are.
+    are printed as the bytes they are; at a terminal, control characters as escapes.
     """
     asked = asked_for(context.params)
     with opened(cluster, storage_option, Output.TABLE) as session, Interrupts() as interrupts:

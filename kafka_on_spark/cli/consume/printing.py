@@ -19,6 +19,7 @@ from kafka_on_spark.cluster.consuming.consumer import Consumer, Partition
 from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -177,17 +178,28 @@ class Printing:
     def _print(self, table: pa.Table, stops: dict[TopicPartition, int] | None) -> None:
         """Print rows below their stops, and no more than are asked for."""
         out, printed_to = sys.stdout.buffer, {}
+        form = _for_a_terminal(self._form) if sys.stdout.isatty() else self._form
         for record in chain.from_iterable(map(records_of, table.to_batches())):
             name = TopicPartition(record.topic, record.partition)
             if stops is not None and record.offset >= stops.get(name, 0):
                 continue
             if self._is_full():
                 break
-            out.write(self._form(record))
+            out.write(form(record))
             self.record_count += 1
             printed_to[name] = record.offset + 1
         out.flush()
         self._printed_to |= printed_to
+
+
+def _for_a_terminal(form: Form) -> Form:
+    """Return a form whose control and format characters are escapes, for a terminal obeys them.
+
+    Line ends and tabs stay. What is not UTF-8 is shown as escapes, too.
+    """
+    return lambda record: visible(
+        form(record).decode(errors="backslashreplace"), keep="\n\t"
+    ).encode()
 
 
 def _check_reader() -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition, whole_number
+from kafka_on_spark.stored_json import without_doubles
 from kafka_on_spark.visible import visible
 
 V = TypeVar("V")
@@ -217,6 +218,6 @@ def _text(path: str) -> str:
 
 def _content(path: str) -> Any:
     try:
-        return json.loads(_text(path))
+        return json.loads(_text(path), object_pairs_hook=without_doubles)
     except ValueError as error:
-        raise InvalidRequestError(f"{path} is no JSON: {error}") from None
+        raise InvalidRequestError(f"{path} is not JSON: {error}") from None

@@ -18,7 +18,8 @@ from typing import Any, Final, TypeGuard
 from kafka_on_spark.cli.lines.columns import BadLine, Columns, Headers
 from kafka_on_spark.cli.logs.record_content import content_as_json
 from kafka_on_spark.config import unknown_name
-from kafka_on_spark.query.moments import EPOCH, micros_of
+from kafka_on_spark.query.moments import EPOCH, MILLIS_MAX, micros_of
+from kafka_on_spark.stored_json import without_doubles
 from kafka_on_spark.visible import visible_json
 
 TAKEN: Final = ("key", "value", "headers", "timestamp", "partition")
@@ -29,9 +30,8 @@ IGNORED: Final = (
 OF_KCAT: Final = {"payload": "value", "ts": "timestamp"}
 """Fields of kcat's lines, and the names that they have here. Source: kcat's json.c."""
 
-MILLIS_MAX: Final = 2**53
 PARTITIONS_MAX: Final = 2**31
-"""Beyond these, Arrow's columns have no such number; the topic allows less."""
+"""Beyond it, Arrow's column has no such number; the topic allows less."""
 
 _TEXT: Final = 'a text, null or {"base64": "…"}'
 
@@ -75,9 +75,9 @@ def parsed_lines(lines: Sequence[bytes]) -> tuple[Columns, BadLine | None]:
 
 def _row(line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=without_doubles)
     except ValueError as error:
-        raise _LineError(f"is no JSON: {error}") from None
+        raise _LineError(f"is not JSON: {error}") from None
     except RecursionError:
         raise _LineError("is no record: its JSON is nested too deep") from None
     if not isinstance(row, dict):

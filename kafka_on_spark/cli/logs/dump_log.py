@@ -23,6 +23,7 @@ from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.cluster.metadata import READING_LOG, log_rows
 from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
+from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
@@ -294,7 +295,7 @@ def _record_row(batch: LogPart, record: dict[str, Any], *, is_committed: bool) -
         "key": content_as_json(record["key"]),
         "value": content_as_json(record["value"]),
         "headers": [
-            {"key": each["key"], "value": content_as_json(each["value"])}
-            for each in record["headers"] or ()
+            {"key": name, "value": content_as_json(value)}
+            for name, value in header_pairs(record["headers"])
         ],
     }

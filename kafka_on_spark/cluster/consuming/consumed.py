@@ -1,8 +1,8 @@
 """A record as a consumer hands it out, and rows of Arrow as such records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -59,5 +59,16 @@ def records_of(rows: pa.RecordBatch) -> Iterator[ConsumerRecord]:
     for topic, partition, offset, kind, key, value, headers, epoch, time in zip(
         *columns, times.to_pylist(), strict=True
     ):
-        pairs = [(each["key"], each["value"]) for each in headers or ()]
+        pairs = header_pairs(headers)
         yield ConsumerRecord(topic, partition, offset, time, kind, key, value, pairs, epoch)
+
+
+def header_pairs(headers: Sequence[Mapping[str, Any] | None] | None) -> Headers:
+    """Return the names and values of a stored record's headers.
+
+    Appends refuse a header that is null or has no name; one that a log has all the same gets the
+    name "".
+    """
+    return [
+        ("", None) if each is None else (each["key"] or "", each["value"]) for each in headers or ()
+    ]

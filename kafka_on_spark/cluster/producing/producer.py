@@ -12,7 +12,7 @@ from kafka_on_spark.cluster.producing.appending import ProducerAppends
 from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.errors import ClusterClosedError, InvalidRequestError
 from kafka_on_spark.ids import check_whole_number
-from kafka_on_spark.query.moments import given_micros
+from kafka_on_spark.query.moments import record_micros
 from kafka_on_spark.service.append.produce.sent_record import (
     Callback,
     Headers,
@@ -51,13 +51,14 @@ class Producer:
         key: bytes | str | None,
         value: bytes | str | None,
         headers: GivenHeaders = (),
-        timestamp: datetime | None = None,
+        timestamp: datetime | int | None = None,
         partition: int | None = None,
         *,
         callback: Callback | None = None,
     ) -> "Future[RecordMetadata]":
         """Send a record; return the future of where it stands.
 
+        `timestamp` is its create time, an aware datetime or milliseconds since 1970; None for now.
         Its partition is the given one, else by key as Kafka chooses it, else one that all keyless
         records of an append share. `callback(metadata, error)` is called in the thread that sends,
         in the order of a partition's sends; if it fails, that is logged. The future can't be
@@ -87,7 +88,7 @@ class Producer:
             + (0 if pairs is None else _headers_bytes(pairs))
         )
         now_ms = self._appends.now_ms()
-        timestamp_us = now_ms * 1000 if timestamp is None else _micros(timestamp)
+        timestamp_us = now_ms * 1000 if timestamp is None else record_micros(timestamp)
         if partition is not None:
             check_whole_number(partition, "partition")
             partition = index(partition)
@@ -173,12 +174,6 @@ def _pairs(given: object) -> Headers | None:
 
 def _headers_bytes(pairs: Headers) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in pairs)
-
-
-def _micros(timestamp: object) -> int:
-    if not isinstance(timestamp, datetime):
-        raise _wrong_type("timestamp", timestamp, "a datetime with a time zone")
-    return given_micros("timestamp", timestamp)
 
 
 def _wrong_type(name: str, given: object, allowed: str) -> InvalidRequestError:

@@ -5,7 +5,8 @@ of Spark's such as "string" or "binary", or any name for another type.
 Source: Spark's KafkaWriter.validateQuery.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kafka_on_spark.config import unknown_name
@@ -27,13 +28,20 @@ back."""
 NULL_KIND: Final = "void"
 
 
-def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
+def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> None:
     """Check the names and types of an append's columns; `has_topic`: the
     caller names the topic.
 
     Raises:
-        InvalidRequestError: A column is missing, unknown or of a wrong type.
+        InvalidRequestError: A column is missing, unknown, there twice or of a wrong type.
     """
+    columns = list(columns)
+    kinds = dict(columns)
+    twice = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
+    if twice:
+        raise InvalidRequestError(
+            f"there is more than one column {twice[0]!r}: give one, as by selecting or renaming"
+        )
     if not has_topic and "topic" not in kinds:
         raise InvalidRequestError(
             "topic option required when no 'topic' attribute is present. Use the topic option"

@@ -14,7 +14,7 @@ from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
-from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.batch import Segment, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports.counting import NO_RECORDER, Recorder
 from kafka_on_spark.ports.process import Clock
@@ -32,6 +32,7 @@ from kafka_on_spark.service.append.plan.stage_plan import (
     is_unreached,
     plan_stage,
 )
+from kafka_on_spark.service.append.plan.timestamp_limits import retention_notice
 from kafka_on_spark.service.append.produce.producers import (
     ProducerRuns,
     check_producer,
@@ -74,6 +75,7 @@ class AppendService:
         self._appender = appender
         self._clock = clock
         self._is_clock_told = False
+        self._warned_of: set[TopicId] = set()
         self._create_replicas = create_replicas
         self._expanded = expanded
         self._maintain = maintain
@@ -274,9 +276,10 @@ class AppendService:
         if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
             # Append nothing, not even what was staged: a part under the producer's sequence would
             # have another payload than a retry of the whole.
-            return append_results(names, [], is_waited_for=False)
+            return append_results(names, [], {}, is_waited_for=False)
         answers = self._answers(image, appends, reached_elsewhere)
-        results = append_results(names, answers, is_waited_for=acks != "0")
+        notices = self._retention_notices(image, appends)
+        results = append_results(names, answers, notices, is_waited_for=acks != "0")
         for result in results:
             log.debug("appended %d records to %s", result.record_count, result.topic)
         return results
@@ -296,6 +299,31 @@ class AppendService:
         image = self._metadata.catch_up()
         self._metadata.check_writable()
         self._answers(image, appends, frozenset(), take)
+        self._retention_notices(image, appends)
+
+    def _retention_notices(
+        self,
+        image: MetadataImage,
+        appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
+    ) -> dict[TopicId, str]:
+        """Return by topic what retention will delete of what was appended; warn once a topic."""
+        notices = {}
+        for plan, rows in appends:
+            settings = image.settings(plan.topic_id)
+            if settings.text("message.timestamp.type") == "LogAppendTime":
+                continue
+            topic = image.topics[plan.topic_id].name
+            batches: dict[int, list[Segment]] = {}
+            for row in rows:
+                if row.segment is not None:
+                    batches.setdefault(row.partition, []).append(row.segment)
+            notice = retention_notice(topic, settings, batches.values(), self._now_ms(image))
+            if notice is not None:
+                notices[plan.topic_id] = notice
+                if plan.topic_id not in self._warned_of:
+                    self._warned_of.add(plan.topic_id)
+                    log.warning(notice)
+        return notices
 
     def _answers(
         self,

@@ -101,10 +101,13 @@ def _check(
             ' mode is .mode("append"), which Spark wants to be named'
         )
     options = parse_sink(given, is_stream=is_stream)
-    kinds = {field.name: kind_of(field.dataType) for field in schema.fields}
-    if options.topic is not None:
-        kinds.pop("topic", None)  # the option wins over the column, of whatever type that is
-    check_columns(kinds, has_topic=options.topic is not None)
+    # The option wins over a column `topic`, of whatever type that is.
+    columns = [
+        (field.name, kind_of(field.dataType))
+        for field in schema.fields
+        if options.topic is None or field.name != "topic"
+    ]
+    check_columns(columns, has_topic=options.topic is not None)
     for warning in options.warnings:
         warn_once(warning)
     return options

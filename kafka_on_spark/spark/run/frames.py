@@ -56,8 +56,8 @@ def check_frame(frame: "DataFrame", *, has_topic: bool) -> None:
     Raises:
         InvalidRequestError: One is missing, unknown or of a wrong type.
     """
-    kinds = {field.name: kind_of(field.dataType) for field in frame.schema.fields}
-    check_columns(kinds, has_topic=has_topic)
+    columns = [(field.name, kind_of(field.dataType)) for field in frame.schema.fields]
+    check_columns(columns, has_topic=has_topic)
 
 
 def kind_of(data_type: "DataType") -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from kafka_on_spark.errors import InvalidRecordError, InvalidRequestError
+from kafka_on_spark.query.moments import record_micros
 from kafka_on_spark.query.options.columns import NULL_KIND, check_columns
 from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
@@ -17,7 +18,7 @@ _IN_LISTS: Final = {
     "key": "bytes, a str or None",
     "value": "bytes, a str or None",
     "headers": "pairs of a str and bytes",
-    "timestamp": "a datetime with a time zone",
+    "timestamp": "a datetime with a time zone, or milliseconds since 1970",
     "partition": "a whole number",
 }
 _NOT_CONVERTIBLE: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -30,14 +31,14 @@ class Record(NamedTuple):
         key: Decides the partition unless `partition` is given; None for a keyless record.
         value: None for a tombstone.
         headers: Names and values, in order.
-        timestamp: Create time, an aware datetime; None for now.
+        timestamp: Create time, an aware datetime or milliseconds since 1970; None for now.
         partition: None to have it chosen by key.
     """
 
     key: bytes | str | None
     value: bytes | str | None
     headers: Sequence[tuple[str, bytes | None]] = ()
-    timestamp: datetime | None = None
+    timestamp: datetime | int | None = None
     partition: int | None = None
 
 
@@ -69,7 +70,9 @@ def _is_pandas(records: object) -> bool:
 
 def _table_of_pandas(frame: Any) -> pa.Table:
     """Return a frame's columns, without its index. A NaN becomes null."""
-    return pa.table({str(name): _array_of_series(str(name), frame[name]) for name in frame})
+    names = [str(name) for name in frame]
+    columns = [_array_of_series(name, frame.iloc[:, place]) for place, name in enumerate(names)]
+    return pa.table(columns, names=names)
 
 
 def _array_of_series(name: str, series: Any) -> pa.Array:
@@ -89,7 +92,7 @@ def _array_of_series(name: str, series: Any) -> pa.Array:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
+    return value is None or (isinstance(value, float | datetime) and value != value)  # NaN, NaT
 
 
 def _table_of_list(records: list[Any]) -> pa.Table:
@@ -119,12 +122,14 @@ def encoded_text(name: str, text: str) -> bytes:
 def _array(name: str, values: list[Any]) -> pa.Array:
     if name not in _IN_LISTS:
         return pa.nulls(len(values))  # an unknown column is refused by its name
-    for value in values:
-        is_naive = isinstance(value, datetime) and value.tzinfo is None
-        # Arrow would cut a fraction off, and append the record to another partition.
-        if is_naive or (name == "partition" and isinstance(value, float)):
-            raise _wrong_type(name, value)
     data_type = INPUT_SCHEMA.field(name).type
+    if name == "timestamp":
+        times = [None if value is None else record_micros(value) for value in values]
+        return pa.array(times, pa.int64()).cast(data_type)
+    for value in values:
+        # Arrow would cut a fraction off, and append the record to another partition.
+        if name == "partition" and isinstance(value, float):
+            raise _wrong_type(name, value)
     try:
         return pa.array(values, data_type)
     except _NOT_CONVERTIBLE:
@@ -180,7 +185,7 @@ def check_table(table: pa.Table | pa.RecordBatch) -> None:
     Raises:
         InvalidRequestError: One is missing, unknown or of a wrong type.
     """
-    check_columns({field.name: _kind(field.type) for field in table.schema}, has_topic=True)
+    check_columns([(field.name, _kind(field.type)) for field in table.schema], has_topic=True)
 
 
 def _kind(data_type: pa.DataType) -> str:

@@ -113,6 +113,7 @@ class Stager:
     def add(self, batch: pa.RecordBatch, sticky: int) -> None:
         """Take a batch, whose keyless records go to partition `sticky` (modulo their number)."""
         check_sizes(batch, self._order.record_bytes_max)
+        _check_headers(batch.column("headers"))
         numbers = self._partitions(batch, sticky)
         digests = record_digests(batch) if self._order.has_producer else None
         records = self._with_timestamps(batch).select(RECORD_SCHEMA.names)
@@ -337,6 +338,18 @@ def _check_years(timestamps: pa.Array) -> None:
         raise InvalidRecordError(
             "a record's timestamp is not in the years 1 to 9999: give one of these, or leave"
             " `timestamp` null"
+        )
+
+
+def _check_headers(headers: pa.Array) -> None:
+    """Check that each header has a name. Source: RecordHeader, which refuses a null key."""
+    if headers.null_count == len(headers):
+        return
+    each = headers.flatten()
+    if each.null_count or pc.struct_field(each, [0]).null_count:
+        raise InvalidRecordError(
+            "a record has a header that is null, or whose name is null: give each header a name, or"
+            " leave it out"
         )
 
 

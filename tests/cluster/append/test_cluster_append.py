@@ -1,5 +1,6 @@
 """What can be appended, where it goes, and that it comes back as it was given."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, InvalidTimestampError
 from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import values_of
@@ -333,3 +335,23 @@ def test_a_first_append_is_one_commit_of_each_table_after_it_was_made(shared_dis
 
     versions = [DeltaTable(shared_disks.folder(each, topic)).version() for each in (1, 2, 3)]
     assert versions == [1, 1, 1]
+
+
+def test_an_append_says_once_that_retention_deletes_its_records(disks, caplog):
+    disks.cluster.create_topic("history", partitions=1, configs={"retention.ms": 60_000})
+    records = [Record(b"k", b"v", timestamp=MOMENT), Record(b"l", b"v", timestamp=MOMENT)]
+
+    with caplog.at_level(logging.WARNING, "kafka_on_spark"):
+        results = [disks.cluster.append("history", records) for _ in range(2)]
+        of_now = disks.cluster.append("history", [*records, (b"k", b"of now")])
+
+    [warning] = [each.getMessage() for each in caplog.records if "retention" in each.getMessage()]
+    assert warning.startswith("2 records of an append to history are older than retention.ms")
+    assert [each.notice for each in (*results, of_now)] == [warning, warning, None]
+
+
+def test_a_stored_header_without_a_name_is_shown():
+    """Earlier versions took one."""
+    stored = pa.array([[None, {"key": None, "value": b"1"}], None], LIST_OF_HEADERS).to_pylist()
+
+    assert [header_pairs(each) for each in stored] == [[("", None), ("", b"1")], []]

@@ -31,10 +31,12 @@ class AppendResult:
     Attributes:
         topic: The topic's name.
         partitions: By partition number; only those that got records.
+        notice: What will become of records by their age (`retention_notice`), if anything.
     """
 
     topic: str
     partitions: Mapping[int, PartitionAppend]
+    notice: str | None = None
 
     @property
     def record_count(self) -> int:
@@ -49,7 +51,11 @@ class AppendResult:
 
 
 def append_results(
-    topics: Mapping[TopicId, str], answers: Sequence[AnsweredPart], *, is_waited_for: bool
+    topics: Mapping[TopicId, str],
+    answers: Sequence[AnsweredPart],
+    notices: Mapping[TopicId, str],
+    *,
+    is_waited_for: bool,
 ) -> list[AppendResult]:
     """Return the results of an append to `topics`, in their order.
 
@@ -69,6 +75,7 @@ def append_results(
                 for each in answers
                 if each.key.topic_id == topic_id
             },
+            notice=notices.get(topic_id),
         )
         for topic_id, name in topics.items()
     ]

@@ -1,15 +1,17 @@
-"""Checks how far records' own timestamps are from the time of their append (KIP-937).
+"""Checks how far records' own timestamps are from the time of their append (KIP-937), and says
+which of them retention will delete.
 
 Source: LogValidator.validateTimestamp. Not for topics whose timestamps are the append's time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.errors import InvalidTimestampError
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.upkeep.retention import limits_of
 from kafka_on_spark.query.moments import EPOCH
 
 AFTER: Final = "message.timestamp.after.max.ms"
@@ -32,6 +34,31 @@ def check_timestamps(
                 raise _refusal(topic, number, segment.timestamp_max_us, "after", AFTER, settings)
             if segment.timestamp_min_us < oldest_us:
                 raise _refusal(topic, number, segment.timestamp_min_us, "before", BEFORE, settings)
+
+
+def retention_notice(
+    topic: str, settings: Settings, batches: Iterable[Sequence[Segment]], now_ms: int
+) -> str | None:
+    """Return what retention will delete of an append's batches at once, by age; None: nothing.
+
+    Retention takes whole batches, by the newest record in each.
+    """
+    limits = limits_of(settings)
+    if limits is None or limits.retention_ms is None:
+        return None
+    oldest_us = (now_ms - limits.retention_ms) * 1000
+    count = sum(
+        sum(each.record_count for each in segments)
+        for segments in batches
+        if max(each.timestamp_max_us for each in segments) < oldest_us
+    )
+    if not count:
+        return None
+    return (
+        f"{count} records of an append to {topic} are older than retention.ms"
+        f" ({limits.retention_ms} ms), and retention deletes them with its next pass: to keep them,"
+        " set the topic's retention.ms to -1"
+    )
 
 
 def _refusal(

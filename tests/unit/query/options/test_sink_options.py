@@ -120,11 +120,11 @@ def test_an_option_is_refused_in_streams(options, words):
 @pytest.mark.parametrize("kinds, has_topic, words", COLUMNS)
 def test_columns_are_refused_in_the_order_and_words_of_kafkas_sink(kinds, has_topic, words):
     with pytest.raises(InvalidRequestError) as caught:
-        check_columns(kinds, has_topic=has_topic)
+        check_columns(kinds.items(), has_topic=has_topic)
 
     assert caught.value.message.startswith(words)
 
 
 @pytest.mark.parametrize("kinds, has_topic", ALLOWED)
 def test_columns_are_allowed(kinds, has_topic):
-    check_columns(kinds, has_topic=has_topic)
+    check_columns(kinds.items(), has_topic=has_topic)
