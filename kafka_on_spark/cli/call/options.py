@@ -194,6 +194,16 @@ def moment(text: str | None) -> datetime | int | Literal["proved"] | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+Include = Annotated[
+    str | None,
+    typer.Option(
+        "--include",
+        metavar="EXPRESSION",
+        help="All topics whose whole name this regular expression matches.",
+    ),
+]
+
+
 def micros(text: str, option: str) -> int:
     """Return µs since 1970 UTC: of milliseconds, or of a time with its zone.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, StorageOption
+from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, Include, StorageOption
 from kafka_on_spark.cli.call.output import (
     Output,
     note,
@@ -18,7 +18,7 @@ from kafka_on_spark.cli.call.output import (
     write_table,
 )
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
@@ -42,8 +42,9 @@ def maintain(
     cluster: ClusterUrl,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
+        typer.Option("--topic", metavar="NAMES", help="Topics, with commas between."),
     ] = None,
+    include: Include = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is due, and change nothing.")
     ] = False,
@@ -67,7 +68,8 @@ def maintain(
     if as_of is not None and not history:
         raise InvalidRequestError("--as-of goes with --history: leave it out, or give both")
     with opened(cluster, storage_option, output, as_of=as_of) as session:
-        topics = None if topic is None else matching_topics(session.cluster.image, topic)
+        is_all = topic is None and include is None
+        topics = None if is_all else named_topics(session.cluster.image, topic, include)
         if history:
             _show_history(session, topics)
             return

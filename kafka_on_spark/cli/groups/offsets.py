@@ -12,6 +12,7 @@ from kafka_on_spark.cli.call.options import (
     ClusterUrl,
     DryRun,
     Format,
+    Include,
     StorageOption,
     Yes,
     numbers,
@@ -20,7 +21,7 @@ from kafka_on_spark.cli.call.output import Output, plural, progress, write_rows
 from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_files import named, read_offsets
-from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics, named_partitions
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions, named_partitions, named_topics
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -47,8 +48,9 @@ def get_offsets(
     cluster: ClusterUrl,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
+        typer.Option("--topic", metavar="NAMES", help="Topics, with commas between."),
     ] = None,
+    include: Include = None,
     partitions: Annotated[
         str | None, typer.Option("--partitions", metavar="0,1", help="Only these partitions.")
     ] = None,
@@ -118,12 +120,12 @@ def parsed_time(text: str) -> str | int:
 
 def _named(image: MetadataImage, given: Mapping[str, Any]) -> list[TopicPartition]:
     if given["topic_partitions"] is not None:
-        if given["topic"] is not None or given["partitions"] is not None:
+        if any(given[each] is not None for each in ("topic", "include", "partitions")):
             raise InvalidRequestError(
                 "name partitions in one way: --topic-partitions, or --topic and --partitions"
             )
         return named_partitions(image, given["topic_partitions"])
-    names = all_partitions(image, matching_topics(image, given["topic"]))
+    names = all_partitions(image, named_topics(image, given["topic"], given["include"]))
     if given["partitions"] is None:
         return names
     wanted = set(numbers(given["partitions"], "--partitions"))

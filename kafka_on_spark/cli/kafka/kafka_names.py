@@ -10,32 +10,47 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.partition_names import partition_key
 
 
-def matching_topics(image: MetadataImage, pattern: str | None) -> list[str]:
-    """Return the topics that `pattern` names, sorted; without one, all.
+def named_topics(
+    image: MetadataImage, names: str | None, include: str | None, *, if_exist: bool = False
+) -> list[str]:
+    """Return the topics of a list with commas, or those whose whole name `include` matches.
 
-    A topic with exactly that name is the only one. Otherwise `pattern` is a regular expression that
-    matches whole names, and "," in it means "or". Source: IncludeList.
+    Without either, all; sorted. A name is never taken for an expression: "." in a name would match
+    another topic (KAFKA-5596). "," in an expression means "or". Source: IncludeList.
 
     Raises:
-        InvalidRequestError: `pattern` is no regular expression.
-        UnknownTopicOrPartitionError: No topic matches.
+        InvalidRequestError: Both are given, or `include` is not a regular expression.
+        UnknownTopicOrPartitionError: There is no such topic, or no topic matches; not with
+            `if_exist`, which leaves out what is not there.
     """
-    if pattern is None:
+    if names is not None and include is not None:
+        raise InvalidRequestError("--topic and --include both say which topics: give one of them")
+    if names is not None:
+        given = {each.strip() for each in names.split(",")}
+        unknown = sorted(given - image.topic_ids.keys())
+        if unknown and not if_exist:
+            raise UnknownTopicOrPartitionError(
+                f"there is no topic {unknown[0]!r} (known: {_known(image)}); a regular expression"
+                " of names goes with --include"
+            )
+        return sorted(given.difference(unknown))
+    if include is None:
         return sorted(image.topic_ids)
-    if pattern in image.topic_ids:
-        return [pattern]
     try:
-        expression = re.compile("|".join(part.strip() for part in pattern.split(",")))
+        expression = re.compile("|".join(part.strip() for part in include.split(",")))
     except re.error as error:
         raise InvalidRequestError(
-            f"the topic pattern {pattern!r} is no regular expression ({error}): give a topic's"
-            " name, or an expression such as 'flights.*'"
+            f"--include can't be {include!r}, which is not a regular expression ({error}): give one"
+            " such as 'flights.*'"
         ) from None
     found = sorted(name for name in image.topic_ids if expression.fullmatch(name))
-    if not found:
-        known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
-        raise UnknownTopicOrPartitionError(f"no topic matches {pattern!r} (known: {known})")
+    if not found and not if_exist:
+        raise UnknownTopicOrPartitionError(f"no topic matches {include!r} (known: {_known(image)})")
     return found
+
+
+def _known(image: MetadataImage) -> str:
+    return ", ".join(sorted(image.topic_ids)[:10]) or "none"
 
 
 def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPartition]:

@@ -12,6 +12,7 @@ from kafka_on_spark.cli.call.options import (
     ClusterUrl,
     DryRun,
     Format,
+    Include,
     StorageOption,
     Yes,
     chosen_action,
@@ -21,12 +22,12 @@ from kafka_on_spark.cli.call.options import (
 )
 from kafka_on_spark.cli.call.output import Output, plural, write_rows
 from kafka_on_spark.cli.call.session import Change, Session, opened
-from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
-_ENTITY: Final = ("topic", "entity_type", "entity_default")
+_ENTITY: Final = ("topic", "include", "entity_type", "entity_default")
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "describe": (*_ENTITY, "all_", "as_of"),
     "alter": (*_ENTITY, "add_config", "add_config_file", "delete_config", *CHANGING),
@@ -53,10 +54,11 @@ def configs(
         typer.Option(
             "--topic",
             "--entity-name",
-            metavar="NAME",
-            help="A topic, or a regular expression of names; without it, the cluster.",
+            metavar="NAMES",
+            help="Topics with commas between; without it and --include, the cluster.",
         ),
     ] = None,
+    include: Include = None,
     entity_type: Annotated[
         str | None,
         typer.Option(
@@ -110,7 +112,7 @@ def configs(
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         if action == "describe":
             image = session.cluster.image
-            names = [None] if _is_of_cluster(given) else matching_topics(image, topic)
+            names = [None] if _is_of_cluster(given) else named_topics(image, topic, include)
             rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
             write_rows(output, COLUMNS, rows)
         else:
@@ -129,6 +131,8 @@ def _is_of_cluster(given: Mapping[str, Any]) -> bool:
             f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
             " cluster's settings"
         )
+    if kind == "brokers" and given["include"] is not None:
+        raise InvalidRequestError("--include names topics: give --entity-type topics with it")
     if name is not None and (kind == "brokers" or is_default):
         raise InvalidRequestError(
             f"a single broker has no settings, so --entity-name can't be {name!r}: leave it out for"
@@ -138,7 +142,7 @@ def _is_of_cluster(given: Mapping[str, Any]) -> bool:
         raise InvalidRequestError(
             "the defaults of topics are the cluster's settings: give --entity-type brokers"
         )
-    return name is None and kind != "topics"
+    return name is None and given["include"] is None and kind != "topics"
 
 
 def setting_rows(
@@ -164,9 +168,9 @@ def setting_rows(
 
 
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
-    pattern = given["topic"]
-    if not _is_of_cluster(given):
-        needed(pattern, "--entity-name", "name the topic whose settings to alter")
+    is_of_cluster = _is_of_cluster(given)
+    if not is_of_cluster and given["include"] is None:
+        needed(given["topic"], "--entity-name", "name the topic whose settings to alter")
     changes = changed_settings(
         given["add_config"], given["add_config_file"], given["delete_config"]
     )
@@ -174,9 +178,10 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
         raise InvalidRequestError(
             "there is nothing to alter: give --add-config, --add-config-file or --delete-config"
         )
-    names = [] if pattern is None else matching_topics(session.cluster.image, pattern)
+    image = session.cluster.image
+    names = [] if is_of_cluster else named_topics(image, given["topic"], given["include"])
     session.do_all([_alteration_of(name, changes) for name in names])
-    if pattern is None:
+    if is_of_cluster:
         session.do(lambda: session.cluster.alter_cluster_configs(changes))
     session.conclude(
         f"Altered {plural(len(changes), 'setting')} of {', '.join(names) or 'the cluster'}.",

@@ -5,7 +5,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, StorageOption, numbers
+from kafka_on_spark.cli.call.options import (
+    FOUND,
+    AsOf,
+    ClusterUrl,
+    Format,
+    Include,
+    StorageOption,
+    numbers,
+)
 from kafka_on_spark.cli.call.output import (
     Output,
     note,
@@ -16,7 +24,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions, named_topics
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition
@@ -67,10 +75,11 @@ def log_dirs(
         typer.Option(
             "--topic",
             "--topic-list",
-            metavar="NAME",
-            help="Topics with commas between, or a regular expression of names.",
+            metavar="NAMES",
+            help="Topics, with commas between.",
         ),
     ] = None,
+    include: Include = None,
     as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
@@ -85,7 +94,8 @@ def log_dirs(
         brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
         for each in brokers or ():
             registered_broker(image, BrokerId(each))
-        topics = None if topic is None else matching_topics(image, topic)
+        is_all = topic is None and include is None
+        topics = None if is_all else named_topics(image, topic, include)
         write_rows(output, SIZE_COLUMNS, _sizes(session, topics, brokers))
 
 
@@ -133,11 +143,15 @@ def replica_verification(
     cluster: ClusterUrl,
     topic: Annotated[
         str | None,
+        typer.Option("--topic", metavar="NAMES", help="Topics, with commas between."),
+    ] = None,
+    include: Annotated[
+        str | None,
         typer.Option(
-            "--topic",
+            "--include",
             "--topics-include",
-            metavar="NAME",
-            help="A topic, or a regular expression of names.",
+            metavar="EXPRESSION",
+            help="All topics whose whole name this regular expression matches.",
         ),
     ] = None,
     deep: Annotated[
@@ -154,7 +168,7 @@ def replica_verification(
     _refuse_past(as_of, "replica-verification")
     with opened(cluster, storage_option, output) as session:
         image = session.cluster.image
-        names = all_partitions(image, matching_topics(image, topic))
+        names = all_partitions(image, named_topics(image, topic, include))
         rows = _compared(session, names, is_deep=deep)
         different = [row for row in rows if row["differences"]]
         if output is Output.JSON:

@@ -4,7 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_on_spark.cli.call.options import FOUND, ClusterUrl, DryRun, Format, StorageOption
+from kafka_on_spark.cli.call.options import (
+    FOUND,
+    ClusterUrl,
+    DryRun,
+    Format,
+    Include,
+    StorageOption,
+)
 from kafka_on_spark.cli.call.output import (
     Output,
     note,
@@ -16,7 +23,7 @@ from kafka_on_spark.cli.call.output import (
 )
 from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 
 
@@ -24,8 +31,9 @@ def replicate(
     cluster: ClusterUrl,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
+        typer.Option("--topic", metavar="NAMES", help="Topics, with commas between."),
     ] = None,
+    include: Include = None,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Visit all partitions, not only those with work.")
     ] = False,
@@ -42,7 +50,8 @@ def replicate(
     what would be copied, cut and decided.
     """
     with opened(cluster, storage_option, output, dry_run=dry_run) as session:
-        topics = None if topic is None else matching_topics(session.cluster.image, topic)
+        is_all = topic is None and include is None
+        topics = None if is_all else named_topics(session.cluster.image, topic, include)
         with progress("inspecting" if dry_run else "copying"):
             report = session.cluster.replicate(topics, is_sweep=sweep)
         _conclude(session, report)

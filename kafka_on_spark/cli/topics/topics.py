@@ -11,6 +11,7 @@ from kafka_on_spark.cli.call.options import (
     ClusterUrl,
     DryRun,
     Format,
+    Include,
     StorageOption,
     Yes,
     chosen_action,
@@ -27,11 +28,11 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Change, Session, opened
-from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.cli.topics.topic_logs import show_logs
 from kafka_on_spark.cli.topics.topic_rows import COLUMNS, partition_rows, summary, topic_as_dict
 from kafka_on_spark.controller.partitions.partition_states import PartitionState
-from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import INTERNAL_TOPICS
 
 FILTERS: Final[Mapping[str, PartitionState]] = {
@@ -46,12 +47,13 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         *("if_not_exists", *CHANGING),
     ),
     "alter": (
-        *("topic", "partitions", "replica_assignment", "records", "if_exists"),
+        *("topic", "include", "partitions", "replica_assignment", "records", "if_exists"),
         *CHANGING,
     ),
-    "delete": ("topic", "if_exists", *CHANGING),
+    "delete": ("topic", "include", "if_exists", *CHANGING),
     "describe": (
         "topic",
+        "include",
         "if_exists",
         "exclude_internal",
         "topics_with_overrides",
@@ -59,7 +61,7 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         "as_of",
         *FILTERS,
     ),
-    "list_": ("topic", "exclude_internal", "topics_with_overrides", "as_of", *FILTERS),
+    "list_": ("topic", "include", "exclude_internal", "topics_with_overrides", "as_of", *FILTERS),
 }
 
 
@@ -77,8 +79,9 @@ def topics(
     list_: Annotated[bool, typer.Option("--list", help="Show the names of topics.")] = False,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
+        typer.Option("--topic", metavar="NAMES", help="A topic, or topics with commas between."),
     ] = None,
+    include: Include = None,
     partitions: Annotated[
         int | None, typer.Option("--partitions", help="The number of partitions.")
     ] = None,
@@ -193,11 +196,11 @@ def _new_assignment(text: str | None, count: int) -> dict[int, list[int]] | None
 
 
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
-    pattern = needed(given["topic"], "--topic", "name the topic to alter")
+    needed(_asked(given), "--topic", "name the topic to alter")
     to = needed(given["partitions"], "--partitions", "give the new number of partitions")
     counts = {
         name: len(session.cluster.image.topic(name).partitions)
-        for name in _found(session, pattern, given["if_exists"])
+        for name in _found(session, given, given["if_exists"])
     }
     session.do_all([_change_of(session, name, count, to, given) for name, count in counts.items()])
     if any(count < to for count in counts.values()):
@@ -259,8 +262,8 @@ def _deletion_of(name: str) -> Change:
 
 
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
-    pattern = needed(given["topic"], "--topic", "name the topics to delete")
-    names = _found(session, pattern, given["if_exists"])
+    needed(_asked(given), "--topic", "name the topics to delete")
+    names = _found(session, given, given["if_exists"])
     deletions = [_deletion_of(name) for name in names]
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
@@ -275,13 +278,13 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
     session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
 
 
-def _found(session: Session, pattern: str | None, if_exists: bool) -> list[str]:
-    try:
-        return matching_topics(session.cluster.image, pattern)
-    except UnknownTopicOrPartitionError:
-        if if_exists:
-            return []
-        raise
+def _asked(given: Mapping[str, Any]) -> str | None:
+    return given["topic"] if given["include"] is None else given["include"]
+
+
+def _found(session: Session, given: Mapping[str, Any], if_exists: bool) -> list[str]:
+    image = session.cluster.image
+    return named_topics(image, given["topic"], given["include"], if_exist=if_exists)
 
 
 def _describe(session: Session, given: Mapping[str, Any]) -> None:
@@ -316,7 +319,7 @@ def _selected(session: Session, given: Mapping[str, Any], *, if_exists: bool) ->
     wanted = _states(given)
     return [
         name
-        for name in _found(session, given["topic"], if_exists)
+        for name in _found(session, given, if_exists)
         if not (given["exclude_internal"] and name in INTERNAL_TOPICS)
         and (not given["topics_with_overrides"] or image.topic(name).configs)
         and (not wanted or next(partition_rows(image, image.topic(name), wanted), None))
