@@ -19,6 +19,7 @@ OPTIONS = StorageOptions()
 def few_kept(monkeypatch):
     """Have cleaners keep the newest checkpoint and what comes after it, and no more."""
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 0)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
     monkeypatch.setattr(log_cleaning, "CHECKPOINTS_KEPT", 1)
 
 

@@ -43,6 +43,7 @@ def test_every_checkpoint_says_what_the_commits_say(disks):
 
 def test_histories_that_begin_at_a_checkpoint_of_merged_and_compacted_logs(disks, monkeypatch):
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 0)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
     monkeypatch.setattr(log_cleaning, "CHECKPOINTS_KEPT", 1)
     for folder in folders(disks):
         clean_log(RootFiles(str(folder), StorageOptions()), str(folder))

@@ -157,6 +157,7 @@ def often(monkeypatch):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 20)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
 
 
 def check_with_all(request, spark, uri):

@@ -76,6 +76,7 @@ def commit_for_ever(uri, acknowledgements):
     """
     conditional_commit.CHECKPOINT_INTERVAL = 20
     log_cleaning.COMMITS_KEPT = 200
+    log_cleaning.COMMITS_KEPT_MS = 0
     noted = note_write_ids()
     log = opened(uri)
     acknowledgements.send("ready")

@@ -4,8 +4,8 @@ A commit is put at exactly the version after the one that it was decided on (`co
 
 Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
 only if the file of the version before, which this process has read, is still there afterwards. If
-it is not, this process was frozen for a thousand versions: a follower opens the table anew, and a
-put has outcome unknown, whatever it was told.
+it is not, this process was frozen for a thousand versions and two minutes: a follower opens the
+table anew, and a put has outcome unknown, whatever it was told.
 
 On a local disk a commit is flushed before it counts, and a process that reads a commit flushes what
 it has not seen flushed. A table whose flush failed is never trusted again, even if a later flush

@@ -11,9 +11,15 @@ Checkpoints stay as long as commits do, so there are eleven of them and not thre
 the oldest checkpoint is of use to a process that follows the table, and can't be reached by one
 that opens it: with three, fsck and the history of upkeep would see three hundred of the thousand
 commits that are there, and other engines could not travel to the rest.
+
+A thousand commits are seven seconds at 150 appends a second, so commits stay for two minutes as
+well, by the times that the root gave them. These are for processes that follow the table and were
+slow. A process that was slower is told so by the rule of the predecessor, so no clock decides what
+is safe.
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
@@ -37,6 +43,9 @@ log = logging.getLogger(__name__)
 
 COMMITS_KEPT: Final = 1000
 """Commits below the newest checkpoint that stay: a process may sleep for so many."""
+
+COMMITS_KEPT_MS: Final = 120_000
+"""Commits that are newer than this stay, too, counted back from the newest one."""
 
 CHECKPOINTS_KEPT: Final = 3
 """At least, however many commits lie between them: two may be damaged, and the table opens."""
@@ -62,7 +71,8 @@ def clean_log(files: RootFiles, uri: str, is_over: Callable[[], bool] = lambda: 
     names = files.names(log_folder(uri))
     checkpoints = checkpoints_in(names)
     bound = first_kept(checkpoints)
-    commits = [each for each in sorted(commits_in(names)) if each < bound]
+    commits = sorted(commits_in(names))
+    commits = _old(files, uri, commits, [each for each in commits if each < bound])
     deleted = -1
     for number, version in enumerate(commits):
         if version > deleted + 1 and files.size(commit_path(uri, version - 1)) is not None:
@@ -76,6 +86,23 @@ def clean_log(files: RootFiles, uri: str, is_over: Callable[[], bool] = lambda: 
     for name in unreadable_in(names, bound):
         _delete(files, uri, f"{log_folder(uri)}/{name}")
     return len(commits)
+
+
+def _old(files: RootFiles, uri: str, commits: list[int], due: list[int]) -> list[int]:
+    """Return those of the `due` commits that are old enough, the first ones.
+
+    A time far ahead of the newest commit's was given before the root's clock was set back, and
+    keeps nothing.
+    """
+    newest_ms = files.time_ms(commit_path(uri, commits[-1])) if due else None
+    if newest_ms is None:
+        return []
+
+    def is_young(version: int) -> bool:
+        written_ms = files.time_ms(commit_path(uri, version))
+        return written_ms is not None and abs(newest_ms - written_ms) < COMMITS_KEPT_MS
+
+    return due[: bisect_left(due, True, key=is_young)]
 
 
 def clean_log_if_possible(files: RootFiles, uri: str, options: StorageOptions) -> None:

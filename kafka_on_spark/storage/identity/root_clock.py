@@ -5,9 +5,7 @@ It stands beside the clock of the process that decides, so that one wrong clock 
 
 import os
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
 from uuid import uuid4
 
 from kafka_on_spark.errors import KafkaStorageError
@@ -17,10 +15,8 @@ from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.ledger.as_on_s3 import count_look
+from kafka_on_spark.storage.roots.object_files import time_in
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem
-
-_TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")
-"""What stores' clients call the time of an object: a datetime, or one as text."""
 
 
 def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> int:
@@ -70,16 +66,4 @@ def time_and_size(path: str, options: StorageOptions) -> tuple[int, int] | None:
             return None
         finally:
             count_look(path)
-    for name in _TIME_NAMES:
-        if (time := _time_of(found.get(name))) is not None:
-            return int(time.timestamp() * 1000), int(found.get("size") or 0)
-    raise KafkaStorageError(f"the store does not say when {path} was written")
-
-
-def _time_of(value: Any) -> datetime | None:
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = datetime.fromisoformat(value)
-    if not isinstance(value, datetime):
-        return None
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return time_in(found, path), int(found.get("size") or 0)

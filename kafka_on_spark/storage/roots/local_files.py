@@ -50,6 +50,11 @@ def size_of(path: str) -> int:
     return _size(os.stat(path, follow_symlinks=False), path)
 
 
+def time_of(path: str) -> int:
+    """Return when a file was written, by its disk's clock, ms since 1970 UTC."""
+    return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+
+
 def local_write_refusal(folder: str) -> str | None:
     """Return why this process can't write to a folder; None if it can, or there is no folder."""
     if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):

@@ -5,6 +5,8 @@ a put has time by its bytes. So nobody takes a store for one that hangs because 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_on_spark.errors import KafkaStorageError
@@ -23,10 +25,34 @@ PUT_BYTES_A_SECOND: Final = 2**19
 _STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
 """What stores' clients call an object's ETag and time."""
 
+_TIME_NAMES: Final = ("LastModified", "last_modified", "updated", "mtime")
+"""What stores' clients call the time of an object: a datetime, or one as text."""
+
 
 def stamp_in(found: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what tells an object from another one of its name, in what a store says of it."""
     return tuple(str(found.get(name)) for name in _STAMP_NAMES)
+
+
+def time_in(found: Mapping[str, Any], path: str) -> int:
+    """Return when an object was written, ms since 1970 UTC, in what a store says of it.
+
+    Raises:
+        KafkaStorageError: The store does not say.
+    """
+    for name in _TIME_NAMES:
+        if (time := _time_of(found.get(name))) is not None:
+            return int(time.timestamp() * 1000)
+    raise KafkaStorageError(f"the store does not say when {path} was written")
+
+
+def _time_of(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
 def read_object(store: Any, path: str, bytes_max: int) -> bytes:

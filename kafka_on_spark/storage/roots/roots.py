@@ -42,11 +42,13 @@ from kafka_on_spark.storage.roots.local_files import (
     read_local,
     read_local_end,
     size_of,
+    time_of,
 )
 from kafka_on_spark.storage.roots.object_files import (
     read_object,
     read_objects,
     stamp_in,
+    time_in,
     write_object,
 )
 from kafka_on_spark.storage.roots.root_urls import normalize as normalize
@@ -325,6 +327,22 @@ class RootFiles:
         except ABSENT:
             return None
         return stamp_in(found)
+
+    def time_ms(self, path: str) -> int | None:
+        """Return when a file was written, by its root's clock, ms since 1970 UTC; None if there is
+        no such file."""
+        found = self._within_short(path, lambda: self._time_ms(path))
+        count_look(path)
+        return found
+
+    def _time_ms(self, path: str) -> int | None:
+        try:
+            with self._translating_errors("read the time of", path):
+                if is_local(path):
+                    return time_of(path)
+                return time_in(filesystem(path, self.options).info(path), path)
+        except ABSENT:
+            return None
 
     def delete_file(self, path: str) -> None:
         """Delete a file of ours, such as a probe; no error if it is gone.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.service.metadata import metadata_service
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from tests.cluster.disks import partition_of, records
 from tests.power.states.life import INTERVALS
 
@@ -194,7 +194,7 @@ STORIES: Final[Mapping[str, Story]] = {
             r"unlink meta/.*\.json",
             r"unlink meta/snapshots/.*",
         ),
-        (*(each for each in INTERVALS if each[1] != "COMMITS_KEPT"), SNAPSHOTS),
+        (*(each for each in INTERVALS if each[0] is not log_cleaning), SNAPSHOTS),
         INTERVALS,
     ),
 }

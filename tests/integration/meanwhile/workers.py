@@ -29,6 +29,7 @@ IDLE_S: Final = 0.05
 INTERVALS: Final = (
     (conditional_commit, "CHECKPOINT_INTERVAL", 10),
     (log_cleaning, "COMMITS_KEPT", 60),
+    (log_cleaning, "COMMITS_KEPT_MS", 0),
     (metadata_log, "MERGE_INTERVAL", 10),
     (metadata_service, "SNAPSHOT_RECORDS_MIN", 50),
 )

@@ -40,6 +40,7 @@ def hurry() -> None:
         (conditional_commit, "CHECKPOINT_INTERVAL", CHECKPOINT_INTERVAL),
         (table_creation, "CHECKPOINT_INTERVAL", CHECKPOINT_INTERVAL),
         (log_cleaning, "COMMITS_KEPT", COMMITS_KEPT),
+        (log_cleaning, "COMMITS_KEPT_MS", 0),
     ):
         setattr(module, name, count)
 

@@ -28,6 +28,7 @@ INTERVALS: Final = (
     (conditional_commit, "CHECKPOINT_INTERVAL", 3),
     (table_creation, "CHECKPOINT_INTERVAL", 3),
     (log_cleaning, "COMMITS_KEPT", 2),
+    (log_cleaning, "COMMITS_KEPT_MS", 0),
     (voter_upkeep, "MERGE_INTERVAL", 4),
     (metadata_merge, "MERGED_FILES_MIN", 4),
 )

@@ -112,6 +112,7 @@ class LogSearch:
             calls_answered(self.answers, self.uri),
             mock.patch.object(conditional_commit, "CHECKPOINT_INTERVAL", self.scope.interval),
             mock.patch.object(log_cleaning, "COMMITS_KEPT", self.scope.commits_kept),
+            mock.patch.object(log_cleaning, "COMMITS_KEPT_MS", 0),
             mock.patch.object(log_cleaning, "CHECKPOINTS_KEPT", self.scope.checkpoints_kept),
         ):
             try:

@@ -18,6 +18,7 @@ def shorten(monkeypatch, *, interval=10, kept=20):
     """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", interval)
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", kept)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
 
 
 def live_once(folder, **intervals):

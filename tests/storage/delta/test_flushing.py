@@ -159,6 +159,7 @@ def test_checkpoint_is_flushed(log, uri, flushed):
 
 def test_no_commit_is_deleted_before_the_checkpoint_is_flushed(log, uri, failing, monkeypatch):
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
     for _ in range(39):
         commit(log, log.version)
         log.checkpoint_if_due()
@@ -203,6 +204,7 @@ def test_what_a_checkpoint_sums_up_is_flushed_before_it(uri, flushed, hint):
 def test_commits_that_are_cleaned_keep_no_checkpoint_from_being_written(uri, monkeypatch):
     """The table leaves flushing to the system, and its hint is lost."""
     monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
     create(uri, is_flushed=False)
     log = opened(uri, is_flushed=False)
     for _ in range(45):

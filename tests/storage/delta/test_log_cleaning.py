@@ -107,6 +107,22 @@ def test_a_table_that_was_removed_is_not_made_again(log, uri):
     assert not os.path.exists(uri)
 
 
+def test_commits_also_stay_for_two_minutes_by_the_times_of_the_root(uncleaned, uri, monkeypatch):
+    """The root's clock was an hour ahead at first."""
+    monkeypatch.setattr("kafka_on_spark.storage.delta.log_cleaning.COMMITS_KEPT_MS", 120_000)
+    monkeypatch.setattr("kafka_on_spark.storage.delta.log_cleaning.CHECKPOINTS_KEPT", 1)
+    monkeypatch.setattr("kafka_on_spark.storage.delta.log_cleaning.COMMITS_KEPT", 5)
+    assert clean(uri) == 0
+
+    for version in range(66):
+        at_s = 1_800_000_000 + 10 * version + 3600 * (version < 5)
+        os.utime(commit_file(uri, version), (at_s, at_s))
+
+    assert clean(uri) == 54
+    assert commits_of(uri) == list(range(54, 66))
+    check_whole(uri, 65)
+
+
 # In which order
 
 

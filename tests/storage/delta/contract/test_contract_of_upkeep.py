@@ -105,6 +105,7 @@ def test_two_cleaners_take_nothing_that_is_needed(uncleaned, place, monkeypatch,
             monkeypatch.undo()
             monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", INTERVAL)
             monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", KEPT)
+            monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
             assert place.clean() == 6 - number
             live(other, 4)
             place.stray(7)
