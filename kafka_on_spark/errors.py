@@ -225,9 +225,19 @@ class RootAccessDeniedError(KafkaStorageError):
 
 
 class RootFullError(KafkaStorageError):
-    """The root has no room for what is written to it."""
+    """The root has no room for what is written to it, or its quota is used up."""
 
     code = 1007
+
+
+class RootReadOnlyError(KafkaStorageError):
+    """The root's file system is read-only."""
+
+    code = 1011
+
+
+REFUSES_WRITES: Final = (RootFullError, RootReadOnlyError)
+"""The root is there, and the write was certainly not made."""
 
 
 class BufferExhaustedError(ProtocolError, TimeoutError):

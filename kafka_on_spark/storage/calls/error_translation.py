@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
     RootFullError,
+    RootReadOnlyError,
 )
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 
@@ -27,6 +28,7 @@ ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 _DENIED_ERRNO: Final = frozenset({errno.EACCES, errno.EPERM})
 _FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED_STATUS: Final = frozenset({401, 403})
+_FULL_STATUS: Final = 507
 _DENIED_KINDS: Final = frozenset(
     {
         "ClientAuthenticationError",  # azure
@@ -47,6 +49,11 @@ _DENIED_WORDS: Final = re.compile(
     r"|signaturedoesnotmatch|expiredtoken)</code>",
     re.IGNORECASE,
 )
+_FULL_WORDS: Final = re.compile(
+    r"\(os error (28|122)\)|Os \{ code: (28|122),|\b507 insufficient storage\b"
+    r"|<code>(xminiostoragefull|xminioadminbucketquotaexceeded|quotaexceeded)</code>",
+    re.IGNORECASE,
+)
 _READ_ONLY_WORDS: Final = re.compile(r"\(os error 30\)|Os \{ code: 30,")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 
@@ -61,8 +68,10 @@ def storage_error(
     kind = KafkaStorageError
     if is_denied(error):
         kind = RootAccessDeniedError
-    elif isinstance(error, OSError) and error.errno in _FULL_ERRNO:
+    elif any(_is_full(each) for each in _chain(error)):
         kind = RootFullError
+    elif _is_read_only(error):
+        kind = RootReadOnlyError
     return kind(f"can't {doing}: {reason(error, options)}")
 
 
@@ -121,10 +130,24 @@ def is_refused(error: BaseException) -> bool:
 
     A local file system that refuses a write has written nothing.
     """
-    return is_denied(error) or any(
-        getattr(each, "errno", None) == errno.EROFS or _READ_ONLY_WORDS.search(str(each))
+    return is_denied(error) or _is_read_only(error)
+
+
+def _is_read_only(error: BaseException) -> bool:
+    return any(
+        isinstance(each, RootReadOnlyError)
+        or getattr(each, "errno", None) == errno.EROFS
+        or _READ_ONLY_WORDS.search(str(each)) is not None
         for each in _chain(error)
     )
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, RootFullError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _FULL_ERRNO
+    return _status(error) == _FULL_STATUS or _FULL_WORDS.search(str(error)) is not None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

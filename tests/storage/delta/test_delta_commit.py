@@ -15,6 +15,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
     RootFullError,
+    RootReadOnlyError,
 )
 from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
@@ -234,7 +235,8 @@ NOT_WRITTEN = [
     (WRITE, errno.EACCES, RootAccessDeniedError),
     (LINK,  errno.EPERM,  RootAccessDeniedError),
     (LINK,  errno.EACCES, RootAccessDeniedError),
-    (LINK,  errno.EROFS,  KafkaStorageError),
+    (WRITE, errno.EROFS,  RootReadOnlyError),
+    (LINK,  errno.EROFS,  RootReadOnlyError),
 ]
 # fmt: on
 
