@@ -14,6 +14,24 @@ class BrokerState(Enum):
     DRAINING = "draining"  # controlled shutdown: keeps its replicas, takes no leadership
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedWrite:
+    """A write for which a broker's root has no room, or any if it is read-only.
+
+    Attributes:
+        size_bytes: Of the write; 0: the root is read-only.
+        hosts: Which have met it: the first two.
+    """
+
+    size_bytes: int
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.size_bytes:
+            return "read-only"
+        return f"full (it has no room for {self.size_bytes:,} bytes)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
     """One broker, as of one metadata offset.
@@ -27,6 +45,8 @@ class BrokerRegistration:
         state: See BrokerState.
         fenced_since_ms: Time (ms since 1970 UTC) of the commit that fenced it, as the metadata log
             says it; None unless it is fenced.
+        refused: What its root takes no more, as long as nobody has seen otherwise: what it is
+            fenced for, or what the active controller is to look at.
     """
 
     broker_id: BrokerId
@@ -36,6 +56,7 @@ class BrokerRegistration:
     directory_id: DirectoryId
     state: BrokerState
     fenced_since_ms: int | None = None
+    refused: RefusedWrite | None = None
 
     @property
     def is_eligible(self) -> bool:
@@ -47,7 +68,15 @@ class BrokerRegistration:
         """Whether its root counts as answering."""
         return self.state is not BrokerState.FENCED
 
-    def put_in(self, state: BrokerState, time_ms: int) -> "BrokerRegistration":
+    @property
+    def has_upkeep(self) -> bool:
+        """Whether its replicas are trimmed and cleaned: also those on a root that is full, which
+        gets room by it."""
+        return self.is_online or self.refused is not None
+
+    def put_in(
+        self, state: BrokerState, time_ms: int, refused: RefusedWrite | None = None
+    ) -> "BrokerRegistration":
         """Return it in `state`, as set by a commit at `time_ms`; fenced again, it keeps the time.
 
         The time is that of a batch in the metadata log, so every process counts from the same one.
@@ -55,4 +84,4 @@ class BrokerRegistration:
         since_ms = None
         if state is BrokerState.FENCED:
             since_ms = time_ms if self.fenced_since_ms is None else self.fenced_since_ms
-        return replace(self, state=state, fenced_since_ms=since_ms)
+        return replace(self, state=state, fenced_since_ms=since_ms, refused=refused)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.group_records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
@@ -96,6 +96,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "directory_id": "string",
     "broker_state": "string",
     "fenced_since_ms": "long",
+    "refused_bytes": "long",
+    "refused_by": "list<string>",
     "config_name": "string",
     "config_value": "string",
     "producer_id": "string",
@@ -141,6 +143,7 @@ _PLAIN: Final[tuple[Any, ...]] = (
     AdminResultRecord,
 )
 
+_Broker = BrokerRecord | BrokerChangeRecord
 _Sharing = GroupTargetRecord | GroupTargetEpochRecord | GroupAssignmentRecord
 _SHARING: Final[tuple[type[_Sharing], ...]] = (
     GroupTargetRecord,
@@ -193,9 +196,14 @@ def _plain_fields(*names: str) -> list[Field]:
     return [(name, attrgetter(name), None) for name in names]
 
 
-def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
-    plain = [name for name in cls.__slots__ if name != "broker_state"]
-    return [*_plain_fields(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
+def _broker_fields(cls: type[_Broker]) -> list[Field]:
+    plain = [name for name in cls.__slots__ if name not in ("broker_state", "refused")]
+    return [
+        *_plain_fields(*plain),
+        ("broker_state", attrgetter("broker_state.value"), None),
+        ("refused_bytes", attrgetter("refused"), lambda each: each and each.size_bytes),
+        ("refused_by", attrgetter("refused"), lambda each: each and list(each.hosts)),
+    ]
 
 
 def _sharing_fields(cls: type[_Sharing]) -> list[Field]:
@@ -269,14 +277,13 @@ def _decode_controller(row: Row) -> ControllerRecord:
     )
 
 
-def _decode_broker(row: Row) -> BrokerRecord:
-    fields = {name: row[name] for name in BrokerRecord.__slots__}
-    return BrokerRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
-
-
-def _decode_broker_change(row: Row) -> BrokerChangeRecord:
-    fields = {name: row[name] for name in BrokerChangeRecord.__slots__}
-    return BrokerChangeRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
+def _decode_broker(cls: type[_Broker], row: Row) -> _Broker:
+    plain = {name: row[name] for name in cls.__slots__ if name != "refused"}
+    size_bytes, refused = row["refused_bytes"], None
+    if size_bytes is not None:
+        refused = RefusedWrite(size_bytes, tuple(row["refused_by"] or ()))
+    state = BrokerState(row["broker_state"])
+    return cls(**(plain | {"broker_state": state, "refused": refused}))
 
 
 def _decode_sharing(cls: type[_Sharing], row: Row) -> _Sharing:
@@ -314,8 +321,8 @@ def _decode_change(row: Row) -> PartitionChangeRecord:
 _PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}
 _DECODERS: Final[Mapping[str, Callable[[Row], Record]]] = {
     "ControllerRecord": _decode_controller,
-    "BrokerRecord": _decode_broker,
-    "BrokerChangeRecord": _decode_broker_change,
+    "BrokerRecord": partial(_decode_broker, BrokerRecord),
+    "BrokerChangeRecord": partial(_decode_broker, BrokerChangeRecord),
     **{cls.__name__: partial(_decode_sharing, cls) for cls in _SHARING},
     "PartitionRecord": _decode_partition,
     "PartitionChangeRecord": _decode_change,

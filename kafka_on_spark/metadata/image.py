@@ -306,6 +306,7 @@ def _broker(draft: _Draft, record: BrokerRecord) -> None:
         directory_id=record.directory_id,
         state=record.broker_state,
         fenced_since_ms=record.fenced_since_ms,
+        refused=record.refused,
     )
     draft.map("past_brokers").pop(record.broker_id, None)
 
@@ -319,7 +320,9 @@ def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
     brokers = draft.map("brokers")
     broker = brokers.get(record.broker_id)
     if broker is not None and broker.broker_epoch == record.broker_epoch:
-        brokers[record.broker_id] = broker.put_in(record.broker_state, draft.batch_ms)
+        brokers[record.broker_id] = broker.put_in(
+            record.broker_state, draft.batch_ms, record.refused
+        )
 
 
 def _topic(draft: _Draft, record: TopicRecord) -> None:

@@ -21,7 +21,7 @@ from kafka_on_spark.ids import (
     ProducerEpoch,
     TopicId,
 )
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.group_records import (
     GroupAssignmentRecord,
     GroupMemberRecord,
@@ -80,7 +80,7 @@ class ControllerRecord:
 class BrokerRecord:
     """A broker registers; a second record of an id is another disk or another root.
 
-    `fenced_since_ms` is set in a snapshot only: the time of the commit that fenced the broker.
+    `fenced_since_ms` and `refused` are set in a snapshot only.
     """
 
     broker_id: BrokerId
@@ -90,16 +90,18 @@ class BrokerRecord:
     directory_id: DirectoryId
     broker_state: BrokerState
     fenced_since_ms: int | None = None
+    refused: RefusedWrite | None = None
     cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerChangeRecord:
-    """A broker is fenced, unfenced or drained."""
+    """A broker is fenced, unfenced or drained, or its root refuses a write."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     broker_state: BrokerState
+    refused: RefusedWrite | None = None
     cause: str | None = None
 
 

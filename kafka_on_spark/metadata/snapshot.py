@@ -43,6 +43,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             directory_id=broker.directory_id,
             broker_state=broker.state,
             fenced_since_ms=broker.fenced_since_ms,
+            refused=broker.refused,
         )
         for broker in image.brokers.values()
     )

@@ -34,7 +34,13 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "resume": ("broker", *CHANGING),
     "unregister": ("broker", *CHANGING),
 }
-LIST_COLUMNS: Final = {"broker": "broker", "state": "state", "rack": "rack", "root": "root"}
+LIST_COLUMNS: Final = {
+    "broker": "broker",
+    "state": "state",
+    "rack": "rack",
+    "root": "root",
+    "refuses": "refuses",
+}
 COLUMNS: Final = {
     "broker": "broker",
     "state": "state",
@@ -45,6 +51,7 @@ COLUMNS: Final = {
     "in_sync": "in sync",
     "lost": "lost",
     "root": "root",
+    "refuses": "refuses",
 }
 
 
@@ -100,6 +107,7 @@ def brokers(
 
 
 def _row(broker: BrokerDescription) -> dict[str, Any]:
+    refused = broker.registration.refused
     return {
         "broker": broker.registration.broker_id,
         "state": broker.registration.state.value,
@@ -112,6 +120,7 @@ def _row(broker: BrokerDescription) -> dict[str, Any]:
         "replicas": broker.replica_count,
         "in_sync": broker.in_sync_count,
         "lost": broker.lost_count,
+        "refuses": None if refused is None else f"writes: it is {refused}",
     }
 
 

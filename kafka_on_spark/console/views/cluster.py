@@ -8,6 +8,7 @@ from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
 from kafka_on_spark.errors import GroupIdNotFoundError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.quorum import quorum_sentence, role_of
+from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, lag_of
 from kafka_on_spark.raft.quorum.description import QuorumDescription
@@ -55,6 +56,7 @@ def brokers_view(image: MetadataImage, disks: Mapping[BrokerId, View]) -> View:
                 "root": each.registration.root,
                 "epoch": each.registration.broker_epoch,
                 "fencedSinceMs": each.registration.fenced_since_ms,
+                "refuses": _refuses(each.registration),
                 "leaders": each.leader_count,
                 "preferred": each.preferred_count,
                 "replicas": each.replica_count,
@@ -65,6 +67,10 @@ def brokers_view(image: MetadataImage, disks: Mapping[BrokerId, View]) -> View:
             for each in describe_brokers(image)
         ],
     }
+
+
+def _refuses(broker: BrokerRegistration) -> str | None:
+    return None if broker.refused is None else str(broker.refused)
 
 
 def groups_view(image: MetadataImage) -> View:

@@ -3,9 +3,10 @@
 One event, one commit: the failover of 10,000 partitions is one batch of records.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
-from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.min_isr import min_isr, min_isr_setting
 from kafka_on_spark.controller.partitions.partition_change import (
     change_of_isr,
     change_record,
@@ -16,10 +17,13 @@ from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, PartitionKey
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, Record
+
+HOSTS_ENOUGH: Final = 2
+"""So many hosts that meet a refusal are no fault of one of them."""
 
 
 def register_broker(
@@ -82,37 +86,37 @@ def _mark_lost(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterabl
 
 
 def fence_broker(
-    image: MetadataImage, broker_id: BrokerId, cause: str
+    image: MetadataImage,
+    broker_id: BrokerId,
+    cause: str,
+    refused: RefusedWrite | None = None,
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide a broker's failure: it leads nothing and is in no ISR. Answer: the partitions it led.
 
-    The last member of an ISR stays in it, without a leader: no other replica has its records.
+    The last member of an ISR stays in it, without a leader: no other replica has its records. So a
+    broker that answers, and only refuses writes (`refused`), is not fenced while it is that
+    anywhere: its records can be read, and retention may give it room.
     """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.state is BrokerState.FENCED:
         return ControllerResult([], [])
-    records: list[Record] = [
-        BrokerChangeRecord(
-            broker_id=broker_id,
-            broker_epoch=broker.broker_epoch,
-            broker_state=BrokerState.FENCED,
-            cause=cause,
-        )
-    ]
+    if refused is not None and is_last_in_sync(image, broker_id):
+        return ControllerResult([], [])
+    records: list[Record] = [state_record(broker, BrokerState.FENCED, cause, refused)]
     eligible = image.eligible_brokers() - {broker_id}
     led: list[PartitionKey] = []
     # Thousands of partitions have few shapes. Each shape is decided and checked by a merge once,
     # since the change depends on nothing else.
     decided: dict[tuple[object, ...], PartitionChange | None] = {}
     for topic in image.topics.values():
-        min_isr = min_isr_setting(image, topic.topic_id)
+        minimum = min_isr_setting(image, topic.topic_id)
         changed = []
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
             # All that `_leave_isr` reads.
             shape = (
-                min_isr,
+                minimum,
                 partition.replicas,
                 partition.directories,
                 partition.isr,
@@ -120,7 +124,7 @@ def fence_broker(
                 partition.leader,
             )
             if shape not in decided:
-                decided[shape] = _leave_isr(partition, broker_id, min_isr, eligible)
+                decided[shape] = _leave_isr(partition, broker_id, minimum, eligible)
             change = decided[shape]
             if change is not None:
                 changed.append((number, partition, change))
@@ -131,6 +135,108 @@ def fence_broker(
             if partition.leader == broker_id
         )
     return ControllerResult(records, led)
+
+
+def is_last_in_sync(image: MetadataImage, broker_id: BrokerId) -> bool:
+    """Return whether a broker is the only member of some partition's ISR."""
+    return any(each.isr == {broker_id} for _, each in image.partitions_on(broker_id))
+
+
+def refusing_most(refusing: Collection[BrokerId], image: MetadataImage) -> bool:
+    """Return whether more than half of the brokers refuse a process's writes: the fault may be its
+    own, so it decides nothing by that."""
+    return 2 * len(refusing) > len(image.brokers)
+
+
+def note_refused(
+    image: MetadataImage,
+    refused: Mapping[BrokerId, RefusedWrite],
+    waits: Mapping[PartitionKey, PartitionRegistration],
+    caller: str,
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide what an append does whose writes roots refuse. Answer: the partitions that change.
+
+    A root refuses only what was not written, so there is nothing to wait for: of the partitions
+    that wait (as they were tried), the refusing members leave the ISR and others lead, as far as
+    the ISR keeps its minimum. Whether a broker is fenced is the active controller's to say, which
+    finds here what to look at.
+    """
+    if refusing_most(refused, image):
+        return ControllerResult([], [])
+    records: list[Record] = []
+    for broker_id, met in refused.items():
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.is_online:
+            records += _noted(broker, met, caller)
+    moved = []
+    eligible = image.eligible_brokers() - refused.keys()
+    for key, tried in waits.items():
+        partition = image.partition(key)
+        if partition is None or partition.partition_epoch != tried.partition_epoch:
+            continue
+        left = partition.isr - refused.keys()
+        if left == partition.isr or len(left) < max(min_isr(image, key.topic_id, partition), 1):
+            continue
+        leader = partition.leader if partition.leader in left else None
+        change = change_of_isr(
+            partition,
+            left,
+            leader=leader,
+            min_isr=min_isr_setting(image, key.topic_id),
+            eligible=eligible,
+        )
+        if change is None or partition.merge(change).leader is None:
+            continue
+        causes = [
+            f"broker {each}: its root is {refused[each]}" for each in sorted(partition.isr - left)
+        ]
+        cause = f"{'; '.join(causes)}; met by an append of {caller}"
+        records.append(change_record(image, key, partition, change, cause))
+        moved.append(key)
+    return ControllerResult(records, moved)
+
+
+def _noted(broker: BrokerRegistration, met: RefusedWrite, caller: str) -> list[BrokerChangeRecord]:
+    """Return the record that says which host has met a refusal, unless two have said so."""
+    known = broker.refused
+    hosts = met.hosts if known is None else (*known.hosts, *met.hosts)
+    hosts = tuple(dict.fromkeys(hosts))[:HOSTS_ENOUGH]
+    if known is not None and hosts == known.hosts:
+        return []
+    return [
+        state_record(
+            broker,
+            broker.state,
+            f"broker {broker.broker_id}: its root is {met}; met by an append of {caller}",
+            refused=RefusedWrite(met.size_bytes, hosts),
+        )
+    ]
+
+
+def forget_refused(
+    image: MetadataImage, broker_id: BrokerId, cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that a broker that is not fenced takes writes again, of any size that is known."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or not broker.is_online or broker.refused is None:
+        return ControllerResult([], [])
+    return ControllerResult([state_record(broker, broker.state, cause)], [])
+
+
+def state_record(
+    broker: BrokerRegistration,
+    state: BrokerState,
+    cause: str,
+    refused: RefusedWrite | None = None,
+) -> BrokerChangeRecord:
+    """Return the record that puts a broker into a state."""
+    return BrokerChangeRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        broker_state=state,
+        refused=refused,
+        cause=cause,
+    )
 
 
 def _leave_isr(
@@ -162,13 +268,6 @@ def unfence_broker(
     broker = image.brokers.get(broker_id)
     if broker is None or broker.state is not BrokerState.FENCED:
         return ControllerResult([], [])
-    records: list[Record] = [
-        BrokerChangeRecord(
-            broker_id=broker_id,
-            broker_epoch=broker.broker_epoch,
-            broker_state=BrokerState.ACTIVE,
-            cause=cause,
-        )
-    ]
+    records: list[Record] = [state_record(broker, BrokerState.ACTIVE, cause)]
     elected = elect_where_none(image, image.eligible_brokers() | {broker_id}, cause)
     return ControllerResult([*records, *elected.records], elected.response)

@@ -6,6 +6,7 @@ says which step is next, so another controller continues where the last one stop
 
 from collections.abc import Iterator
 
+from kafka_on_spark.controller.brokers.broker_changes import state_record
 from kafka_on_spark.controller.partitions.election import eligible_replicas
 from kafka_on_spark.controller.partitions.min_isr import min_isr
 from kafka_on_spark.controller.partitions.partition_change import change_record
@@ -15,7 +16,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import BrokerChangeRecord, Record, UnregisterBrokerRecord
+from kafka_on_spark.metadata.records import Record, UnregisterBrokerRecord
 
 
 def drain_broker(
@@ -39,7 +40,7 @@ def drain_broker(
         )
     records: list[Record] = []
     if broker.state is not BrokerState.DRAINING:
-        records.append(_state_record(broker, BrokerState.DRAINING, cause))
+        records.append(state_record(broker, BrokerState.DRAINING, cause))
     draining = _draining(image) | {broker_id}
     moved = _hand_over_leaderships(image, records, draining, cause)
     return ControllerResult(records, moved)
@@ -82,7 +83,7 @@ def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> Cont
         )
     if broker.state is BrokerState.ACTIVE:
         return ControllerResult([], None)
-    return ControllerResult([_state_record(broker, BrokerState.ACTIVE, cause)], None)
+    return ControllerResult([state_record(broker, BrokerState.ACTIVE, cause)], None)
 
 
 def unregister_broker(
@@ -129,15 +130,6 @@ def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegist
             f"there is no broker {broker_id}: name a registered one ({sorted(image.brokers)})"
         )
     return broker
-
-
-def _state_record(broker: BrokerRegistration, state: BrokerState, cause: str) -> BrokerChangeRecord:
-    return BrokerChangeRecord(
-        broker_id=broker.broker_id,
-        broker_epoch=broker.broker_epoch,
-        broker_state=state,
-        cause=cause,
-    )
 
 
 def _draining(image: MetadataImage) -> frozenset[BrokerId]:

@@ -200,6 +200,7 @@ class Appender:
                 self._give_up(pending, answers, watch)
                 break
             watch.update([each.wait for each in pending.values() if each.wait is not None])
+            self._refuse(pending, answers, watch)
             error = self._pause(watch, next(pauses))
             if error is not None:
                 self._not_concluded(error, pending, answers)
@@ -245,7 +246,8 @@ class Appender:
         )
         reports = []
         for each, attempt in zip(ready, tries, strict=True):
-            each.wait = wait_of(each.part.key, each.tried, attempt)
+            size_bytes = sum(segment.size_bytes for segment in each.part.batch.segments)
+            each.wait = wait_of(each.part.key, each.tried, attempt, size_bytes)
             if isinstance(attempt, KafkaOnSparkError):
                 self._failed(each, attempt, pending, answers)
             else:
@@ -360,6 +362,14 @@ class Appender:
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]
         answers.put(UnacknowledgedPart(key=each.part.key, error=error))
+
+    def _refuse(self, pending: _Pendings, answers: _Answers, watch: AppendWatch) -> None:
+        """Answer for what was not written, and can't be before people make room."""
+        for key, each in list(pending.items()):
+            error = watch.refused(key)
+            if error is not None and not (each.is_appended or each.may_be_appended):
+                del pending[key]
+                answers.put(UnacknowledgedPart(key=key, error=error))
 
     def _acknowledge(
         self, each: _Pending, acks: str, pending: _Pendings, answers: _Answers

@@ -12,6 +12,7 @@ from kafka_on_spark.controller.commands.expiry import registered_producers
 from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
+    REFUSES_WRITES,
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -137,5 +138,7 @@ def _copy_from_any(
             failure = error
         else:
             return
-    kind = type(failure) if isinstance(failure, RootAccessDeniedError) else KafkaStorageError
+    # Copying writes to the leader's root alone.
+    kept = (RootAccessDeniedError, *REFUSES_WRITES)
+    kind = type(failure) if isinstance(failure, kept) else KafkaStorageError
     raise kind(str(failure)) from failure

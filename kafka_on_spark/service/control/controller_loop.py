@@ -5,13 +5,22 @@ commits them, and ends when a higher controller epoch is seen.
 """
 
 import logging
+from collections.abc import Collection
 from typing import TypeVar
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers.broker_changes import (
+    HOSTS_ENOUGH,
+    fence_broker,
+    forget_refused,
+    is_last_in_sync,
+    refusing_most,
+    unfence_broker,
+)
 from kafka_on_spark.controller.brokers.draining import continue_draining
-from kafka_on_spark.controller.brokers.silence import Silence, judgement_ms_max
+from kafka_on_spark.controller.brokers.silence import judgement_ms_max
 from kafka_on_spark.controller.commands import lease
 from kafka_on_spark.controller.commands.id_source import IdSource
+from kafka_on_spark.controller.commands.small_pass import reached_by_others
 from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
@@ -19,9 +28,9 @@ from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
-from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
+from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
@@ -40,6 +49,7 @@ from kafka_on_spark.service.probing.probes import (
     ProbeResult,
     RunProbes,
     probe_orders,
+    refused_writes,
 )
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
@@ -51,6 +61,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
+REFUSED_MS = 1000
+"""For so long a root must refuse writes until its broker is fenced: less than the two seconds that
+are promised, and long enough to hear of others whose writes it takes."""
 POLL_MS = 200.0
 """How often requests and a lease are looked for: one look at the log each time, or one reading
 where another process controls."""
@@ -113,6 +126,10 @@ class ControllerLoop:
         self._denied: frozenset[BrokerId] = frozenset()
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
+        self._suspects: dict[BrokerId, tuple[int, MetadataImage]] = {}
+        self._tried_at_ms: dict[BrokerId, int] = {}
+        self._refusing: frozenset[BrokerId] = frozenset()
+        self._is_single_pass = False
         self._tally = Tally()
         self._served_at_ms = 0
 
@@ -126,13 +143,18 @@ class ControllerLoop:
         Raises:
             NotControllerError: Another controls the cluster, or has taken over meanwhile.
             RootAccessDeniedError: This process may write to no broker's root.
+            KafkaStorageError: More than half of the roots refuse its writes. It has fenced none for
+                that, has done what else a pass does, and has resigned.
         """
+        self._is_single_pass = duration_ms is None
         self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
         started_ms = self._clock.monotonic_ms()
         try:
             self._serve_requests()
             while True:
                 self._pass_and_tell()
+                if refusing_most(self._refusing, self._metadata.image):
+                    raise _is_at_fault(self._metadata.image, self._refusing)
                 self._serve_requests()
                 elapsed_ms = self._clock.monotonic_ms() - started_ms
                 if duration_ms is None or elapsed_ms >= duration_ms:
@@ -282,13 +304,19 @@ class ControllerLoop:
 
         If probes keep ending too late to count, the pass goes on without a judgement.
         """
-        pending = set(self._metadata.image.brokers)
+        brokers = self._metadata.image.brokers
+        pending = {each for each in brokers if self._may_try(each)}
+        self._refusing = frozenset(brokers.keys() - pending)
         started_ms = self._clock.monotonic_ms()
         pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
         while pending:
             began_ms = self._clock.monotonic_ms()
-            for result in self._run_probes(self._orders(pending)):
-                if self._judge(result, began_ms):
+            orders = self._orders(pending)
+            results = self._run_probes(orders)
+            met = refused_writes(orders, results, self._controller_id)
+            self._refusing |= met.keys()
+            for result in results:
+                if self._judge(result, began_ms, met.get(result.broker_id)):
                     pending.discard(result.broker_id)
             pending &= self._metadata.image.brokers.keys()
             elapsed_ms = self._clock.monotonic_ms() - started_ms
@@ -299,15 +327,30 @@ class ControllerLoop:
                 next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
                 self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
 
+    def _may_try(self, broker_id: BrokerId) -> bool:
+        """Return whether a broker is to be probed: one that is fenced for space once a session."""
+        broker = self._metadata.image.brokers[broker_id]
+        now_ms, tried_ms = self._clock.monotonic_ms(), self._tried_at_ms.get(broker_id)
+        if broker.is_online or broker.refused is None:
+            self._tried_at_ms.pop(broker_id, None)
+            return True
+        if tried_ms is not None and now_ms - tried_ms < self._session_ms():
+            return False
+        self._tried_at_ms[broker_id] = now_ms
+        return True
+
     def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
         brokers = self._metadata.image.brokers
-        known = (brokers[each] for each in sorted(broker_ids) if each in brokers)
-        return probe_orders(known, self._session_ms())
+        known = [brokers[each] for each in sorted(broker_ids) if each in brokers]
+        sizes = {
+            each.broker_id: each.refused.size_bytes for each in known if each.refused is not None
+        }
+        return probe_orders(known, self._session_ms(), sizes)
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
-    def _judge(self, result: ProbeResult, began_ms: int) -> bool:
+    def _judge(self, result: ProbeResult, began_ms: int, met: RefusedWrite | None = None) -> bool:
         """Act on one probe; return whether its broker is judged, and not probed again."""
         broker_id = result.broker_id
         broker = self._metadata.image.brokers.get(broker_id)
@@ -318,13 +361,48 @@ class ControllerLoop:
             self._note_denied(broker_id, result.error or "access is denied")
         elif result.is_answer and is_fenced:
             self._unfence(broker_id)
+        refused = met or (broker.refused if result.is_answer and not is_fenced else None)
+        if refused is not None:
+            return is_fenced or self._judge_refusal(broker, refused, is_own=met is not None)
+        if result.is_answer:
+            self._suspects.pop(broker_id, None)
         failed = self._failed.take(result, began_ms, self._session_ms())
         if result.is_answer or result.is_denied or is_fenced:
             return True
         if failed is None or not failed.is_over(self._session_ms()):
             return False
-        self._fence(broker_id, failed)
+        self._fence(broker_id, str(failed))
         return True
+
+    def _judge_refusal(
+        self, broker: BrokerRegistration, refused: RefusedWrite, *, is_own: bool
+    ) -> bool:
+        """Act on a root that refuses writes of this process (`is_own`), or of others as they said;
+        return whether its broker is judged."""
+        broker_id, image = broker.broker_id, self._metadata.image
+        now_ms = self._clock.monotonic_ms()
+        if broker_id not in self._suspects:
+            self._suspects[broker_id] = (now_ms, image)
+            log.warning("broker %d: its root is %s", broker_id, refused)
+        since_ms, before = self._suspects[broker_id]
+        place = reached_by_others(before, image, broker_id)
+        if place is not None:
+            self._take_back(broker_id, f"others write to its root ({place})")
+        elif refusing_most(self._refusing, image) or is_last_in_sync(image, broker_id):
+            return True
+        elif is_own or len(refused.hosts) >= HOSTS_ENOUGH:
+            if now_ms - since_ms < REFUSED_MS:
+                return False
+            self._fence(broker_id, f"its root is {refused}", refused)
+        elif self._is_single_pass or now_ms - since_ms >= self._session_ms():
+            self._take_back(broker_id, "its root takes such a write of the controller")
+        return True
+
+    def _take_back(self, broker_id: BrokerId, why: str) -> None:
+        """Forget that writes to a root were refused."""
+        del self._suspects[broker_id]
+        cause = f"broker {broker_id}: {why}"
+        self._submit_if_due(lambda image: forget_refused(image, broker_id, cause))
 
     def _note_denied(self, broker_id: BrokerId, error: str) -> None:
         """Note that a root refuses this process, which learns nothing about the broker by it.
@@ -342,9 +420,9 @@ class ControllerLoop:
                 " control the cluster as a user who may, or with other credentials"
             )
 
-    def _fence(self, broker_id: BrokerId, failed: Silence) -> None:
-        cause = f"broker {broker_id}: {failed}"
-        moved = self._submit(lambda image: fence_broker(image, broker_id, cause))
+    def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
+        cause = f"broker {broker_id}: {why}"
+        moved = self._submit(lambda image: fence_broker(image, broker_id, cause, refused))
         self._tally.fenced.append(broker_id)
         self._tally.moved.update(moved)
         self._failed.forget(broker_id)
@@ -366,6 +444,17 @@ class ControllerLoop:
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
     partition = image.partition(key)
     return None if partition is None else partition.leader
+
+
+def _is_at_fault(image: MetadataImage, refusing: Collection[BrokerId]) -> KafkaStorageError:
+    """Return the error of a controller whose writes most roots refuse."""
+    roots = ", ".join(
+        image.brokers[each].root for each in sorted(refusing) if each in image.brokers
+    )
+    return KafkaStorageError(
+        f"more than half of the brokers' roots are full or read-only for this process ({roots}), so"
+        " it fences none for that, and has resigned: make room there or mount them writable"
+    )
 
 
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:

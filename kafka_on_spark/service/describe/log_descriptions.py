@@ -173,7 +173,9 @@ def _missing(
     if directory_id == LOST:
         error = IS_LOST
     elif directory_id is not None and broker_id in image.brokers:
-        error = f"broker {broker_id} is fenced: its root does not answer"
+        refused = image.brokers[broker_id].refused
+        why = "does not answer" if refused is None else f"is {refused}"
+        error = f"broker {broker_id} is fenced: its root {why}"
     elif directory_id is not None:
         error = f"broker {broker_id} is not registered"
     name = image.name_of(key)

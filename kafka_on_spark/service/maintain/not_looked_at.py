@@ -41,7 +41,7 @@ def roots_not_looked_at(image: MetadataImage) -> Iterator[str]:
 
 def _is_online(image: MetadataImage, broker_id: BrokerId) -> bool:
     broker = image.brokers.get(broker_id)
-    return broker is not None and broker.is_online
+    return broker is not None and broker.has_upkeep
 
 
 def _has_decisions(

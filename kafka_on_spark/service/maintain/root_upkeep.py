@@ -311,7 +311,7 @@ def interval_ms_of(image: MetadataImage, name: str) -> int:
 
 
 def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
-    return [broker for broker in image.brokers.values() if broker.is_online]
+    return [broker for broker in image.brokers.values() if broker.has_upkeep]
 
 
 def _names(image: MetadataImage) -> list[str]:

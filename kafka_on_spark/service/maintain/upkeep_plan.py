@@ -116,7 +116,7 @@ def _address(
     if broker_id is None or not partition.is_created(broker_id):
         return None
     broker = image.brokers.get(broker_id)
-    if broker is None or not broker.is_online:
+    if broker is None or not broker.has_upkeep:
         return None
     return address_of(image, key, partition, broker_id)
 

@@ -341,7 +341,7 @@ def _is_tried(image: MetadataImage, place: _Place, kind: str) -> bool:
     key, broker_id = place
     if broker_id is not None:
         broker = image.brokers.get(broker_id)
-        is_online = broker is not None and broker.is_online
+        is_online = broker is not None and broker.has_upkeep
         return is_online and (key is None or _is_made(image, key, broker_id))
     if key is None:
         return True

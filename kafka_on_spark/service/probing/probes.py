@@ -1,7 +1,8 @@
 """Probes of brokers' roots: their orders and results, and which brokers fail since when."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kafka_on_spark.controller.brokers.silence import (
     PROBES_A_SESSION,
@@ -11,21 +12,35 @@ from kafka_on_spark.controller.brokers.silence import (
     next_probe_in_ms,
     probe_timeout_ms,
 )
-from kafka_on_spark.errors import NO_ERROR, RootAccessDeniedError
+from kafka_on_spark.errors import NO_ERROR, REFUSES_WRITES, RootAccessDeniedError, RootReadOnlyError
 from kafka_on_spark.ids import BrokerId, DirectoryId
-from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.broker import BrokerRegistration, RefusedWrite
 from kafka_on_spark.ports.counting import PROBE_FAILURES, PROBE_MS, Recorder
 from kafka_on_spark.ports.process import Clock
+
+PROBE_BYTES: Final = 5
+"""What a probe writes that no size is given for."""
+
+SIZE_BYTES_MAX: Final = 2**26
+"""Of a write that is tried: whoever has room for that is not full."""
+
+WRITE_BYTES_A_SECOND: Final = 2**24
+"""As slow a disk may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
-    """Which root to probe, which disk it must be, and for how long it may be waited for."""
+    """Which root to probe, which disk it must be, and for how long it may be waited for.
+
+    Attributes:
+        size_bytes: A write of that size is tried, too.
+    """
 
     broker_id: BrokerId
     root: str
     directory_id: DirectoryId
     timeout_ms: int
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,13 @@ class ProbeResult:
         """Whether the root refused the caller, which learns nothing about the root by it."""
         return self.error_code == RootAccessDeniedError.code
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the root is the broker's disk, and has no room or is read-only."""
+        return self.error_code in REFUSAL_CODES
+
+
+REFUSAL_CODES: Final = frozenset(each.code for each in REFUSES_WRITES)
 
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
 
@@ -61,12 +83,37 @@ def count_probes(recorder: Recorder, results: Iterable[ProbeResult]) -> None:
         recorder.count(PROBE_FAILURES, int(not each.is_answer), broker=each.broker_id)
 
 
-def probe_orders(brokers: Iterable[BrokerRegistration], session_ms: int) -> list[ProbeOrder]:
-    """Return orders to probe `brokers`."""
+def probe_orders(
+    brokers: Iterable[BrokerRegistration],
+    session_ms: int,
+    sizes: Mapping[BrokerId, int] | None = None,
+) -> list[ProbeOrder]:
+    """Return orders to probe `brokers`; `sizes`: by writes of so many bytes."""
     timeout_ms = probe_timeout_ms(session_ms)
-    return [
-        ProbeOrder(each.broker_id, each.root, each.directory_id, timeout_ms) for each in brokers
-    ]
+    orders = []
+    for each in brokers:
+        size_bytes = min((sizes or {}).get(each.broker_id, 0), SIZE_BYTES_MAX)
+        write_ms = size_bytes * 1000 // WRITE_BYTES_A_SECOND
+        orders.append(
+            ProbeOrder(
+                each.broker_id, each.root, each.directory_id, timeout_ms + write_ms, size_bytes
+            )
+        )
+    return orders
+
+
+def refused_writes(
+    orders: Iterable[ProbeOrder], results: Iterable[ProbeResult], host: str
+) -> dict[BrokerId, RefusedWrite]:
+    """Return what roots have refused a process of `host`."""
+    sizes = {each.broker_id: each.size_bytes or PROBE_BYTES for each in orders}
+    return {
+        each.broker_id: RefusedWrite(
+            0 if each.error_code == RootReadOnlyError.code else sizes[each.broker_id], (host,)
+        )
+        for each in results
+        if each.is_refused
+    }
 
 
 class FailedProbes:

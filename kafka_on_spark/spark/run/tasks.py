@@ -75,7 +75,7 @@ def _probe(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     try:
         all_within(
             order.root,
-            lambda: probe_root(order.root, order.directory_id, options),
+            lambda: probe_root(order.root, order.directory_id, options, order.size_bytes),
             order.timeout_ms / 1000,
         )
     except KafkaOnSparkError as error:

@@ -203,6 +203,7 @@ class Services:
                 find_whole=lambda image, keys: self.keeping.lost_inspector.inspect(image, keys),
                 controller_id=self.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",
+                host=socket.gethostname(),
             ),
         )
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from errno import ENOTDIR
+from errno import ENOSPC, ENOTDIR
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -19,9 +19,11 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
+    RootFullError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.identity.root_safety import test_conditional_puts, unusable_root
 from kafka_on_spark.storage.roots.local_changes import make_folder, make_folders, set_mode
@@ -318,18 +320,43 @@ def _folders_above(root: str) -> list[str]:
     return [each for each in folders if os.access(each, os.R_OK)]
 
 
-def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> None:
-    """Check that a broker's root answers, is the expected disk, and takes writes.
+def probe_root(
+    root: str, expected: DirectoryId, options: StorageOptions, size_bytes: int = 0
+) -> None:
+    """Check that a broker's root answers, is the expected disk, and takes writes; with
+    `size_bytes`, also one of that size.
 
     Raises:
-        KafkaStorageError: It does not answer, takes no writes, or is another disk.
+        RootFullError: It is the disk, and has no room.
+        RootReadOnlyError: It is the disk, and is read-only.
+        KafkaStorageError: It does not answer, or is another disk.
     """
     check_directory(root, expected, options)
-    _put_and_delete(root, options)
+    if is_local(root) and size_bytes:
+        _check_room(root, size_bytes)
+    _put_and_delete(root, options, size_bytes)
 
 
-def _put_and_delete(root: str, options: StorageOptions) -> None:
+def _put_and_delete(root: str, options: StorageOptions, size_bytes: int = 0) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
-    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
+    # No file system makes random bytes smaller, and each has found room for them once they are
+    # flushed. A small write is not flushed: that would wait for other writes.
+    content = os.urandom(size_bytes) or b"probe"
+    files.write(path, content, is_flushed=size_bytes > 0)
     files.delete_file(path)
+
+
+def _check_room(root: str, size_bytes: int) -> None:
+    """Check that a write of that size may have room, before it takes the last of it from others.
+
+    Raises:
+        RootFullError: It has not.
+        KafkaStorageError: The root does not answer.
+    """
+    try:
+        found = within(root, partial(os.statvfs, root), short_call_seconds(root))
+    except OSError as error:
+        raise storage_error(error, f"look for room on {root}") from error
+    if found.f_bfree * found.f_frsize < size_bytes:
+        raise RootFullError(f"can't write {size_bytes} bytes to {root}: {os.strerror(ENOSPC)}")

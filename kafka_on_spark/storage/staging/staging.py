@@ -18,12 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_on_spark.errors import (
+    REFUSES_WRITES,
     InvalidRecordError,
     KafkaOnSparkError,
     KafkaStorageError,
     MessageTooLargeError,
     ProtocolError,
     RootAccessDeniedError,
+    RootFullError,
 )
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress
@@ -287,6 +289,8 @@ def _reached_no_root(
         return RootAccessDeniedError(
             f"{said}: append as a user who may write there, or with other credentials"
         )
+    if all(isinstance(each, REFUSES_WRITES) for each in failures.values()):
+        return RootFullError(f"{said}: make room there or mount it writable, and append again")
     return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
 
 

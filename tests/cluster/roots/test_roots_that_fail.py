@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
@@ -199,6 +200,49 @@ def test_a_full_root_loses_nothing_and_is_welcome_when_it_has_room(disks, cluste
         assert heal(other) == 1
         assert disks.folder(3, "orders") == before
         assert held(disks) == [[*VALUES, b"d"]] * 3
+
+
+@pytest.mark.parametrize("full", [1, 3])
+def test_a_nearly_full_root_holds_up_no_append_and_is_welcome_when_it_has_room(
+    disks, cluster, full
+):
+    """Small commits fit, and probes. Broker 1 leads."""
+    with small_disk(disks, full, free_bytes=1 << 20) as root:
+        (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
+        large = os.urandom(1 << 19)
+
+        cluster.append("orders", records(large))
+
+        assert partition_of(cluster, "orders").leader != 1 or full == 3
+        assert isr_of(cluster, "orders") == sorted({1, 2, 3} - {full})
+        assert cluster.image.brokers[full].state is BrokerState.ACTIVE
+        assert cluster.run_controller().fenced == (full,)
+        assert cluster.run_controller().unfenced == ()
+        (root / "ballast").unlink()
+        assert cluster.run_controller().unfenced == (full,)
+        heal(cluster)
+        assert isr_of(cluster, "orders") == [1, 2, 3]
+        assert held(disks) == [[*VALUES, large]] * 3
+
+
+def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks, cluster):
+    disks.take_away(2)
+    disks.take_away(3)
+    cluster.run_controller()
+    cluster.alter_topic_configs("orders", {"min.insync.replicas": "1"})
+    with small_disk(disks, 1, free_bytes=1 << 20) as root:
+        (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
+
+        with pytest.raises(RootFullError, match="broker 1"):
+            cluster.append("orders", records(os.urandom(1 << 19)))
+
+        assert cluster.run_controller().fenced == ()
+        assert values_of(cluster, "orders") == VALUES
+
+
+def room_of(root):
+    found = os.statvfs(root)
+    return found.f_bfree * found.f_frsize
 
 
 def fill(path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import KEEP, LOST, PartitionKey
 from kafka_on_spark.metadata import records as kinds
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import RUN_MIN, ColumnDecoder, rows_of
 from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
@@ -102,6 +102,8 @@ changes = st.builds(
 )
 place = {"topic_id": texts, "partition": small}
 few = st.sampled_from("ab")
+hosts = st.lists(texts, min_size=1, max_size=2).map(tuple)
+refusals = st.none() | st.builds(RefusedWrite, numbers, hosts)
 of_group = {"group": few, "member_id": few}
 shared = st.frozensets(st.builds(PartitionKey, texts, small), max_size=3)
 STRATEGIES = {
@@ -113,9 +115,11 @@ STRATEGIES = {
     kinds.ControllerRecord: {"controller_id": texts, "controller_epoch": numbers, "is_resignation": st.booleans()},
     kinds.BrokerRecord: {
         "broker_id": small, "broker_epoch": numbers, "root": texts, "rack": maybe_text,
-        "directory_id": texts, "broker_state": states,
+        "directory_id": texts, "broker_state": states, "refused": refusals,
     },
-    kinds.BrokerChangeRecord: {"broker_id": small, "broker_epoch": numbers, "broker_state": states},
+    kinds.BrokerChangeRecord: {
+        "broker_id": small, "broker_epoch": numbers, "broker_state": states, "refused": refusals,
+    },
     kinds.TopicRecord: {"topic": texts, "topic_id": texts},
     kinds.UnregisterBrokerRecord: {"broker_id": small, "broker_epoch": numbers},
     kinds.RemoveTopicRecord: {"topic_id": texts},

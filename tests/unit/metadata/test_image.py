@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata import records as kinds
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
@@ -19,6 +19,7 @@ from tests.builders import KEY, TOPIC, TOPIC_ID, broker, digest_at, disk, image_
 STAMP = Stamp(time_ms=77)
 OTHER_ID = "2" * 32
 FENCED, ACTIVE = BrokerState.FENCED, BrokerState.ACTIVE
+FULL = RefusedWrite(900_000, ("a", "b"))
 
 
 def batch(image, *records, stamp=STAMP):
@@ -95,6 +96,8 @@ CASES = [  # record                                              fields that dif
     pytest.param([broker_record(4)],                             {"brokers": {**BEFORE.brokers, 4: broker(4)}},                id="broker-registers"),
     pytest.param([broker_record(1, epoch=1, root="r")],          {"brokers": {**BEFORE.brokers, 1: replace(broker(1), broker_epoch=1, root="r")}}, id="broker-registers-another-disk"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=FENCED)], {"brokers": {**BEFORE.brokers, 2: replace(broker(2, state=FENCED), fenced_since_ms=77)}}, id="broker-is-fenced"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=BrokerState.ACTIVE, refused=FULL)], {"brokers": {**BEFORE.brokers, 2: replace(broker(2), refused=FULL)}}, id="root-refuses-a-write"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=each, refused=refused) for each, refused in ((FENCED, FULL), (BrokerState.ACTIVE, None))], {}, id="root-takes-writes-again"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=1, broker_state=FENCED)], {},                             id="change-of-another-incarnation-is-ignored"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=9, broker_epoch=0, broker_state=FENCED)], {},                             id="change-of-an-unknown-broker-is-ignored"),
     pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4)], {"brokers": {1: broker(1), 2: broker(2)}, "past_brokers": {3: 4}}, id="broker-is-unregistered"),

@@ -28,7 +28,7 @@ export function brokersView(page) {
       ["disk"], ["root"], ["what if"], ...(mayChange() ? [["change"]] : [])],
     data.brokers.map((each) => kinded(each.state === "active" ? null : "bad", [
       each.id,
-      each.state === "fenced" ? `fenced since ${time(each.fencedSinceMs)}` : each.state,
+      each.state === "fenced" ? `fenced since ${time(each.fencedSinceMs)}${each.refuses ? `: ${each.refuses}` : ""}` : each.state,
       each.rack === null ? "" : name(each.rack),
       number(each.leaders), number(each.preferred), number(each.replicas), number(each.inSync), number(each.lost),
       disk(each.disk),

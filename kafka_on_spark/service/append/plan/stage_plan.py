@@ -13,6 +13,7 @@ from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_f
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
     NO_ERROR,
+    REFUSES_WRITES,
     InvalidRecordError,
     KafkaStorageError,
     MessageTooLargeError,
@@ -295,7 +296,8 @@ def is_unreached(rows: Iterable[StagedSegment]) -> bool:
     That is no fault of the records, so acks=0, which waits for no errors, reports nothing.
     """
     refused = [row.error_code for row in rows if row.error_code != NO_ERROR]
-    return bool(refused) and set(refused) <= {KafkaStorageError.code, RootAccessDeniedError.code}
+    kinds = (KafkaStorageError, RootAccessDeniedError, *REFUSES_WRITES)
+    return bool(refused) and set(refused) <= {each.code for each in kinds}
 
 
 def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:

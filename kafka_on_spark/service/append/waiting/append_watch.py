@@ -9,11 +9,12 @@ is decided on.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from kafka_on_spark.controller.brokers.broker_changes import note_refused
 from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.commands.lease import is_held
 from kafka_on_spark.controller.commands.small_pass import (
@@ -28,15 +29,20 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
 from kafka_on_spark.errors import (
     NO_ERROR,
+    REFUSES_WRITES,
     CommitConflictError,
     CommitError,
     FencedLeaderEpochError,
     KafkaOnSparkError,
+    KafkaStorageError,
     ReplicaLostError,
     RequestTimedOutError,
+    RootFullError,
+    RootReadOnlyError,
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
+from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
@@ -44,7 +50,14 @@ from kafka_on_spark.service.append.waiting.readmitted_replicas import Readmitted
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
+from kafka_on_spark.service.probing.probes import (
+    REFUSAL_CODES,
+    FailedProbes,
+    ProbeResult,
+    RunProbes,
+    probe_orders,
+    refused_writes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,29 +78,40 @@ class Wait:
         key: The partition.
         partition: Its registration at the last try.
         error: What that try met, in words.
+        refused: Members of the ISR whose roots had no room, or were read-only.
+        size_bytes: Of the largest file that the append writes there.
     """
 
     key: PartitionKey
     partition: PartitionRegistration
     error: str
+    refused: frozenset[BrokerId] = frozenset()
+    size_bytes: int = 0
 
 
 def wait_of(
     key: PartitionKey,
     tried: PartitionRegistration | None,
     met: PartitionReport | KafkaOnSparkError | None,
+    size_bytes: int = 0,
 ) -> Wait | None:
     """Return what is waited for after a try. None: the image or a log has moved on since, so that
     the next try may well succeed."""
     if tried is None or met is None or isinstance(met, _OVERTAKEN):
         return None
+    wait = partial(Wait, key=key, partition=tried, size_bytes=size_bytes)
     if isinstance(met, KafkaOnSparkError):
-        return Wait(key=key, partition=tried, error=str(met))
-    for broker_id in sorted(tried.isr):
-        seen = met.replica(broker_id)
-        if seen is None or seen.error_code != NO_ERROR:
-            why = "it has no replica yet" if seen is None else seen.error
-            return Wait(key=key, partition=tried, error=f"broker {broker_id}: {why}")
+        by_leader = (tried.leader,) if isinstance(met, REFUSES_WRITES) else ()
+        return wait(error=str(met), refused=tried.isr.intersection(by_leader))
+    failed = {
+        broker_id: (None if seen is None else seen.error_code, seen)
+        for broker_id in sorted(tried.isr)
+        if (seen := met.replica(broker_id)) is None or seen.error_code != NO_ERROR
+    }
+    for broker_id, (_, seen) in failed.items():
+        why = "it has no replica yet" if seen is None else seen.error
+        refused = frozenset(each for each, (code, _) in failed.items() if code in REFUSAL_CODES)
+        return wait(error=f"broker {broker_id}: {why}", refused=refused)
     return None
 
 
@@ -102,6 +126,7 @@ class WatchPorts:
         find_whole: Returns the lost replicas of partitions that are whole.
         controller_id: The name under which a small pass claims control.
         caller: Host and process, for people.
+        host: The host.
     """
 
     metadata: MetadataService
@@ -110,6 +135,11 @@ class WatchPorts:
     find_whole: Callable[[MetadataImage, Sequence[PartitionKey]], list[WholeReplica]]
     controller_id: str
     caller: str
+    host: str = "here"
+
+
+def _refusing(refused: Mapping[BrokerId, RefusedWrite]) -> str:
+    return ", ".join(f"broker {each}, whose root is {met}" for each, met in refused.items())
 
 
 class AppendWatch:
@@ -141,11 +171,13 @@ class AppendWatch:
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
         self._may_retry_now = False
+        self._refused: dict[PartitionKey, RefusedWrite] = {}
         self._readmitted = ReadmittedReplicas(ports.metadata, ports.clock)
 
     def update(self, waits: Sequence[Wait]) -> None:
         """Probe, decide and warn, as far as due, for the partitions that still wait."""
         now_ms, self._may_retry_now = self._clock.monotonic_ms(), False
+        self._refused = {}
         self._waits = {each.key: each for each in waits}
         self._failed.keep(self._members())
         if not waits:
@@ -156,6 +188,7 @@ class AppendWatch:
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
             try:
+                self._leave_refusing()
                 whole = self._find_whole()
                 now_ms = self._clock.monotonic_ms()
                 self._decide(self._probe(now_ms), whole, now_ms, is_over)
@@ -164,6 +197,52 @@ class AppendWatch:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
+
+    def _leave_refusing(self) -> None:
+        """Have others lead and be in sync in place of roots that refuse writes, if that is so: each
+        is asked again, as the disk that is registered, by a write of the same size."""
+        suspects: dict[BrokerId, int] = {}
+        for wait in self._waits.values():
+            for each in wait.refused:
+                suspects[each] = max(wait.size_bytes, suspects.get(each, 0))
+        if not suspects:
+            return
+        brokers = self._metadata.image.brokers
+        # All are asked: a process whose writes most of them refuse is at fault itself.
+        orders = probe_orders(brokers.values(), self._session_ms(), suspects)
+        results = self._ports.run_probes(orders)
+        refused = refused_writes(orders, results, self._ports.host)
+        if refused.keys().isdisjoint(suspects):
+            return
+        tried = {each.key: each.partition for each in self._waits.values()}
+        moved = self._metadata.submit(
+            lambda image: note_refused(image, refused, tried, self._ports.caller),
+            timeout_ms=self._session_ms(),
+        )
+        self._may_retry_now = bool(moved)
+        for key in moved:
+            log.warning("%s", self._in_words(key, f"goes on without {_refusing(refused)}"))
+        self._refused = {
+            key: refused[partition.leader]
+            for key, partition in tried.items()
+            if partition.leader in refused
+            and (now := self._metadata.image.partition(key)) is not None
+            and now.partition_epoch == partition.partition_epoch
+        }
+
+    def refused(self, key: PartitionKey) -> KafkaStorageError | None:
+        """Return the error of a partition whose leader's root refuses its records, so that nothing
+        was written, and which no other can lead; None if that is not so."""
+        met, wait = self._refused.get(key), self._waits.get(key)
+        if met is None or wait is None:
+            return None
+        isr, leader = sorted(wait.partition.isr), wait.partition.leader
+        kind = RootFullError if met.size_bytes else RootReadOnlyError
+        return kind(
+            f"nothing was appended to {self._metadata.image.name_of(key)}: the root of broker"
+            f" {leader}, which leads it, is {met}, and too few of the ISR {isr} would be left"
+            " without it: make room there or mount it writable, and append again"
+        )
 
     def _look_up_readmitted(self) -> None:
         """Look up brokers that have failed for half a session where no controller is active, so

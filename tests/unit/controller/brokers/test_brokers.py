@@ -6,6 +6,8 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import (
     fence_broker,
+    forget_refused,
+    note_refused,
     register_broker,
     unfence_broker,
 )
@@ -19,7 +21,7 @@ from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, PartitionChangeRecord
 from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
 from tests.committing import replay
@@ -311,3 +313,82 @@ def test_a_root_of_another_broker_is_refused_whatever_the_order_of_ids(taken_by)
 
     with pytest.raises(DuplicateBrokerRegistrationError, match=f"as broker {taken_by}"):
         register_broker(image, 2, root, rack=None, directory_id="new", cause="")
+
+
+FULL = RefusedWrite(900_000, ("a",))
+# fmt: off
+REFUSED = [  # partition before                                     who refuses, min ISR  isr, leader after
+    pytest.param(partition("1 2 3"),                                 "1",    2,  "2 3", 2,  id="the-leader-is-full"),
+    pytest.param(partition("2 1 3"),                                 "1",    2,  "2 3", 2,  id="a-follower-is-full"),
+    pytest.param(partition("1 2 3", isr="1 2"),                      "1",    1,  "2",   2,  id="one-is-left-as-is-enough"),
+    pytest.param(partition("1 2 3", isr="1 2"),                      "1",    2,  "1 2", 1,  id="the-isr-keeps-its-minimum"),
+    pytest.param(partition("1 2 3", isr="1"),                        "1",    1,  "1",   1,  id="the-last-member-stays-and-leads"),
+    pytest.param(partition("1 2 3"),                                 "1 2",  1,  "1 2 3", 1, id="more-than-half-refuse-one-process"),
+    pytest.param(partition("1 2 3"),                                 "",     2,  "1 2 3", 1, id="nobody-refuses"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, refusing, minimum, isr, leader", REFUSED)
+def test_an_append_goes_on_without_roots_that_refuse_its_writes(
+    before, refusing, minimum, isr, leader
+):
+    image = image_of(before, configs={"min.insync.replicas": str(minimum)})
+    key = PartitionKey(TOPIC_ID, 0)
+    refused = {BrokerId(each): FULL for each in brokers(refusing)}
+
+    after = replay(image, note_refused(image, refused, {key: before}, "process 7 on a"))
+
+    changed = partitions(after)[0]
+    assert (changed.isr, changed.leader) == (frozenset(brokers(isr)), leader)
+    is_noted = len(refused) == 1
+    assert after.brokers[1].refused == (FULL if is_noted else None)
+    assert after.brokers[1].state is BrokerState.ACTIVE
+
+
+def test_a_refusal_is_noted_once_a_host_and_for_two_hosts():
+    image, counts = image_of(partition("2 3")), []
+
+    for host, hosts in zip("aabbc", ["a", "a", "ab", "ab", "ab"], strict=True):
+        met = {BrokerId(1): RefusedWrite(900_000, (host,))}
+        noted = note_refused(image, met, {}, "process 7")
+        counts.append(len(noted.records))
+        image = replay(image, noted)
+        assert image.brokers[1].refused.hosts == tuple(hosts)
+
+    assert counts == [1, 0, 1, 0, 0]
+
+
+def test_a_partition_that_has_changed_since_it_was_tried_is_left_as_it_is():
+    tried, now = partition("1 2 3"), partition("1 2 3", version=10)
+    image = image_of(now)
+
+    after = replay(
+        image, note_refused(image, {BrokerId(1): FULL}, {PartitionKey(TOPIC_ID, 0): tried}, "me")
+    )
+
+    assert partitions(after)[0] == now
+
+
+@pytest.mark.parametrize("isr, is_fenced", [("1", False), ("1 2", True)])
+def test_the_last_member_of_an_isr_is_not_fenced_for_want_of_room(isr, is_fenced):
+    image = image_of(partition("1 2 3"), partition("1 2 3", isr=isr))
+
+    after = replay(image, fence_broker(image, BrokerId(1), "full", FULL))
+
+    assert (after.brokers[1].state is BrokerState.FENCED) is is_fenced
+    assert after.brokers[1].refused == (FULL if is_fenced else None)
+    assert (partitions(after)[0].leader == 2) is is_fenced
+
+
+def test_a_broker_that_takes_writes_again_refuses_none():
+    image = image_of(partition("1 2 3"))
+    noted = replay(image, note_refused(image, {BrokerId(1): FULL}, {}, "me"))
+
+    assert (
+        replay(noted, forget_refused(noted, BrokerId(1), "it has room")).brokers[1].refused is None
+    )
+
+    fenced = replay(noted, fence_broker(noted, BrokerId(1), "full", FULL))
+    assert forget_refused(fenced, BrokerId(1), "it is fenced for that").records == []
+    assert replay(fenced, unfence_broker(fenced, BrokerId(1), "room")).brokers[1].refused is None

@@ -10,7 +10,10 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     KafkaStorageError,
     ReplicaLostError,
+    RootFullError,
+    RootReadOnlyError,
 )
+from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.append.waiting.append_watch import Wait, wait_of
 from tests.builders import KEY, image_of, partition, report, seen
@@ -118,3 +121,64 @@ def test_an_append_waits_for_the_replicas_that_fail_only(met, error):
 
     assert wait == (None if error is None else Wait(key=KEY, partition=tried, error=error))
     assert wait_of(KEY, None, met) is None
+
+
+FULL = {"error_code": RootFullError.code, "error": "no space left", "fence": None}
+# fmt: off
+REFUSED = [  # what a try met                                        who refuses
+    pytest.param(RootFullError("no space left"),                     {1},    id="the leader is full"),
+    pytest.param(RootReadOnlyError("read-only"),                     {1},    id="the leader is read-only"),
+    pytest.param(report(seen(1, 1), seen(2, 1, **FAILED), seen(3, 1, **FULL)), {3}, id="one follower fails and another is full"),
+    pytest.param(report(seen(1, 1), seen(2, 1), seen(3, 1), seen(4, 1, **FULL)), None, id="who is not in sync is not waited for"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("met, refused", REFUSED)
+def test_a_wait_knows_whose_root_refuses_the_append(met, refused):
+    wait = wait_of(KEY, partition("1 2 3 4", isr="1 2 3"), met, 900_000)
+
+    assert (wait and (wait.refused, wait.size_bytes)) == (refused and (refused, 900_000))
+
+
+def full(world, **codes):
+    """Return a try that the leader's root refused, as probes find it, by one of the same size."""
+    world.codes = {1: RootFullError.code, 2: NO_ERROR, 3: NO_ERROR, **codes}
+    tried = world.metadata.catch_up().partition(KEY)
+    return wait_of(KEY, tried, RootFullError("no space left"), 900_000)
+
+
+def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
+    world = World()
+    world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+    began_ms = world.clock.monotonic_ms()
+
+    world.watch.update([full(world)])
+
+    assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
+    assert world.image.brokers[1].refused == RefusedWrite(900_000, ("here",))
+    assert world.clock.monotonic_ms() == began_ms
+    assert world.watch.refused(KEY) is None
+    assert world.watch.pause_ms(1000) == 1.0
+
+
+def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_full():
+    world = World(partition("1 2 3", isr="1"))
+
+    world.watch.update([full(world)])
+
+    assert (world.partition.leader, sorted(world.partition.isr)) == (1, [1])
+    error = world.watch.refused(KEY)
+    assert isinstance(error, RootFullError)
+    assert "the root of broker 1, which leads it, is full" in str(error)
+
+
+def test_a_root_that_takes_the_write_after_all_is_tried_again():
+    world = World()
+    wait = full(world)
+    world.codes[1] = NO_ERROR
+
+    world.watch.update([wait])
+
+    assert world.partition.leader == 1
+    assert world.watch.refused(KEY) is None

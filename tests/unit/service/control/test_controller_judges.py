@@ -1,8 +1,20 @@
 """What a controller makes of probes: whom it can't judge, and what it takes back."""
 
+from functools import partial
+
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, note_refused
+from kafka_on_spark.errors import (
+    KafkaStorageError,
+    NotControllerError,
+    RootAccessDeniedError,
+    RootFullError,
+    RootReadOnlyError,
+)
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
+from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
@@ -10,6 +22,7 @@ from tests.unit.service.controlled import World, commit, create, pending
 
 SESSION_MS = 9000
 DENIED = RootAccessDeniedError.code
+FULL, READ_ONLY = RootFullError.code, RootReadOnlyError.code
 
 
 @pytest.fixture
@@ -116,3 +129,149 @@ def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(world):
     assert term.answer_requests(world.id_source) == 1
 
     assert "payments" in world.image.topic_ids
+
+
+class Roots:
+    """Roots of which some have little room: broker and bytes; each probe's size is kept."""
+
+    def __init__(self, **rooms):
+        self.rooms = {int(name[-1]): room for name, room in rooms.items()}
+        self.tried = []
+        self.on_probe = lambda: None
+
+    def __call__(self, orders):
+        self.on_probe()
+        self.tried += [(each.broker_id, each.size_bytes) for each in orders]
+        return [
+            ProbeResult(each.broker_id, FULL if self._is_full(each) else 0, "no space left")
+            for each in orders
+        ]
+
+    def _is_full(self, order):
+        return max(order.size_bytes, 5) > self.rooms.get(order.broker_id, 10**9)
+
+
+def noted(world, *hosts, size_bytes=900_000):
+    """Have appends of these hosts note that broker 2 refuses a write."""
+    for host in hosts:
+        met = {BrokerId(2): RefusedWrite(size_bytes, (host,))}
+        decide = partial(note_refused, refused=met, waits={}, caller=host)
+        world.metadata().submit(decide, timeout_ms=1)
+
+
+@pytest.fixture
+def well(world):
+    world = World()
+    commit(world, *snapshot_records(image_of(partition("1 2 3"))))
+    return world
+
+
+@pytest.mark.parametrize("code, size_bytes", [(FULL, 5), (READ_ONLY, 0)])
+def test_a_root_that_refuses_all_writes_is_fenced_in_two_seconds(well, code, size_bytes):
+    loop, began_ms = well.loop("active"), well.clock.monotonic_ms()
+    loop._run_probes = answers({2: code})
+
+    report = loop.run(None)
+
+    assert report.fenced == (2,)
+    assert well.clock.monotonic_ms() - began_ms < 2000
+    assert well.image.brokers[2].refused == RefusedWrite(size_bytes, ("active",))
+    assert sorted(well.image.partition(KEY).isr) == [1, 3]
+
+
+def test_a_controller_tries_the_write_that_an_append_was_refused(well):
+    """Small ones it would take."""
+    noted(well, "a")
+    loop = well.loop("active")
+    loop._run_probes = roots = Roots(room_of_2=200_000)
+
+    assert loop.run(None).fenced == (2,)
+    assert (2, 900_000) in roots.tried
+
+
+def test_what_one_host_met_and_the_controller_does_not_fences_nobody(well):
+    noted(well, "a")
+    loop = well.loop("active")
+    loop._run_probes = Roots()
+
+    assert loop.run(None).fenced == ()
+    assert well.image.brokers[2].refused is None
+
+
+def test_what_two_hosts_met_fences_a_broker_though_the_controller_does_not(well):
+    noted(well, "a", "b")
+    loop = well.loop("active")
+    loop._run_probes = Roots()
+
+    assert loop.run(None).fenced == (2,)
+
+
+@pytest.mark.parametrize("hosts", [("a", "b"), ("a",), ()])
+def test_a_broker_through_which_others_commit_meanwhile_is_not_fenced(well, hosts):
+    noted(well, *hosts)
+    loop = well.loop("active")
+    loop._run_probes = roots = Roots(room_of_2=0)
+    known = well.image.partition(KEY)
+    raised = HighWatermarkRecord(
+        topic_id=KEY.topic_id,
+        partition=KEY.partition,
+        leader_epoch=known.leader_epoch,
+        partition_epoch=known.partition_epoch,
+        high_watermark=known.high_watermark + 1,
+        high_watermark_epoch=known.leader_epoch,
+        high_watermark_chain="0" * 32,
+        log_end_offset=known.high_watermark + 1,
+        log_start_offset=None,
+    )
+
+    def commit_once():
+        if len(roots.tried) == 3:
+            commit(well, raised)
+
+    roots.on_probe = commit_once
+
+    assert loop.run(None).fenced == ()
+    assert well.image.brokers[2].refused is None
+
+
+def test_a_controller_that_more_than_half_of_the_roots_refuse_fences_none_and_resigns(well):
+    loop = well.loop("active")
+    loop._run_probes = answers({1: FULL, 2: READ_ONLY})
+
+    with pytest.raises(KafkaStorageError, match="more than half of the brokers' roots are full"):
+        loop.run(1_000_000)
+
+    states = {each.state for each in well.image.brokers.values()}
+    assert (states, well.image.controller.controller_id) == ({BrokerState.ACTIVE}, None)
+
+
+def test_the_last_member_of_an_isr_is_not_fenced_and_leads_on():
+    world = World()
+    commit(world, *snapshot_records(image_of(partition("1 2 3", isr="1"))))
+    loop = world.loop("active")
+    loop._run_probes = answers({1: FULL})
+
+    assert loop.run(None).fenced == ()
+    assert world.image.partition(KEY).leader == 1
+
+
+def test_a_broker_that_is_fenced_for_space_is_tried_once_a_session_and_comes_back_by_that_size(
+    well,
+):
+    refused = RefusedWrite(900_000, ("a",))
+    well.metadata().submit(
+        lambda image: fence_broker(image, BrokerId(2), "full", refused), timeout_ms=1
+    )
+    loop = well.loop("active")
+    loop._run_probes = roots = Roots(room_of_2=200_000)
+
+    loop.run(3 * SESSION_MS)
+
+    tries = [size for broker_id, size in roots.tried if broker_id == 2]
+    assert len(tries) in (3, 4)
+    assert set(tries) == {900_000}
+    assert well.image.brokers[2].refused == refused
+    loop = well.loop("next")
+    loop._run_probes = Roots()
+    assert loop.run(None).unfenced == (2,)
+    assert well.image.brokers[2].refused is None
