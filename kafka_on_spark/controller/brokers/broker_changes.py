@@ -169,12 +169,12 @@ def note_refused(
         if broker is not None and broker.is_online:
             records += _noted(broker, met, caller)
     moved = []
-    eligible = image.eligible_brokers() - refused.keys()
+    eligible = image.eligible_brokers().difference(refused)
     for key, tried in waits.items():
         partition = image.partition(key)
         if partition is None or partition.partition_epoch != tried.partition_epoch:
             continue
-        left = partition.isr - refused.keys()
+        left = partition.isr.difference(refused)
         if left == partition.isr or len(left) < max(min_isr(image, key.topic_id, partition), 1):
             continue
         leader = partition.leader if partition.leader in left else None
