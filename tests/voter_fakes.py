@@ -26,7 +26,6 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
 from kafka_on_spark.raft.tables.candidacy import begin_leadership, decide_vote, stand
@@ -281,9 +280,9 @@ class MemoryVoterLog:
         self._check_answers()
         return False
 
-    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
+    def clean(self, now_ms: int) -> int:
         self._check_answers()
-        return CleanedFiles()
+        return 0
 
 
 class OneByOne:

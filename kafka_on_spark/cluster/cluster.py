@@ -106,7 +106,7 @@ class Cluster:
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
         # In the functions: a cluster is created, forced or opened as of a moment by few processes.
-        from kafka_on_spark.config import Settings, cluster_settings
+        from kafka_on_spark.config import cluster_settings
         from kafka_on_spark.spark.run.task_runner import check_session
         from kafka_on_spark.spark.wiring.preparing_roots import (
             commit_creation,
@@ -120,10 +120,7 @@ class Cluster:
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = cluster_url(metadata_root)
-        delay_ms = Settings((settings,)).integer("file.delete.delay.ms")
-        identities = prepare_roots(
-            url, roots, racks or {}, options, root_mode, delete_delay_ms=delay_ms
-        )
+        identities = prepare_roots(url, roots, racks or {}, options, root_mode)
         services = Services.open(url, options, spark)
         commit_creation(services, url, *identities, settings)
         return cls(url, services, live_parts(url, services))

@@ -1,7 +1,6 @@
 """What the services ask of the metadata root: its log, its commit lock, hints of sweeps."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafka_on_spark.ids import MemberId, Offset
@@ -10,21 +9,6 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 if TYPE_CHECKING:
     # Type-checking only: appenders and readers must not load what audits and sweeps.
     from kafka_on_spark.controller.pace.sweep import SweepPosition
-
-
-@dataclass(frozen=True, slots=True)
-class CleanedFiles:
-    """What a cleaning of the metadata root has done.
-
-    Attributes:
-        count: Files that it deleted, old commits apart.
-        read_bytes: Bytes of rows that it read in order to judge.
-        is_left: Its time was over; the same process's next cleaning goes on there.
-    """
-
-    count: int = 0
-    read_bytes: int = 0
-    is_left: bool = False
 
 
 class MetadataLog(Protocol):
@@ -67,9 +51,9 @@ class MetadataLog(Protocol):
         """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
-    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
-        """Delete files that merges replaced so long ago, and what else no reader needs, one piece
-        at least, until `is_over`. `now_ms`: the wall clock."""
+    def clean(self, now_ms: int) -> int:
+        """Delete files that merges replaced a while ago, and what else no reader needs; return how
+        many, old commits apart. `now_ms`: the wall clock."""
         ...
 
     def check_writable(self) -> None:

@@ -1,4 +1,5 @@
-"""Upkeep of roots: what killed processes left there, and the metadata log's own files.
+"""Upkeep of brokers' roots: what killed processes left there. Metadata roots are cleaned with it on
+request only: who writes a checkpoint of the metadata log cleans it.
 
 Apart from replicas, which have an order each: a root is cleaned as a whole, and seldom, by the
 process whose round comes first after its interval. A hint tells the others. It saves work, no more:
@@ -15,7 +16,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.metadata import CleanedFiles, RootHints
+from kafka_on_spark.ports.metadata import RootHints
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepRow
 
@@ -23,10 +24,6 @@ log = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 3_600_000
 """How often the roots of brokers are cleaned."""
-
-CLEANING_MS_MIN: Final = 60_000
-"""How often the metadata log's own files are cleaned, if what it removes may go sooner than that:
-a busy log replaces twenty a second."""
 
 METADATA: Final = "__cluster_metadata"
 
@@ -77,8 +74,8 @@ class CleanedMetadata(Protocol):
         """The newest image that is known."""
         ...
 
-    def clean(self, work_ms_max: float | None = None) -> CleanedFiles:
-        """Delete files that no reader needs, for so long at most."""
+    def clean(self) -> int:
+        """Delete files that no reader needs; return how many."""
         ...
 
 
@@ -88,19 +85,16 @@ class RootWork:
 
     Attributes:
         rows: What was deleted, or could not be, for people.
-        read_bytes: Bytes of records that were read for it.
         outcomes: Of each broker whose root was visited why its cleaning failed; None: it did not.
     """
 
     rows: tuple[UpkeepRow, ...] = ()
-    read_bytes: int = 0
     outcomes: Mapping[BrokerId, str | None] = field(default_factory=dict)
 
     def plus(self, other: "RootWork") -> "RootWork":
         """Return both together."""
         return RootWork(
             rows=(*self.rows, *other.rows),
-            read_bytes=self.read_bytes + other.read_bytes,
             outcomes={**self.outcomes, **other.outcomes},
         )
 
@@ -157,7 +151,9 @@ class RootUpkeep:
         self._cleaned_at_ms |= dict.fromkeys(_names(image), self._clock.now_ms())
         work = self._told().plus(self._clean_roots(image, _brokers(image)))
         try:
-            work = work.plus(self._clean_metadata(image))
+            count = self._metadata.clean()
+            rows = (_row(METADATA, count=count),) if count else ()
+            work = work.plus(RootWork(rows=rows))
         except KafkaOnSparkError as error:
             row = _row(METADATA, error=error.message)
             log.warning("%s", row)
@@ -172,8 +168,8 @@ class RootUpkeep:
             for name in _names(image)
             if name in self._left
             or (
-                self._is_turn(image, name, self._cleaned_at_ms.get(name))
-                and self._is_turn(image, name, self._failed_at_ms.get(name))
+                self._is_turn(self._cleaned_at_ms.get(name))
+                and self._is_turn(self._failed_at_ms.get(name))
             )
         ]
         return sorted(due, key=lambda name: (name not in self._left, self._known(name)))
@@ -181,20 +177,19 @@ class RootUpkeep:
     def _known(self, name: str) -> int:
         return self._cleaned_at_ms.get(name, 0)
 
-    def _is_turn(self, image: MetadataImage, name: str, last_ms: int | None) -> bool:
-        interval_ms = interval_ms_of(image, name)
-        return is_turn(last_ms, now_ms=self._clock.now_ms(), interval_ms=interval_ms)
+    def _is_turn(self, last_ms: int | None) -> bool:
+        return is_turn(last_ms, now_ms=self._clock.now_ms(), interval_ms=INTERVAL_MS)
 
     def _takes_turn(self, image: MetadataImage, name: str) -> bool:
         """Return whether no other process has cleaned a root meanwhile, and tell them that this one
         does. A root that nobody knows to have been cleaned is due an interval from now."""
-        now_ms, interval_ms = self._clock.now_ms(), interval_ms_of(image, name)
+        now_ms = self._clock.now_ms()
         for each, at_ms in self._read(image).items():
             known = newest_turn(self._cleaned_at_ms.get(each), at_ms, now_ms=now_ms)
             if known is not None:
                 self._cleaned_at_ms[each] = known
         last_ms = self._cleaned_at_ms.get(name)
-        if not is_turn(last_ms, now_ms=now_ms, interval_ms=interval_ms):
+        if not self._is_turn(last_ms):
             return False
         self._cleaned_at_ms[name] = now_ms
         self._write(image)
@@ -217,21 +212,8 @@ class RootUpkeep:
 
     def _clean(self, image: MetadataImage, name: str, work_ms_max: float) -> RootWork:
         begins_at = self._left.pop(name, "")
-        if name == METADATA:
-            return self._clean_metadata(image, work_ms_max)
         broker = image.brokers[BrokerId(int(name))]
         return self._clean_roots(image, [broker], begins_at=begins_at, work_ms_max=work_ms_max)
-
-    def _clean_metadata(self, image: MetadataImage, work_ms_max: float | None = None) -> RootWork:
-        try:
-            cleaned = self._metadata.clean(work_ms_max)
-        except KafkaOnSparkError:
-            self._give_back(image, METADATA)
-            raise
-        if cleaned.is_left:
-            self._left[METADATA] = ""
-        row = _row(METADATA, count=cleaned.count)
-        return RootWork(rows=(row,) if cleaned.count else (), read_bytes=cleaned.read_bytes)
 
     def _clean_roots(
         self,
@@ -284,7 +266,7 @@ class RootUpkeep:
         """Have another process clean a root before this one tries again: it may be at fault."""
         now_ms = self._clock.now_ms()
         self._failed_at_ms[name] = now_ms
-        self._cleaned_at_ms[name] = max(0, now_ms - interval_ms_of(image, name))
+        self._cleaned_at_ms[name] = max(0, now_ms - INTERVAL_MS)
         self._write(image)
 
 
@@ -302,17 +284,9 @@ def _row(
     )
 
 
-def interval_ms_of(image: MetadataImage, name: str) -> int:
-    """Return how often a root is cleaned."""
-    if name != METADATA:
-        return INTERVAL_MS
-    delay_ms = image.settings().integer("file.delete.delay.ms")
-    return max(delay_ms, CLEANING_MS_MIN)
-
-
 def _brokers(image: MetadataImage) -> list[BrokerRegistration]:
     return [broker for broker in image.brokers.values() if broker.has_upkeep]
 
 
 def _names(image: MetadataImage) -> list[str]:
-    return [METADATA, *(str(broker.broker_id) for broker in _brokers(image))]
+    return [str(broker.broker_id) for broker in _brokers(image)]

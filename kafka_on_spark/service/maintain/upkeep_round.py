@@ -172,7 +172,6 @@ class ReplicaUpkeep:
         mark = self._meter.begin()
         try:
             work = self._roots.run_share(sweep_round.budget_ms / 2)
-            self._throttle.charge(work.read_bytes)
             self._tell_roots(work)
         finally:
             sweep_round.budget_ms -= self._meter.taken_ms(mark)

@@ -31,7 +31,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports.metadata import NO_LOCK, CleanedFiles, CommitLock, MetadataLog
+from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.awaited_results import AwaitedResults
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
@@ -345,21 +345,15 @@ class MetadataService:
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 
-    def clean(self, work_ms_max: float | None = None) -> CleanedFiles:
-        """Delete files of the metadata root that no reader needs, for so long at most, but for the
-        piece that it is at.
+    def clean(self) -> int:
+        """Delete files of the metadata roots that no reader needs; return how many. After each
+        checkpoint of a root this is done in any case.
 
         Raises:
-            KafkaStorageError: The root does not answer.
+            KafkaStorageError: The metadata root does not answer.
         """
         self.check_open()
-        delay_ms = self._image.settings().integer("file.delete.delay.ms")
-        began_ms = self._clock.monotonic_ms()
-
-        def is_over() -> bool:
-            return work_ms_max is not None and self._clock.monotonic_ms() - began_ms >= work_ms_max
-
-        return self._log.clean(delay_ms, self._clock.now_ms(), is_over)
+        return self._log.clean(self._clock.now_ms())
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""

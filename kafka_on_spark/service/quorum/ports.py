@@ -16,7 +16,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
@@ -139,8 +138,8 @@ class VoterLog(Protocol):
         """
         ...
 
-    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
-        """Delete what no reader needs, one piece at least, until `is_over`.
+    def clean(self, now_ms: int) -> int:
+        """Delete what no reader needs; return how many files, old commits apart.
 
         Raises: as `load`.
         """

@@ -5,13 +5,12 @@ last decision, whoever holds it (Q2). It may lack what was committed last, and i
 is read, and nothing is committed on it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Never
 
 from kafka_on_spark.errors import KafkaOnSparkError, QuorumUnavailableError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.service.quorum.snapshots import newest_snapshot
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
@@ -116,11 +115,9 @@ class ProvedLog:
     def maintain(self) -> None:
         """Do nothing: who reads changes nothing."""
 
-    def clean(
-        self, delay_ms: int, now_ms: int, is_over: Callable[[], bool] = lambda: False
-    ) -> CleanedFiles:
+    def clean(self, now_ms: int) -> int:
         """Do nothing, as `maintain`."""
-        return CleanedFiles()
+        return 0
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Do nothing, as `maintain`."""

@@ -18,7 +18,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.log.snapshots import is_snapshot_of
@@ -260,20 +259,12 @@ class QuorumLog:
             if any(self._of_all(self._well(), lambda each: each.maintain())):
                 self._leadership.led = None  # the next decision is put at a later version
 
-    def clean(
-        self, delay_ms: int, now_ms: int, is_over: Callable[[], bool] = lambda: False
-    ) -> CleanedFiles:
-        """Delete what no reader needs, on each voter that answers: one piece at least, until
-        `is_over`.
+    def clean(self, now_ms: int) -> int:
+        """Delete what no reader needs, on each voter that answers; return how many files.
 
         Raises: as `_of_all`.
         """
-        done = self._of_all(self._well(), lambda each: each.clean(delay_ms, now_ms, is_over))
-        return CleanedFiles(
-            count=sum(each.count for each in done),
-            read_bytes=sum(each.read_bytes for each in done),
-            is_left=any(each.is_left for each in done),
-        )
+        return sum(self._of_all(self._well(), lambda each: each.clean(now_ms)))
 
     def check_writable(self) -> None:
         """Check that this process may append: to the leader's root, and a majority's.

@@ -59,13 +59,10 @@ def prepare_roots(
     racks: Mapping[int, str],
     options: StorageOptions,
     mode: int = ROOT_MODE,
-    *,
-    delete_delay_ms: int,
 ) -> tuple[str, list[BrokerIdentity]]:
     """Return the cluster's id and its brokers; each root has its broker's identity from now on.
 
     Each root is tested before the first is written to. Folders that are created get `mode`.
-    `delete_delay_ms`: how long the metadata log keeps what it removes (file.delete.delay.ms).
 
     Raises:
         InvalidRequestError: There is a cluster at the metadata root.
@@ -87,7 +84,6 @@ def prepare_roots(
             metadata_root,
             options,
             new_uuid(),
-            delete_delay_ms=delete_delay_ms,
             with_brokers={each.cluster_id for each in found if each is not None},
         )
         cluster_id = log.identity.cluster_id

@@ -102,7 +102,6 @@ def prepare_voter(
             options,
             image.cluster_id,
             node_id=voter.key.node_id,
-            delete_delay_ms=image.settings().integer("file.delete.delay.ms"),
         )
     mark_removed(root, found.directory_id, options, is_removed=False)
     return Voter(key_of(found), root)

@@ -365,16 +365,17 @@ class DeltaLog:
             return False
         return due <= self._turn or is_overdue(self.version, CHECKPOINT_INTERVAL)
 
-    def checkpoint_if_due(self) -> None:
-        """Write a checkpoint if one is due and this process's turn, and delete what it makes
-        needless. Commits go on meanwhile; a failure costs speed and space only."""
+    def checkpoint_if_due(self) -> bool:
+        """Write a checkpoint if one is due and this process's turn, and delete the commits that it
+        makes needless; return whether it was written. Commits go on meanwhile; a failure costs
+        speed and space only."""
         if not self.may_need_checkpoint():
-            return
+            return False
         try:
             with self.lock:
                 state, newest = self._due_checkpoint()
             if state is None:
-                return
+                return False
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
                 self._durability.flush(commit_paths(self._files, self.uri, newest, state.version))
@@ -383,8 +384,9 @@ class DeltaLog:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
-        else:
-            clean_log_if_possible(self._files, self.uri, self._options)
+            return False
+        clean_log_if_possible(self._files, self.uri, self._options)
+        return True
 
     def _due_checkpoint(self) -> tuple[TableState | None, int]:
         """Return of what to write a checkpoint now, if of anything, and the last one's version."""

@@ -20,7 +20,7 @@ is safe.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -59,11 +59,10 @@ def first_kept(checkpoints: Iterable[int]) -> int:
     return max(0, min(newest[0] - COMMITS_KEPT, newest[-1]))
 
 
-def clean_log(files: RootFiles, uri: str, is_over: Callable[[], bool] = lambda: False) -> int:
+def clean_log(files: RootFiles, uri: str) -> int:
     """Delete the commits and then the checkpoints that are not needed; return how many commits.
 
-    If a commit is there that the listing lacks, those after it stay for the next cleaner; so does
-    what is left, but for a first piece, when `is_over`.
+    If a commit is there that the listing lacks, those after it stay for the next cleaner.
 
     Raises:
         KafkaStorageError, OSError: One could not be deleted; those after it stay.
@@ -76,8 +75,6 @@ def clean_log(files: RootFiles, uri: str, is_over: Callable[[], bool] = lambda: 
     deleted = -1
     for number, version in enumerate(commits):
         if version > deleted + 1 and files.size(commit_path(uri, version - 1)) is not None:
-            return number
-        if number and is_over():
             return number
         _delete(files, uri, commit_path(uri, version))
         deleted = version

@@ -21,7 +21,7 @@ from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 CLEANER_MS: Final = 600_000
-"""How long a cleaner has at least to delete what may go."""
+"""How long a cleaner has at least to delete what may go from a replica."""
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
@@ -29,14 +29,14 @@ _CONFIGURATION: Final = {
 }
 
 
-def tombstones_kept(delete_delay_ms: int) -> dict[str, str]:
+def tombstones_kept(delete_delay_ms: int, cleaner_ms: int = CLEANER_MS) -> dict[str, str]:
     """Return the setting of how long checkpoints keep tombstones: until a removed file may go, and
-    as long again for the cleaner, which learns from them what may go.
+    as long again, or `cleaner_ms`, for the cleaner, which learns from them what may go.
 
     A longer time would cost: a busy table removes some files a second, and each of its checkpoints
     names all of that time.
     """
-    kept_ms = delete_delay_ms + max(delete_delay_ms, CLEANER_MS)
+    kept_ms = delete_delay_ms + max(delete_delay_ms, cleaner_ms)
     return {"delta.deletedFileRetentionDuration": f"interval {kept_ms // 1000} seconds"}
 
 

@@ -7,6 +7,9 @@ can't succeed any more. Only a log that ends where a batch begins can name an ap
 and a merge's only while the files stand whose rows it has. Both show in the file and in the table,
 so a late cleaner does no harm, and what is under way stays however long it takes.
 
+Who writes a checkpoint of the table cleans it afterwards, a leader's as a follower's: it has just
+written which files are removed. So a voter's disk needs nobody else to stay small.
+
 Of the snapshots the newest three stay, and of the older ones one for each doubling of the distance
 to the newest: a process that wants an old moment replays no more than that distance.
 """
@@ -14,15 +17,14 @@ to the newest: a process that wants an old moment replays no more than that dist
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.log.raft_log import RaftLog
 from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_files import batch_extents
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, is_file_name, raft_log_of
@@ -31,6 +33,18 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.temporaries import clean_metadata_root
 
 log = logging.getLogger(__name__)
+
+DELETE_DELAY_MS: Final = 60_000
+"""How long a replaced file stays for readers that planned before. One that misses a file reads the
+table again, and finds its rows in another; so this need not be long, and is not that of replicas,
+whose readers plan hours of work."""
+
+CLEANER_MS: Final = 2 * DELETE_DELAY_MS
+"""For how much longer checkpoints name a removed file: each names all of that time. A file whose
+removal they have forgotten is read, and judged by its rows."""
+
+DELETED_MAX: Final = 1000
+"""Files that are deleted at once after a checkpoint: ten for each commit since the last one."""
 
 SNAPSHOTS_KEPT: Final = 3
 """Two may be damaged, and a process starts."""
@@ -43,16 +57,12 @@ class ReplacedFiles:
 
     Attributes:
         files: The metadata root.
-        root: Its URL.
         uri: The log's table.
-        read_bytes: Bytes that it has read in order to judge.
     """
 
-    def __init__(self, files: RootFiles, root: str, uri: str) -> None:
+    def __init__(self, files: RootFiles, uri: str) -> None:
         self.files = files
-        self.root = root
         self.uri = uri
-        self.read_bytes = 0
         self._sound: set[str] = set()
 
     def names(self) -> list[str]:
@@ -69,16 +79,15 @@ class ReplacedFiles:
         name: str,
         active: Sequence[LogFile],
         removed_at_ms: Mapping[str, int],
-        *,
-        before_ms: int,
+        now_ms: int,
     ) -> bool:
-        """Return whether a file that the table does not name may be deleted: it was removed before
-        a moment, or is never to be named.
+        """Return whether a file that the table does not name may be deleted: it was removed some
+        time ago, or is never to be named. A time far ahead is of a wrong clock, and says nothing.
 
         `active`: the table's files, in the order of their rows, read after the listing.
         """
         if name in removed_at_ms:
-            is_out = removed_at_ms[name] < before_ms
+            is_out = abs(now_ms - removed_at_ms[name]) >= DELETE_DELAY_MS
         else:
             is_out = self._is_settled(name, active)
         return is_out and self._is_kept_elsewhere(name, active)
@@ -126,88 +135,75 @@ class ReplacedFiles:
     def _extents(self, name: str) -> list[tuple[Offset, Offset]]:
         path = f"{self.uri}/{name}"
         content = self.files.read(path, METADATA_FILE_BYTES_MAX)
-        self.read_bytes += len(content or b"")
         return batch_extents(content, path)
 
 
 class MetadataCleaner:
-    """Cleans one metadata root, in pieces: files that merges replaced, old commits, old snapshots,
-    what killed processes left. A cleaning whose time is over is gone on with by the next."""
+    """Cleans one metadata root: files that merges replaced, old snapshots, what killed processes
+    left."""
 
     def __init__(self, files: RootFiles, root: str, uri: str, options: StorageOptions) -> None:
         self._files = files
         self._root = root
         self._uri = uri
         self._options = options
-        self._replaced = ReplacedFiles(files, root, uri)
-        self._step = 0
-        self._begins_at = ""  # the name of the file that is judged next
-        self._count = 0
+        self._replaced = ReplacedFiles(files, uri)
 
     def clean(
         self,
         read_table: Callable[[], list[LogFile]],
-        before_ms: int,
-        is_over: Callable[[], bool],
-    ) -> CleanedFiles:
-        """Delete what was replaced before a moment, and what else nobody needs, until `is_over`;
-        one piece at least.
+        now_ms: int,
+        deleted_max: int | None = None,
+    ) -> int:
+        """Delete what nobody needs; return how many files. Of those that merges replaced at most
+        `deleted_max` go.
 
         `read_table` returns the log's files, in the order of their rows.
+
+        Raises:
+            KafkaOnSparkError, OSError: One of the parts failed, of the first; the others are done.
         """
-        self._count = self._replaced.read_bytes = 0
-        steps: tuple[Callable[[], bool], ...] = (
-            lambda: self._clean_replaced(read_table, before_ms, is_over),
-            lambda: clean_log(self._files, self._uri, is_over) > 0 and is_over(),
-            lambda: self._clean_snapshots(read_table),
+        parts: tuple[Callable[[], int], ...] = (
+            lambda: self._clean_replaced(read_table, now_ms, deleted_max),
+            lambda: clean_snapshots(self._files, self._root, raft_log_of(read_table())),
             self._clean_unfinished,
         )
-        is_left = True
-        while is_left:
-            number, self._step = self._step, (self._step + 1) % len(steps)
-            if steps[number]():  # one that raises keeps none of the others from their turn
-                self._step = number
-                break
-            is_left = self._step > 0
-            if is_over():
-                break
-        return CleanedFiles(self._count, self._replaced.read_bytes, is_left)
+        errors: list[Exception] = []
+        count = 0
+        for clean in parts:
+            try:
+                count += clean()
+            except (KafkaOnSparkError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return count
 
     def _clean_replaced(
-        self,
-        read_table: Callable[[], list[LogFile]],
-        before_ms: int,
-        is_over: Callable[[], bool],
-    ) -> bool:
-        """Return whether some are left."""
-        begins_at, self._begins_at = self._begins_at, ""
+        self, read_table: Callable[[], list[LogFile]], now_ms: int, deleted_max: int | None
+    ) -> int:
         listed = self._replaced.names()  # before the table is read
         active = read_table()
         named = {file.path for file in active}
         self._replaced.forget_all_but(named)
         removed_at_ms = read_tombstones(self._files, self._uri)
-        names = [each for each in listed if each >= begins_at and each not in named]
-        for number, name in enumerate(names):
-            if number and is_over():
-                self._begins_at = name
-                return True
-            if self._replaced.is_due(name, active, removed_at_ms, before_ms=before_ms):
-                # Another cleaner may have been faster.
-                self._files.delete_file(f"{self._uri}/{name}")
-                self._count += 1
-        return False
+        due = (
+            name
+            for name in listed
+            if name not in named and self._replaced.is_due(name, active, removed_at_ms, now_ms)
+        )
+        count = 0
+        for name in islice(due, deleted_max):
+            # Another cleaner may have been faster.
+            self._files.delete_file(f"{self._uri}/{name}")
+            count += 1
+        return count
 
-    def _clean_snapshots(self, read_table: Callable[[], list[LogFile]]) -> bool:
-        active = read_table()
-        self._count += clean_snapshots(self._files, self._root, raft_log_of(active))
-        return False
-
-    def _clean_unfinished(self) -> bool:
+    def _clean_unfinished(self) -> int:
         cleaned = clean_metadata_root(self._root, self._uri, self._options)
-        self._count += cleaned.count
         if cleaned.error is not None:
             raise KafkaStorageError(cleaned.error)
-        return False
+        return cleaned.count
 
 
 def clean_snapshots(files: RootFiles, metadata_root: str, log: RaftLog) -> int:

@@ -16,7 +16,6 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import NodeId
-from kafka_on_spark.log.addresses import DELETE_DELAY_MS
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.table_creation import tombstones_kept
@@ -30,6 +29,7 @@ from kafka_on_spark.storage.identity.metadata_root import (
 )
 from kafka_on_spark.storage.identity.root_identity import create_root
 from kafka_on_spark.storage.identity.root_safety import unusable_root
+from kafka_on_spark.storage.metadata.metadata_cleaning import CLEANER_MS, DELETE_DELAY_MS
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.voter_format import FORMAT_VERSION, HEADER, TABLE_SCHEMA
 from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
@@ -41,13 +41,11 @@ def create_metadata_log(
     options: StorageOptions,
     cluster_id: str,
     *,
-    delete_delay_ms: int = DELETE_DELAY_MS,
     with_brokers: Collection[str] = (),
 ) -> DeltaMetadataLog:
     """Create the log, or go on with one without a decision; then that log's cluster id counts.
 
     `metadata_root`: one, or several with commas between: then each of them is a voter.
-    `delete_delay_ms`: how long it keeps the files that it removes (file.delete.delay.ms).
     `with_brokers`: ids of clusters that have brokers' roots, read before this.
 
     Raises:
@@ -73,9 +71,7 @@ def create_metadata_log(
                 flush([root])  # whoever wrote it may have died before
             continue
         node_id = _free_id(roots.index(root), found.values())
-        found[root] = create_voter(
-            root, options, cluster_id, node_id=node_id, delete_delay_ms=delete_delay_ms
-        )
+        found[root] = create_voter(root, options, cluster_id, node_id=node_id)
         cluster_id = check_cluster_ids({root: each.cluster_id for root, each in found.items()})
     log = _check_undecided(metadata_root, options)
     log.begin()
@@ -139,7 +135,6 @@ def create_voter(
     cluster_id: str,
     *,
     node_id: NodeId = NODE_ID,
-    delete_delay_ms: int = DELETE_DELAY_MS,
 ) -> MetadataIdentity:
     """Create a voter's table, without a batch, and the file that names it; or find one that another
     process has just created.
@@ -150,7 +145,7 @@ def create_voter(
     """
     check_unnamed(metadata_root, options)
     mine = new_identity(cluster_id, node_id)
-    return _create_table(metadata_root, options, mine, delete_delay_ms)
+    return _create_table(metadata_root, options, mine)
 
 
 def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
@@ -161,7 +156,7 @@ def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
 
 
 def _create_table(
-    metadata_root: str, options: StorageOptions, mine: MetadataIdentity, delete_delay_ms: int
+    metadata_root: str, options: StorageOptions, mine: MetadataIdentity
 ) -> MetadataIdentity:
     """Create a table, and name it unless another was named meanwhile; return the one named."""
     table = mine.table_at(metadata_root)
@@ -174,7 +169,7 @@ def _create_table(
             partition_by=HEADER,
             configuration={
                 **mine.configuration,
-                **tombstones_kept(delete_delay_ms),
+                **tombstones_kept(DELETE_DELAY_MS, CLEANER_MS),
                 "kos.format.version": FORMAT_VERSION,
                 # Files have no statistics but their size; delta-rs takes time in each commit for
                 # each column that might have some.

@@ -181,8 +181,9 @@ class DeltaMetadataLog(QuorumLog):
         found = self.tables.log_of(known.key)
         assert isinstance(found, DeltaVoterLog), found
         for batch in found.batches_from(offset):
-            if batch.end_offset <= known.log.end_offset:
-                yield batch
+            if batch.end_offset > known.log.end_offset:
+                return
+            yield batch
 
 
 def _check_generations(tables: Sequence[VoterTable]) -> None:

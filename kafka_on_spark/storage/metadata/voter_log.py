@@ -8,6 +8,8 @@ are Parquet files of the same columns beside it.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +22,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.continuation import goes_on_from
@@ -32,6 +33,7 @@ from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.delta.files.delta_files import log_folder
+from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.identity.metadata_root import (
     MetadataIdentity,
     check_replaced,
@@ -39,7 +41,6 @@ from kafka_on_spark.storage.identity.metadata_root import (
     went_back,
 )
 from kafka_on_spark.storage.metadata import metadata_snapshots
-from kafka_on_spark.storage.metadata.metadata_cleaning import MetadataCleaner
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
     decode_file,
@@ -58,6 +59,8 @@ from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, w
 from kafka_on_spark.storage.metadata.voter_format import check_format, counters_of, table_of
 from kafka_on_spark.storage.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+T = TypeVar("T")
 
 
 class DeltaVoterLog:
@@ -84,7 +87,6 @@ class DeltaVoterLog:
         self._log_files: list[LogFile] = []
         self._newest_files = NewestFiles()
         self._in_hand: tuple[RaftBatch | None, EncodedBatch | None] = (None, None)
-        self._cleaner = MetadataCleaner(self._files, self.root, self.uri, options)
         self._upkeep = VoterUpkeep(self._files, self.root, self.uri, self._delta, self._options)
 
     # Following
@@ -233,19 +235,18 @@ class DeltaVoterLog:
     @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
-        return self._read_twice(from_offset, to_offset, ())
+        return self._read_twice(lambda: self._read(from_offset, to_offset, ()))
 
     @on_root
     def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
         """Return the batches of `headers`, as one version of the table has them."""
-        return self._read_twice(headers[0].base_offset, headers[-1].end_offset, headers)
+        base_offset, end_offset = headers[0].base_offset, headers[-1].end_offset
+        return self._read_twice(lambda: self._read(base_offset, end_offset, headers))
 
-    def _read_twice(
-        self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
-    ) -> list[MetadataBatch]:
+    def _read_twice(self, read: Callable[[], T]) -> T:
         try:
             with self._present():
-                return self._read(from_offset, to_offset, headers)
+                return read()
         except CorruptLogError:
             # The root may have been away for a moment, or a merge have been cleaned: real damage
             # shows on a second read, too.
@@ -253,7 +254,7 @@ class DeltaVoterLog:
                 self._delta.reopen_next_time()
                 self._load()
             with self._present():
-                return self._read(from_offset, to_offset, headers)
+                return read()
 
     def _read(
         self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
@@ -282,13 +283,18 @@ class DeltaVoterLog:
 
         Streams for debugging; caches nothing.
         """
+        while batches := self._read_twice(partial(self._read_file_at, offset)):
+            yield from batches
+            offset = batches[-1].end_offset
+
+    def _read_file_at(self, offset: Offset) -> list[MetadataBatch]:
+        """Return the batches of the file that holds `offset` from there on; none at the end."""
         for file in self._files_now():
-            if file.end_offset <= offset:
-                continue
-            path = f"{self.uri}/{file.path}"
-            for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
-                if batch.end_offset > offset:
-                    yield batch
+            if file.end_offset > offset:
+                path = f"{self.uri}/{file.path}"
+                found = decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+                return [each for each in found if each.end_offset > offset]
+        return []
 
     def load_files(self) -> tuple[VoterTable, list[LogFile]]:
         """Return the newest table, and its files in the order of their rows.
@@ -320,6 +326,9 @@ class DeltaVoterLog:
 
         This reads the files: a merged file holds many batches, and their times may go back.
         """
+        return self._read_twice(lambda: self._offset_at(time_ms))
+
+    def _offset_at(self, time_ms: int) -> Offset:
         files = self._files_now()
         for file in files:
             path = f"{self.uri}/{file.path}"
@@ -364,7 +373,7 @@ class DeltaVoterLog:
 
     @on_root
     def maintain(self) -> bool:
-        """Write a checkpoint if one is due; merge small files when there are many."""
+        """Write a checkpoint if one is due, and clean; merge small files when there are many."""
         return self._upkeep.maintain(self._load, lambda: self._log_files)
 
     @on_root
@@ -373,9 +382,11 @@ class DeltaVoterLog:
         return self._upkeep.merge(self._load, lambda: self._log_files)
 
     @on_root
-    def clean(self, delay_ms: int, now_ms: int, is_over: Callable[[], bool]) -> CleanedFiles:
-        """Delete what no reader needs, as MetadataCleaner says."""
-        return self._cleaner.clean(self._files_now, now_ms - delay_ms, is_over)
+    def clean(self, now_ms: int) -> int:
+        """Delete what no reader needs; return how many files, old commits apart."""
+        count = self._upkeep.clean(self._load, lambda: self._log_files, now_ms)
+        clean_log(self._files, self.uri)
+        return count
 
 
 def _copied(source: VoterLog, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:

@@ -1,24 +1,29 @@
-"""Keeps a voter's table small: checkpoints, and merges of small files.
+"""Keeps a voter's table small: checkpoints with the cleaning after them, and merges of small files.
 
 Only files below the last decision of the voter's own log are merged: it proves them committed, so
 no cut falls into a merged file.
 """
 
+import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
 from kafka_on_spark.raft.log.runs import merging_end
 from kafka_on_spark.raft.tables.voter_table import VoterTable
+from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.metadata.metadata_cleaning import DELETED_MAX, MetadataCleaner
 from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge, write_merged
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file, remove_file
 from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot_end
 from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.temporaries import clean_metadata_root
+
+log = logging.getLogger(__name__)
 
 MERGE: Final = "merge"
 """The operation of a commit that changes no row."""
@@ -41,8 +46,8 @@ class VoterUpkeep:
         self._uri = uri
         self._delta = delta
         self._options = options
+        self._cleaner = MetadataCleaner(files, root, uri, options)
         self._is_merge_due = False
-        self._is_cleaned = False
 
     def committed(self, version: int) -> None:
         """Note a commit of this process."""
@@ -51,23 +56,46 @@ class VoterUpkeep:
     def maintain(
         self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
     ) -> bool:
-        """Write a checkpoint if one is due; merge small files when there are many. The first merge
-        also removes what killed processes left unfinished. Return whether files were merged.
+        """Write a checkpoint if one is due, and clean the root after it; merge small files when
+        there are many. Return whether files were merged.
 
         `load` goes on to the newest version, `log_files` returns its files; both under the lock.
 
         Raises:
             KafkaOnSparkError: A merge failed, which costs time only.
         """
-        self._delta.checkpoint_if_due()
+        self._checkpoint(load, log_files)
         with self._delta.lock:
             if not self._is_merge_due:
                 return False
             self._is_merge_due = False
-        if not self._is_cleaned:
-            self._is_cleaned = True
-            clean_metadata_root(self._root, self._uri, self._options)
         return self.merge(load, log_files)
+
+    def _checkpoint(
+        self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
+    ) -> None:
+        if not self._delta.checkpoint_if_due():
+            return
+        try:
+            self.clean(load, log_files, time.time_ns() // 1_000_000, DELETED_MAX)
+        except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
+            log.warning("files of %s stay: %s", self._uri, reason(error, self._options))
+
+    def clean(
+        self,
+        load: Callable[[], VoterTable],
+        log_files: Callable[[], list[LogFile]],
+        now_ms: int,
+        deleted_max: int | None = None,
+    ) -> int:
+        """Delete what no reader needs, old commits apart, as MetadataCleaner says."""
+
+        def read_table() -> list[LogFile]:
+            with self._delta.lock:
+                load()
+                return list(log_files())
+
+        return self._cleaner.clean(read_table, now_ms, deleted_max)
 
     def merge(self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]) -> bool:
         """Write adjacent small files as one, rows and order unchanged; return whether that
@@ -99,6 +127,6 @@ class VoterUpkeep:
                         ],
                         counters={LOG_END_OFFSET: table.log.end_offset},
                     )
-                self._delta.checkpoint_if_due()
+                self._checkpoint(load, log_files)
                 return True
         return False

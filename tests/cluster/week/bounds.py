@@ -23,7 +23,8 @@ from kafka_on_spark.storage.delta.conditional_commit import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoints_in, commits_in
 from kafka_on_spark.storage.delta.log_cleaning import COMMITS_KEPT
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
-from kafka_on_spark.storage.metadata.metadata_cleaning import SNAPSHOTS_KEPT
+from kafka_on_spark.storage.metadata.metadata_cleaning import DELETE_DELAY_MS, SNAPSHOTS_KEPT
+from kafka_on_spark.storage.metadata.metadata_merge import MERGED_FILES_MIN
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged, typed
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -214,16 +215,18 @@ def _look_at_metadata(bounds: _Bounds, root: Path) -> None:
 
 
 def _look_at_replaced(bounds: _Bounds, root: Path, table: Path) -> None:
-    """Check that what merges replaced is gone in time."""
+    """Check that what merges replaced is gone since the last checkpoint, but for what is newer than
+    the delay: each merge replaces as many files as there were commits."""
     named = {file.path for file in bounds.cluster._metadata._log.voter_log._delta.active_files()}
     removed_at_ms = read_tombstones(RootFiles(str(root), OPTIONS), str(table))
-    for path in table.glob("*.parquet"):
-        if path.name in named:
-            continue
-        since_ms = removed_at_ms.get(path.name)
-        age_ms = bounds.age_ms(path) if since_ms is None else bounds.clock.now_ms() - since_ms
-        if age_ms > VISIT_MS:
-            bounds.flaw(f"the metadata log does not name {path.name}: {age_ms / HOUR_MS:.1f} hours")
+    now_ms = bounds.clock.now_ms()
+    left = [
+        path.name
+        for path in table.glob("*.parquet")
+        if path.name not in named and now_ms - removed_at_ms.get(path.name, 0) > DELETE_DELAY_MS
+    ]
+    if len(left) > CHECKPOINT_INTERVAL + 2 * MERGED_FILES_MIN:
+        bounds.flaw(f"the metadata log does not name {len(left)} files")
 
 
 def told(flaws: list[Any]) -> str:

@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from kafka_on_spark.storage import temporaries
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.roots import local_changes
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-TOMBSTONES_MS = 2 * HOUR_MS
-"""delta.deletedFileRetentionDuration of our tables."""
+TOMBSTONES_KEPT = "delta.deletedFileRetentionDuration"
 
 
 class Killed(BaseException):
@@ -77,6 +77,7 @@ class SimulatedTime:
         monkeypatch.setattr(SystemClock, "sleep_ms", lambda _, duration: self.pass_ms(duration))
         monkeypatch.setattr(temporaries, "time", _Clock(self))
         monkeypatch.setattr(conditional_commit, "time", _Clock(self))
+        monkeypatch.setattr(voter_upkeep, "time", _Clock(self))
         monkeypatch.setattr(local_changes, "os", _Disks(self))
         create = deltalake.DeltaTable.create_checkpoint
 
@@ -84,7 +85,8 @@ class SimulatedTime:
             self.count_change()
             create(table)
             log = Path(table.table_uri.removeprefix("file://")) / "_delta_log"
-            _drop_tombstones(log, table.version(), self.now_ms() - TOMBSTONES_MS)
+            kept_s = int(table.metadata().configuration[TOMBSTONES_KEPT].split()[1])
+            _drop_tombstones(log, table.version(), self.now_ms() - 1000 * kept_s)
 
         monkeypatch.setattr(deltalake.DeltaTable, "create_checkpoint", create_checkpoint)
 

@@ -1,14 +1,17 @@
 """What a metadata root is cleaned of, and what stays: every row, and enough snapshots."""
 
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.metadata import metadata_cleaning, metadata_merge, voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_cleaning import kept_snapshots
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
@@ -20,6 +23,10 @@ from tests.builders import BEGINNING
 
 FAR = 10**15
 """A time at which every delay is over."""
+
+
+def now_ms():
+    return time.time_ns() // 10**6
 
 
 @pytest.fixture
@@ -48,49 +55,52 @@ def test_files_that_a_merge_replaced_go_and_every_row_stays(log, tmp_path):
     before = log.read(from_offset=0)
     assert len(files_of(log)) > len(active_of(log))
 
-    count = log.clean(0, FAR).count
+    count = log.clean(FAR)
 
     assert count > 0
     assert files_of(log) == active_of(log)
     assert DeltaMetadataLog(str(tmp_path), StorageOptions()).read(from_offset=0) == before
-    assert log.clean(0, FAR).count == 0
+    assert log.clean(FAR) == 0
 
 
-def test_a_cleaning_whose_time_is_over_deletes_a_piece_and_the_next_goes_on(log):
-    replaced = len(files_of(log)) - len(active_of(log))
-    counts, is_left = [], True
+@pytest.mark.parametrize("deleted_max", [5, 1000])
+def test_who_writes_a_checkpoint_cleans_the_root_of_so_many_files(log, monkeypatch, deleted_max):
+    monkeypatch.setattr(voter_upkeep, "time", SimpleNamespace(time_ns=lambda: FAR * 10**6))
+    monkeypatch.setattr(voter_upkeep, "DELETED_MAX", deleted_max)
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(voter_upkeep, "MERGE_INTERVAL", 10**6)
+    replaced = len(files_of(log) - active_of(log))
+    assert replaced > 5
 
-    while is_left:
-        cleaned = log.clean(0, FAR, lambda: True)
-        counts.append(cleaned.count)
-        is_left = cleaned.is_left
+    log.maintain()
 
-    assert counts[:replaced] == [1] * replaced
-    assert len(counts) == replaced + 3  # old commits, snapshots, unfinished files
-    assert files_of(log) == active_of(log)
+    assert len(files_of(log) - active_of(log)) == max(replaced - deleted_max, 0)
 
 
-def test_a_step_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
-    def fail(files, uri, is_over):
-        raise KafkaStorageError("the commits may not be deleted")
+def test_a_part_that_fails_keeps_no_other_from_its_turn(log, monkeypatch):
+    def fail(files, uri):
+        raise KafkaStorageError("the commits may not be read")
 
-    monkeypatch.setattr(metadata_cleaning, "clean_log", fail)
-    with pytest.raises(KafkaStorageError):
-        log.clean(0, FAR)
+    monkeypatch.setattr(metadata_cleaning, "read_tombstones", fail)
     view = put_old_view(log)
 
-    assert log.clean(0, FAR).count == 1
+    with pytest.raises(KafkaStorageError, match="may not be read"):
+        log.clean(FAR)
 
     assert not view.exists()
-    with pytest.raises(KafkaStorageError):
-        log.clean(0, FAR)
 
 
-def test_what_was_merged_is_read_back_once_and_counted(log):
-    first, second = log.clean(0, FAR), log.clean(0, FAR)
+def test_what_was_merged_is_read_back_once(log, monkeypatch):
+    read, extents = [], metadata_cleaning.batch_extents
+    monkeypatch.setattr(
+        metadata_cleaning, "batch_extents", lambda *given: read.append(given) or extents(*given)
+    )
 
-    assert first.read_bytes > 0
-    assert second.read_bytes == 0
+    assert log.clean(FAR) > 0
+
+    assert 0 < len(read) <= len(active_of(log))
+    log.clean(FAR)
+    assert 0 < len(read) <= len(active_of(log))
 
 
 def test_what_was_read_back_is_forgotten_once_a_merge_has_replaced_it(log):
@@ -99,8 +109,8 @@ def test_what_was_read_back_is_forgotten_once_a_merge_has_replaced_it(log):
         record = ClusterRecord(cluster_id="cluster", cause=f"decision {number}")
         end = log.append([record], Stamp(time_ms=7), expected_offset=end).end_offset
         log.maintain()
-        log.clean(0, FAR)
-        known = log.voter_log._cleaner._replaced._sound
+        log.clean(FAR)
+        known = log.voter_log._upkeep._cleaner._replaced._sound
         assert known <= active_of(log)
     assert known
 
@@ -117,7 +127,7 @@ def put_old_view(log):
 def test_replaced_files_stay_for_readers_that_planned_before(log):
     before = files_of(log)
 
-    assert log.clean(3_600_000, 0).count == 0
+    assert log.clean(now_ms()) == 0
     assert files_of(log) == before
 
 
@@ -144,14 +154,14 @@ def append_one(log):
 @pytest.mark.parametrize("count", [1, 5])
 def test_an_append_s_file_goes_once_the_log_has_gone_past_its_place(log, count):
     """Its process died before the commit, or lost the race for it."""
-    log.clean(0, FAR)
+    log.clean(FAR)
     name = leave(log, BEGINNING + 30, count)
-    assert log.clean(0, FAR).count == 0
+    assert log.clean(FAR) == 0
     assert name in files_of(log)
 
     append_one(log)
 
-    assert log.clean(0, FAR).count == 1
+    assert log.clean(FAR) == 1
     assert name not in files_of(log)
 
 
@@ -165,7 +175,7 @@ def test_a_merge_s_file_stays_while_what_it_was_merged_from_stands(log):
     done = leave(log, standing[0].base_offset, 1, 1, name="b")
     assert standing[0].size > 2
 
-    log.clean(0, FAR)
+    log.clean(FAR)
 
     assert under_way in files_of(log)
     assert done not in files_of(log)
@@ -176,7 +186,7 @@ def test_replaced_files_whose_tombstones_no_log_has_any_more_go(log, monkeypatch
     monkeypatch.setattr(metadata_cleaning, "read_tombstones", lambda files, uri: {})
     assert files_of(log) != active_of(log)
 
-    log.clean(0, FAR)
+    log.clean(FAR)
 
     assert files_of(log) == active_of(log)
 
@@ -187,7 +197,7 @@ def test_a_file_without_a_name_in_the_table_that_can_not_be_read_stays(log):
     with open(f"{log.uri}/{name}", "wb") as file:
         file.write(b"staged")
 
-    log.clean(0, FAR)
+    log.clean(FAR)
 
     assert name in files_of(log)
 
@@ -198,7 +208,7 @@ def test_what_a_damaged_file_was_merged_from_stays(log, caplog):
         with open(f"{log.uri}/{name}", "r+b") as file:
             file.truncate(20)
 
-    assert log.clean(0, FAR).count == 0
+    assert log.clean(FAR) == 0
     assert files_of(log) == before
     assert "was merged from stays" in caplog.text
 
@@ -208,11 +218,11 @@ def test_views_and_unfinished_files_of_killed_processes_go_after_a_day(log, tmp_
     view.mkdir(parents=True)
     commit = view / f"{0:020}.json"
     commit.write_text("{}")
-    log.clean(3_600_000, 0)
+    log.clean(now_ms())
     assert commit.exists()
 
     os.utime(commit, (1, 1))
-    assert log.clean(3_600_000, 0).count == 1
+    assert log.clean(now_ms()) == 1
 
     assert not list((tmp_path / "views").iterdir())
 
@@ -222,7 +232,7 @@ def test_the_newest_snapshots_stay_and_older_ones_thin_out(log, tmp_path):
     for end in range(1, 31):
         log.write_snapshot([record], Stamp(time_ms=7), end)
 
-    log.clean(3_600_000, 0)
+    log.clean(now_ms())
 
     left = sorted(int(name.split("-")[0]) for name in os.listdir(tmp_path / "snapshots"))
     assert left == [1, 15, 23, 27, 28, 29, 30]
@@ -237,7 +247,7 @@ def test_a_snapshot_of_another_log_stays_and_decides_nothing(log, tmp_path, end,
     other = OffsetAndEpoch(end, epoch)
     log.voter_log.write_snapshot([record], Stamp(time_ms=7), other)
 
-    log.clean(3_600_000, 0)
+    log.clean(now_ms())
 
     assert len(os.listdir(tmp_path / "snapshots")) == 6
     assert log.newest_snapshot(to_offset=27).end_offset == 20

@@ -5,20 +5,17 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ports.metadata import CleanedFiles
 from kafka_on_spark.service.maintain.root_upkeep import (
-    CLEANING_MS_MIN,
     INTERVAL_MS,
     METADATA,
     RootUpkeep,
     VisitResult,
-    interval_ms_of,
 )
 from tests.builders import image_of, partition
 from tests.fakes import FakeClock, MemoryRootHints
 
 BEGAN_MS = 1000 * INTERVAL_MS
-ALL = [METADATA, 1, 2, 3]
+ALL = [1, 2, 3]
 EVERY = 10**9
 
 
@@ -30,7 +27,7 @@ class Roots:
         self.hints = MemoryRootHints()
         self.image = replace(image_of(partition("1 2 3"), **options), configs=configs or {})
         self.done = []
-        self.cleaned = lambda: CleanedFiles(3)
+        self.cleaned = lambda: 3
         self.visited = lambda order: VisitResult()
         self.took_ms = 0
         self.upkeep = self.process()
@@ -38,9 +35,8 @@ class Roots:
     def process(self):
         return RootUpkeep(self, self.clock, hints=self.hints, visit=self.visit)
 
-    def clean(self, work_ms_max=None):
+    def clean(self):
         self.done.append(METADATA)
-        self.clock.advance(self.took_ms)
         return self.cleaned()
 
     def visit(self, orders):
@@ -71,25 +67,8 @@ def test_a_cluster_of_which_nothing_is_known_is_cleaned_an_interval_later():
     roots = begun()
 
     assert roots.share(after_ms=INTERVAL_MS - 1) == []
-    assert sorted(map(str, roots.share(after_ms=1))) == sorted(map(str, ALL))
+    assert roots.share(after_ms=1) == ALL
     assert roots.share() == []
-
-
-# fmt: off
-INTERVALS = [
-    pytest.param( 10_000, CLEANING_MS_MIN, id="a-minute-at-least"),
-    pytest.param(600_000,         600_000, id="as-often-as-what-it-removes-may-go"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("delay_ms, interval_ms", INTERVALS)
-def test_the_metadata_log_is_cleaned_as_often_as_what_it_removes_may_go(delay_ms, interval_ms):
-    roots = begun(configs={"file.delete.delay.ms": str(delay_ms)})
-
-    assert interval_ms_of(roots.image, METADATA) == interval_ms
-    assert roots.share(after_ms=interval_ms - 1) == []
-    assert METADATA in roots.share(after_ms=1)
 
 
 def test_of_many_processes_one_cleans():
@@ -101,15 +80,15 @@ def test_of_many_processes_one_cleans():
 
     done = [roots.share(each) for each in (*others, roots.upkeep)]
 
-    assert list(map(len, done)) == [4, 0, 0, 0]
-    assert len(roots.share(others[2], after_ms=INTERVAL_MS)) == 4
+    assert list(map(len, done)) == [3, 0, 0, 0]
+    assert len(roots.share(others[2], after_ms=INTERVAL_MS)) == 3
 
 
 def test_a_process_that_ends_is_followed_by_one_that_knows():
     roots = begun()
 
     assert roots.share(roots.process(), after_ms=INTERVAL_MS // 2) == []
-    assert len(roots.share(roots.process(), after_ms=INTERVAL_MS // 2)) == 4
+    assert len(roots.share(roots.process(), after_ms=INTERVAL_MS // 2)) == 3
     assert roots.share(roots.process(), after_ms=1000) == []
 
 
@@ -120,7 +99,7 @@ def test_without_a_hint_a_process_goes_by_what_it_remembers(is_offline):
         roots.hints.hint, roots.hints.is_offline = None, is_offline
         assert roots.share(after_ms=INTERVAL_MS // 2) == []
         roots.hints.hint = None
-        assert len(roots.share(after_ms=INTERVAL_MS // 2)) == 4
+        assert len(roots.share(after_ms=INTERVAL_MS // 2)) == 3
 
 
 @pytest.mark.parametrize("ahead_ms", [10**12, -(10**12)])
@@ -128,13 +107,13 @@ def test_a_wrong_clock_keeps_no_process_from_its_turn(ahead_ms):
     roots = begun()
     roots.hints.hint = {str(each): BEGAN_MS + ahead_ms for each in ALL}
 
-    assert len(roots.share(after_ms=INTERVAL_MS)) == 4
+    assert len(roots.share(after_ms=INTERVAL_MS)) == 3
 
 
 def test_clocks_that_differ_a_little_leave_one_to_clean():
     roots = begun()
     behind = roots.process()
-    assert len(roots.share(after_ms=INTERVAL_MS)) == 4
+    assert len(roots.share(after_ms=INTERVAL_MS)) == 3
 
     assert roots.share(behind, after_ms=-5000) == []
 
@@ -145,8 +124,7 @@ def test_a_share_ends_when_its_time_is_over_and_the_next_goes_on_with_the_rest()
     done = [roots.share(after_ms=INTERVAL_MS, work_ms_max=5)]
     done += [roots.share(work_ms_max=15), roots.share(work_ms_max=5)]
 
-    assert list(map(len, done)) == [1, 2, 1]
-    assert {each for part in done for each in part} == set(ALL)
+    assert done == [[1], [2, 3], []]
 
 
 def test_what_a_cleaning_has_left_is_gone_on_with_by_the_process_that_knows_where():
@@ -159,12 +137,10 @@ def test_what_a_cleaning_has_left_is_gone_on_with_by_the_process_that_knows_wher
         return VisitResult(left_at="t-1/0-a" if len(orders) == 1 else "")
 
     roots.visited = visited
-    left = iter([CleanedFiles(1, is_left=True), CleanedFiles(1)])
-    roots.cleaned = lambda: next(left)
     roots.share(after_ms=INTERVAL_MS)
 
     assert roots.share(other) == []
-    assert sorted(map(str, roots.share())) == sorted([METADATA, str(orders[0].broker_id)])
+    assert roots.share() == [orders[0].broker_id]
     assert orders[-1].begins_at == "t-1/0-a"
     assert roots.share() == []
 
@@ -201,23 +177,19 @@ def test_a_root_that_fails_is_told_and_a_row_until_a_whole_cleaning_has_not_fail
     assert roots.work(after_ms=INTERVAL_MS).outcomes[2] is None
 
 
-def test_what_was_found_before_the_metadata_root_failed_is_told_later():
+def test_what_was_found_before_a_task_failed_is_told_later():
     roots = begun()
-    roots.visited = lambda order: VisitResult(error="EIO")
 
-    def fail():
-        raise KafkaStorageError("EIO")
+    def visited(order):
+        if order.broker_id == 3:
+            raise KafkaStorageError("the executor is gone")
+        return VisitResult(error="EIO")
 
-    roots.cleaned = fail
-    told = {}
-    roots.clock.advance(INTERVAL_MS)
-    for _ in range(3):
-        try:
-            told |= roots.work().outcomes
-        except KafkaStorageError:
-            assert told == {}
+    roots.visited = visited
+    with pytest.raises(KafkaStorageError):
+        roots.work(after_ms=INTERVAL_MS)
 
-    assert told == dict.fromkeys((1, 2, 3), "EIO")
+    assert roots.work().outcomes == dict.fromkeys((1, 2), "EIO")
 
 
 def test_all_that_fails_when_all_are_cleaned_is_a_row():
@@ -238,22 +210,6 @@ def test_all_that_fails_when_all_are_cleaned_is_a_row():
     assert work.outcomes == {1: None, 2: "EIO", 3: None}
 
 
-def test_a_metadata_root_that_does_not_answer_is_told_and_left_to_another_process():
-    roots = begun()
-    other = roots.process()
-
-    def fail():
-        raise KafkaStorageError("EIO")
-
-    roots.cleaned = fail
-    with pytest.raises(KafkaStorageError):
-        roots.share(after_ms=INTERVAL_MS)
-    roots.cleaned = lambda: CleanedFiles(3)
-
-    assert METADATA not in roots.share()
-    assert METADATA in roots.share(other)
-
-
 def test_all_are_cleaned_at_once_when_asked_for():
     roots = Roots()
     orders = []
@@ -262,9 +218,9 @@ def test_all_are_cleaned_at_once_when_asked_for():
     [row] = roots.upkeep.run().rows
 
     assert str(row) == "__cluster_metadata-0: clean: 3 files deleted (0 bytes)"
-    assert sorted(map(str, roots.done)) == sorted(map(str, ALL))
+    assert roots.done == [*ALL, METADATA]
     assert {order.work_ms_max for order in orders} == {None}
-    assert roots.share(roots.process(), after_ms=CLEANING_MS_MIN - 1) == []
+    assert roots.share(roots.process(), after_ms=INTERVAL_MS - 1) == []
 
 
 def test_a_broker_that_is_fenced_is_left_alone():

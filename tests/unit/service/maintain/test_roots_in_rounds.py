@@ -27,19 +27,6 @@ def test_a_long_piece_of_work_on_roots_is_made_up_for():
     assert len(roots.let) == 2
 
 
-def test_what_is_read_on_roots_keeps_to_the_throttle():
-    worked = begun(cluster={"log.cleaner.io.max.bytes.per.second": "1000"})
-    worked.upkeep._roots = roots = SlowRoots(worked, took_ms=1, read_bytes=5000)
-    worked.share()
-    assert len(roots.let) == 1
-
-    worked.share(2000)
-    assert len(roots.let) == 1
-
-    worked.share(3000)
-    assert len(roots.let) == 2
-
-
 def test_roots_that_fail_keep_no_replica_from_its_visit(caplog):
     worked = begun()
 

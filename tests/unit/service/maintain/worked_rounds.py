@@ -85,14 +85,14 @@ def begun(partition_count=1, *, cluster=None, **options):
 class SlowRoots:
     """Roots that take `took_ms`, and remember for how long they were let."""
 
-    def __init__(self, worked, took_ms, read_bytes=0):
-        self.worked, self.took_ms, self.read_bytes, self.let = worked, took_ms, read_bytes, []
+    def __init__(self, worked, took_ms):
+        self.worked, self.took_ms, self.let = worked, took_ms, []
         self.outcomes = {}
 
     def run_share(self, work_ms_max):
         self.let.append(work_ms_max)
         self.worked.clock.advance(self.took_ms)
-        return RootWork(read_bytes=self.read_bytes, outcomes=self.outcomes)
+        return RootWork(outcomes=self.outcomes)
 
     def run(self):
         return RootWork(outcomes=self.outcomes)
