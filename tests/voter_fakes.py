@@ -301,9 +301,6 @@ class OneByOne:
             while left and not self.loses_rest:
                 left.popleft()()
 
-    def is_quick(self, key: VoterKey) -> bool:
-        return False
-
 
 class Process(QuorumLog):
     """A process of a test: its log, and what it alone can't reach."""

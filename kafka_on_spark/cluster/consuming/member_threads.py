@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.spark.wiring.accounts import CONSUME, charged
-from kafka_on_spark.storage.calls.deadlines import no_thread_error
+from kafka_on_spark.storage.calls.daemon_threads import no_thread_error
 from kafka_on_spark.storage.ledger.ledger import Ledger
 
 log = logging.getLogger(__name__)

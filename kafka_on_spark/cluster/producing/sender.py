@@ -40,7 +40,7 @@ from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitio
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
+from kafka_on_spark.storage.calls.daemon_threads import EXIT_SECONDS, no_thread_error
 from kafka_on_spark.storage.calls.forks import is_forked
 
 log = logging.getLogger(__name__)

@@ -76,11 +76,6 @@ class CallsUnderWay:
     def _slow(self, calls: Iterable[CallUnderWay], now_ms: int) -> int:
         return sum(each.began_ms <= now_ms - self._timeout_ms for each in calls)
 
-    def has_any(self, key: VoterKey) -> bool:
-        """Return whether a call on this voter is under way."""
-        with self._lock:
-            return bool(self._calls[key])
-
     def start(self, call: CallUnderWay) -> bool:
         """Note that a thread makes a call now; return False if it is not to be made any more."""
         with self._lock:

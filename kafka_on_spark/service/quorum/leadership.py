@@ -124,7 +124,7 @@ class Leadership:
         tables = self._tables
         keys = self._looks.likely(tables.voters, tables.newest_of_all(), tables.troubled())
         for _ in range(DISCOVERIES_MAX):
-            for table in self._tables.looks(keys):
+            for table in self._tables.each(keys, self._tables.look):
                 seen[table.key] = table
                 led = self._looks.led(seen)
                 if led is not None and led.is_confirmed:

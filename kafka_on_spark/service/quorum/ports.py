@@ -172,13 +172,3 @@ class SideBySide(Protocol):
         results are lost.
         """
         ...
-
-    def is_quick(self, key: VoterKey) -> bool:
-        """Return whether a look at a voter takes so little time that several are sooner made one
-        after the other than side by side."""
-        ...
-
-    def run_in_turn(self, calls: Sequence[VoterCall[T]], timeout_ms: int) -> list[T] | None:
-        """Return the results of `calls`, made one after the other; None: they take longer than
-        `timeout_ms`, and go on by themselves."""
-        ...

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -36,10 +36,6 @@ from kafka_on_spark.service.quorum.ports import (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-TURNS: Final = 10
-"""Voters that are looked at one after the other have this part of the time that one has: what takes
-longer is no quick look."""
 
 Ask = Callable[[VoterKey], T | None]
 
@@ -162,46 +158,6 @@ class VoterTables:
             if known is None or table.version >= known.version:
                 self._newest[table.key] = table
         return table
-
-    def looks(self, keys: Sequence[VoterKey]) -> Iterator[VoterTable]:
-        """Do as `each` with `look`. As long as all is well and nothing was committed, that is one
-        wait for looks that take no time."""
-        left = list(keys)
-        if len(keys) > 1 and all(self._is_quick(key) for key in keys):
-            for call, outcome in self._in_turn(keys, self._unchanged):
-                table = outcome.answer()
-                if table is not None:
-                    yield table
-                if table is not None or outcome.error is not None:
-                    left.remove(call.key)
-        if left:
-            yield from self.each(left, self.look)
-
-    def _is_quick(self, key: VoterKey) -> bool:
-        return (
-            key in self._newest
-            and key not in self.failures
-            and not self._under_way.has_any(key)
-            and self._side_by_side.is_quick(key)
-        )
-
-    def _unchanged(self, key: VoterKey) -> VoterTable | None:
-        known = self._newest[key]
-        return known if self.log_of(key).is_newest(known) else None
-
-    def _in_turn(
-        self, keys: Sequence[VoterKey], ask: Ask[VoterTable]
-    ) -> list[tuple[CallUnderWay, "_Outcome[VoterTable | None]"]]:
-        """Return what voters answer one after the other; nothing, where one hangs: the others are
-        not to wait for it."""
-        calls = self._begun(keys)
-        try:
-            made = [self._call(each, partial(ask, each.key)) for each in calls]
-            found = self._side_by_side.run_in_turn(made, self._timeout_ms // TURNS)
-        finally:
-            self._under_way.drop(calls)
-            self._under_way.leave(calls)
-        return [] if found is None else list(zip(calls, found, strict=True))
 
     def each(
         self, keys: Iterable[VoterKey], ask: Ask[T], *, timeout_ms: int | None = None

@@ -1,49 +1,129 @@
 """Pools of daemon threads, for work that waits for roots.
 
-A thread of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A
-process that ends waits a moment for these threads, and then ends without them.
+A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. A thread
+of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A process that
+ends waits a moment for these, and then ends without them.
 
-The set of all pools is a module global: the exit of a process concerns every pool of the process.
-It can go once Python's own executor has daemon threads.
+A pool bounds how many of its jobs run at once. The threads are the process's: an idle one takes the
+next job of any pool. They are a module global, since a thread that hangs outlives whoever began its
+job. It can go once Python's own executor has daemon threads.
 """
 
 import atexit
+import os
 import threading
 import time
-import weakref
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
-from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
+from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
 from kafka_on_spark.storage.ledger.ledger import carried
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
 
-_Work = tuple[Future[Any], Callable[[], Any]] | None
-"""None: no more work comes."""
+IDLE_MAX: Final = 32
+"""Threads that stay for the next job; any more end with their job."""
 
-_pools: Final["weakref.WeakSet[DaemonThreads]"] = weakref.WeakSet()
+EXIT_SECONDS: Final = 5.0
+"""How long a process that ends waits for jobs."""
+
+LATE_EXIT_SECONDS: Final = 1.0
+"""How long it waits for jobs that nobody waits for any more: one that is late and not hung must not
+come back into an interpreter that has ended, which would abort the process."""
+
+
+class Job(Future[T]):
+    """Work for a thread of a pool.
+
+    Attributes:
+        is_left: Nobody waits for it any more.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__()
+        self.is_left = False
+        self._work: Callable[[], T] | None = carried(work)
+
+    def run(self, end: Callable[[], None] = lambda: None) -> None:
+        """Do the work in this thread. `end` is called before anybody learns that it is done.
+
+        The thread drops its references to the work first: the process may end at once, and Arrow's
+        buffers must not be released while the interpreter shuts down.
+        """
+        work, self._work = self._work, None
+        assert work is not None, "a job is run once"
+        result: Any = None
+        failure: BaseException | None = None
+        if is_wanted := self.set_running_or_notify_cancel():
+            before, _current.job = _current.job, self
+            try:
+                self.began()
+                result = work()
+            except BaseException as error:  # `result` raises it in the caller
+                failure = error
+            _current.job = before
+        del work
+        end()
+        if failure is not None:
+            self.set_exception(failure)
+        elif is_wanted:
+            self.set_result(result)
+
+    def began(self) -> None:
+        """Note that a thread does it now."""
+
+
+class _Current(threading.local):
+    """The job that this thread does."""
+
+    job: Job[Any] | None = None
+
+
+class _Process:
+    """The jobs and threads of this process.
+
+    Attributes:
+        lock: Held while any of the others changes, and what a pool holds.
+        idle: Threads that wait for a job, by their inboxes.
+        running: Jobs that have a thread.
+        is_ending: The interpreter is about to end.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all: a forked child has none of its parent's threads."""
+        self.lock = threading.RLock()  # a collection of garbage may begin a job
+        self.idle: list[_Inbox] = []
+        self.running: set[Job[Any]] = set()
+        self.is_ending = False
+        _current.job = None
+
+
+_current: Final = _Current()
+_process: Final = _Process()
 
 
 class DaemonThreads(Executor):
-    """An executor of at most `count` daemon threads, each started when there is work for it."""
+    """A pool of which at most `count` jobs run at once; the others wait. `name`: its threads'.
 
-    def __init__(self, count: int, thread_name_prefix: str) -> None:
+    Attributes:
+        running: Its jobs that have a thread.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self.running: set[Job[Any]] = set()
         self._count = count
-        self._name = thread_name_prefix
-        self._queue: SimpleQueue[_Work] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
+        self._name = name
+        self._waiting: deque[Job[Any]] = deque()
         self._is_shut = False
-        # The threads of a pool that is garbage end.
-        weakref.finalize(self, self._queue.put, None).atexit = False
-        _pools.add(self)
 
     def submit(
         self, work: Callable[Arguments, T], /, *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -51,87 +131,141 @@ class DaemonThreads(Executor):
         """Run `work` in one of the threads.
 
         Raises:
-            ClusterClosedError: The pool is shut down, or this process was forked.
+            ClusterClosedError: The pool is shut down, or this process was forked, or ends.
             KafkaStorageError: The process can't start a thread.
         """
         if is_forked():
             raise ClusterClosedError(FORKED)
-        future: Future[T] = Future()
-        charged = carried(lambda: work(*args, **kwargs))
-        with self._lock:
-            if self._is_shut:
-                raise ClusterClosedError()
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
-                self._begin_thread()
-            self._queue.put((future, charged))
-        return future
+        if self._is_shut or _process.is_ending:
+            raise ClusterClosedError()
+        job = Job(partial(work, *args, **kwargs))
+        self.begin(job)
+        return job
 
-    def _begin_thread(self) -> None:
-        thread = threading.Thread(
-            target=_work_through,
-            args=(self._queue, self._idle),
-            name=f"{self._name}_{len(self._threads)}",
-            daemon=True,
-        )
+    def begin(self, job: Job[Any]) -> None:
+        """Have a job run.
+
+        Raises:
+            KafkaStorageError: The process can't start a thread.
+        """
+        with _process.lock:
+            if len(self.running) >= self._count:
+                self._waiting.append(job)
+                return
+            self._hold(job)
+            inbox = _process.idle.pop() if _process.idle else None
         try:
-            thread.start()
-        except RuntimeError as error:
-            if not self._threads:
-                raise no_thread_error() from error
-            return  # the threads that run already do the work
-        self._threads.append(thread)
+            (_new_thread() if inbox is None else inbox).put((self, job))
+        except BaseException:
+            with _process.lock:
+                self._drop(job)
+                if not self.running:
+                    raise
+                self._waiting.append(job)  # the threads that run do it
+
+    def work_through(self, job: Job[Any], inbox: "_Inbox") -> bool:
+        """Do a job in this thread, and then those that wait; return whether the thread, whose inbox
+        this is, waits for another one.
+
+        It is idle before a caller learns of the end: so the caller's next call begins no thread.
+        """
+        threading.current_thread().name = self._name
+        following: Job[Any] | None = job
+        stays = False
+
+        def end() -> None:
+            nonlocal following, stays
+            with _process.lock:
+                self._drop(job)
+                following = self._waiting.popleft() if self._waiting else None
+                if following is not None:
+                    self._hold(following)
+                elif stays := not job.is_left and len(_process.idle) < IDLE_MAX:
+                    _process.idle.append(inbox)
+
+        while following is not None:
+            job = following
+            job.run(end)
+        return stays
+
+    def _hold(self, job: Job[Any]) -> None:
+        self.running.add(job)
+        _process.running.add(job)
+
+    def _drop(self, job: Job[Any]) -> None:
+        self.running.discard(job)
+        _process.running.discard(job)
+
+    def withdraw(self, job: Job[Any]) -> bool:
+        """Take back a job; return whether it has not begun, and won't."""
+        is_cancelled = job.cancel()
+        with _process.lock:
+            if job in self._waiting:
+                self._waiting.remove(job)
+        return is_cancelled
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work; `wait` until all work taken is done."""
-        with self._lock:
-            self._is_shut = True
-            if cancel_futures:
-                self._cancel()
-            self._queue.put(None)
+        self._is_shut = True
+        while cancel_futures and self._waiting:
+            self.withdraw(self._waiting[-1])
         if wait:
-            self.join(None)
+            self.join()
 
-    def _cancel(self) -> None:
-        while not self._queue.empty():
-            item = self._queue.get()
-            if item is not None:
-                item[0].cancel()
-
-    def join(self, seconds: float | None) -> None:
-        """Wait until its threads have ended, for at most `seconds`."""
-        last = None if seconds is None else time.monotonic() + seconds
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(None if last is None else max(last - time.monotonic(), 0.0))
+    def join(self) -> None:
+        """Wait until all work taken is done, but that of this thread."""
+        with _process.lock:
+            taken = [*self.running, *self._waiting]
+        wait(each for each in taken if each is not _current.job)
 
 
-def _work_through(queue: "SimpleQueue[_Work]", idle: threading.Semaphore) -> None:
-    while True:
-        item = queue.get()
-        if item is None:
-            queue.put(None)  # for the next thread
-            return
-        future, work = item
-        if future.set_running_or_notify_cancel():
-            try:
-                result = work()
-            except BaseException as error:  # `Future.result` raises it in the caller
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-                del result
-        del item, future, work  # an idle thread holds nothing
-        idle.release()
+_Inbox = SimpleQueue[tuple[DaemonThreads, Job[Any]]]
+
+
+def _new_thread() -> _Inbox:
+    inbox: _Inbox = SimpleQueue()
+    thread = threading.Thread(target=_run, args=(inbox,), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise no_thread_error() from error
+    return inbox
+
+
+def _run(inbox: _Inbox) -> None:
+    while _do_next(inbox):
+        pass
+
+
+def _do_next(inbox: _Inbox) -> bool:
+    # In a function: an idle thread holds nothing of its last job.
+    pool, job = inbox.get()
+    return pool.work_through(job, inbox)
+
+
+def no_thread_error() -> KafkaStorageError:
+    """Return the error of a process that can't start another thread."""
+    return KafkaStorageError(
+        "this process can't start another thread: raise its limit (ulimit -u, or the container's"
+        " pids) or have it do less at once"
+    )
+
+
+def current_job() -> Job[Any] | None:
+    """Return the job that this thread does."""
+    return _current.job
 
 
 def _finish() -> None:
-    """Wait a moment for the work taken: the interpreter is about to end."""
-    last = time.monotonic() + EXIT_SECONDS
-    pools = list(_pools)
-    for pool in pools:
-        pool.shutdown(wait=False)
-    for pool in pools:
-        pool.join(max(last - time.monotonic(), 0.0))
+    """Give jobs a moment before the interpreter ends."""
+    _process.is_ending = True
+    began = time.monotonic()
+    while running := list(_process.running):
+        is_left = all(each.is_left for each in running)
+        last = began + (LATE_EXIT_SECONDS if is_left else EXIT_SECONDS)
+        if not wait(running, last - time.monotonic(), return_when="FIRST_COMPLETED").done:
+            return
 
 
 atexit.register(_finish)
+os.register_at_fork(after_in_child=_process.reset)

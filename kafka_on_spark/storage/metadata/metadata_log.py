@@ -23,11 +23,10 @@ from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
 from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
 from kafka_on_spark.service.quorum.creating import begin_log
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from kafka_on_spark.service.quorum.settings import QuorumSettings
-from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
@@ -36,9 +35,6 @@ from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
 
 log = logging.getLogger(__name__)
-
-THREADS_A_VOTER: Final = 2 * LEFT_CALLS_MAX
-"""Calls on one voter at once: those that were left behind, and those of as many callers."""
 
 OPENING_PATIENCE_MS: Final = 1000
 """So long an opening waits for the other roots on its list, once more than half have answered: one
@@ -70,26 +66,22 @@ class DeltaMetadataLog(QuorumLog):
         (self.root, self.identity), *_ = self._given.items()
         self.voter_log = DeltaVoterLog(self.root, self.identity, options)
         self.uri = self.voter_log.uri
-        self._local: set[VoterKey] = set()
+        self._roots: dict[VoterKey, str] = {}
         super().__init__(
             _voters_of(self._given),
             self._open_voter,
-            ThreadsSideBySide(THREADS_A_VOTER, self._is_local),
+            ThreadsSideBySide(lambda key: self._roots.get(key, f"voter {key}")),
             SystemClock(),
             random=random.random,
             new_id=_new_id,
             settings=QuorumSettings(),
         )
 
-    def _is_local(self, key: VoterKey) -> bool:
-        return key in self._local
-
     def _open_voter(self, voter: Voter) -> DeltaVoterLog:
         """Return a voter's table: on the root that was given, else on the one that it is said to
         have."""
         opened = self._opened(voter)
-        if is_local(opened.root):
-            self._local.add(voter.key)
+        self._roots[voter.key] = opened.root
         return opened
 
     def _opened(self, voter: Voter) -> DeltaVoterLog:

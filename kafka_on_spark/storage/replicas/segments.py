@@ -305,7 +305,7 @@ def _begin_put(
 
     def wait() -> KafkaOnSparkError | None:
         try:
-            call.result()
+            call.in_time()
         except KafkaOnSparkError as error:
             return error
         return None

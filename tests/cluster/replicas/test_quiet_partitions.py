@@ -157,7 +157,9 @@ def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(
     with ThreadPoolExecutor(2) as threads:
         assert marks_of_many(orders, OPTIONS, threads) == marks
         assert sum(each is None for found in marks for each in found) == 1
-        monkeypatch.setitem(deadlines._calls.stuck, str(disks.root(2)), deadlines.STUCK_MAX)
+        root = str(disks.root(2))
+        stuck = [deadlines.Call(root, lambda: None, -60.0) for _ in range(deadlines.STUCK_MAX)]
+        monkeypatch.setattr(deadlines._pool_of(root), "running", {*stuck})
         found = marks_of_many(orders, OPTIONS, threads)
 
     assert found == [

@@ -8,13 +8,14 @@ memory that a process after a power cut would not have.
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.storage.calls import deadlines, side_by_side
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads, Job
 from kafka_on_spark.storage.delta import checkpoints, opening, table_history
 from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata import (
@@ -69,28 +70,18 @@ def at_once() -> Iterator[None]:
         yield
 
 
-def _begun_here(root: str, work: Callable[[], Any], named: Any = None) -> Any:
-    outer = deadlines._current.call
-    call: deadlines._Call[Any] = deadlines._Call(root, work, named)
-    try:
-        call.run()
-    finally:
-        deadlines._current.call = outer
+def _begun_here(root: str, work: Callable[[], Any], seconds: float | None = None) -> Any:
+    call: deadlines.Call[Any] = deadlines.Call(root, work, seconds)
+    call.run()
     return call
 
 
 def _done_here(
     _: DaemonThreads, work: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Future[Any]:
-    future: Future[Any] = Future()
-    outer, deadlines._current.call = deadlines._current.call, None
-    try:
-        future.set_result(work(*args, **kwargs))
-    except BaseException as error:  # `Future.result` raises it
-        future.set_exception(error)
-    finally:
-        deadlines._current.call = outer
-    return future
+    job = Job(partial(work, *args, **kwargs))
+    job.run()
+    return job
 
 
 def _once(compute: Callable[..., Any]) -> Callable[..., Any]:

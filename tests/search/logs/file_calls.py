@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls import daemon_threads, deadlines
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta import (
     checkpoints,
@@ -334,7 +334,7 @@ def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
             lambda uri, version, storage_options: DeltaRs(answers, uri, version),
         ),
         # A step within a call that has begun runs in the thread that asks for it.
-        (deadlines._current, "call", deadlines._Call(uri, lambda: None)),
+        (daemon_threads._current, "job", deadlines.Call(uri, lambda: None)),
     ]
     with ExitStack() as stack:
         for owner, name, instead in replaced:

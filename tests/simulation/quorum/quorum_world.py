@@ -217,13 +217,6 @@ class Greenlets:
             self._node.child_name("voter"), self._node, lambda: without_bug(call())
         )
 
-    def is_quick(self, key):
-        return True
-
-    def run_in_turn(self, calls, timeout_ms):
-        *_, found = [None, *self.run([lambda: [call() for call in calls]], timeout_ms)]
-        return found
-
 
 def without_bug(outcome):
     """Return what became of a call, of which its caller may never ask.

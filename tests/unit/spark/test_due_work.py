@@ -42,7 +42,7 @@ def test_work_that_waits_is_not_queued_again(threads):
 
     for _ in range(1000):
         due.add({"a": lambda: gate.runs.append("a"), "b": lambda: gate.runs.append("b")})
-    assert threads._queue.qsize() == 1
+    assert len(threads._waiting) == 1
     gate.is_open.set()
     wait_for(threads)
 

@@ -1,18 +1,16 @@
 """A call that hangs is left behind, and nothing waits for it longer than its root is given."""
 
-import logging
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.storage.calls import deadlines, slow_calls
+from kafka_on_spark.storage.calls import daemon_threads, deadlines
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
 
@@ -37,7 +35,7 @@ def test_a_callers_next_call_runs_in_the_thread_that_ran_its_last_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However soon it comes: the thread is idle before the caller learns of the end."""
-    monkeypatch.setattr(deadlines, "_calls", deadlines._ProcessCalls())
+    monkeypatch.setattr(daemon_threads, "_process", daemon_threads._Process())
 
     assert len({within("/a", threading.get_ident, 5.0) for _ in range(100)}) == 1
 
@@ -102,72 +100,26 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(
         within("/a", lambda: read(comes_on=False), SHORT)
 
 
-@pytest.mark.parametrize("calling", [within, all_within])
-def test_a_process_that_was_frozen_waits_no_shorter_for_it(
-    monkeypatch: pytest.MonkeyPatch, calling: Callable[..., bool]
+def test_a_process_that_was_frozen_gives_its_calls_a_moment_more(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A moment in which it does not run would else leave a put to a store five seconds of 240."""
-    clock, is_done = HeldClock(), threading.Event()
-    passing = [2.0, *[0.9] * 8]  # first a freeze, then longer than a call has after one
+    """It has not waited, whatever the clock says."""
+    clock, goes_on = HeldClock(), threading.Event()
 
-    def pass_time(call: slow_calls.SlowCall, root: str) -> None:
-        if passing:
-            clock.now += passing.pop(0)
-        else:
-            is_done.set()
+    def freeze() -> bool:
+        clock.now += 3600.0
+        return goes_on.wait(60.0)
 
+    def looked(call: deadlines.Call[bool], timeout: float | None = None) -> bool:
+        if clock.now > 1000.0:
+            goes_on.set()
+        return result(call, 60.0 if goes_on.is_set() else timeout)
+
+    result = deadlines.Call.result
     monkeypatch.setattr(deadlines, "time", clock)
-    monkeypatch.setattr(deadlines, "_SLICE_SECONDS", 0.01)
-    monkeypatch.setattr(slow_calls.SlowCall, "tell", pass_time)
+    monkeypatch.setattr(deadlines.Call, "result", looked)
 
-    assert calling("/frozen", is_done.wait, 60.0)
-
-
-class _UntilTold(logging.Handler):
-    """Lets a call end once a warning tells of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = threading.Event()
-        self.text = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.text = record.getMessage()
-        self.told.set()
-
-    def clean_the_log(self, seconds: float) -> bool:
-        return self.told.wait(seconds)
-
-
-@pytest.mark.parametrize("seconds", [None, 60.0], ids=["operation", "step"])
-def test_a_call_that_takes_long_is_told_by_its_root_and_the_function_that_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, seconds: float | None
-) -> None:
-    monkeypatch.setattr(slow_calls, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(slow_calls, "time", HeldClock())  # whenever the caller comes to tell
-    handler = _UntilTold()
-    slow_calls.log.addHandler(handler)
-    try:
-        assert within("/slow", partial(handler.clean_the_log, 60.0), seconds)
-    finally:
-        slow_calls.log.removeHandler(handler)
-
-    assert handler.text.startswith("a call to /slow takes long, 0 s so far: ")
-    assert handler.text.endswith("_UntilTold.clean_the_log")
-
-
-def test_a_call_that_takes_long_is_told_again_when_it_has_taken_twice_as_long(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = HeldClock()
-    monkeypatch.setattr(slow_calls, "time", clock)
-    slow = slow_calls.SlowCall(os.stat)
-    for _ in range(100):
-        clock.now += 1.0
-        slow.tell("/a")
-
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"a call to /a takes long, {s} s so far: stat" for s in (10, 20, 40, 80)]
+    assert within("/frozen", freeze, 60.0)
 
 
 def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -> None:
@@ -182,6 +134,42 @@ def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -
 
     hang.set()
     assert _eventually(lambda: within("/bounded", lambda: 2, 5.0)) == 2
+
+
+def test_a_thousand_calls_to_a_root_that_hangs_hold_its_own_threads_alone(
+    hang: threading.Event,
+) -> None:
+    calls = [deadlines.begin("/thousand", hang.wait) for _ in range(1000)]
+
+    names = [each.name for each in threading.enumerate()]
+    assert names.count("/thousand") <= deadlines.THREADS_A_ROOT
+    assert within("/beside", lambda: 1, 5.0) == 1
+    hang.set()
+    assert all(each.in_time() for each in calls)
+
+
+def test_a_call_that_has_no_thread_by_its_deadline_is_never_made(hang: threading.Event) -> None:
+    calls = [deadlines.begin("/full", hang.wait) for _ in range(deadlines.THREADS_A_ROOT)]
+
+    with pytest.raises(KafkaStorageError, match=r"^/full does not answer: all its threads"):
+        within("/full", lambda: pytest.fail("it was made"), SHORT)
+    hang.set()
+    assert all(each.in_time() for each in calls)
+
+
+def test_a_call_that_needs_another_root_waits_in_its_own_thread_and_hangs_in_that_roots(
+    hang: threading.Event,
+) -> None:
+    """So a copy from a root that hangs takes no thread for good of the one that it is made on."""
+
+    def copy() -> tuple[str, str]:
+        name = threading.current_thread().name
+        return name, within("/source", lambda: threading.current_thread().name, 5.0)
+
+    assert within("/copied", copy) == ("/copied", "/source")
+    with pytest.raises(deadlines.RootHangsError, match=r"^/source does not answer"):
+        within("/copied", lambda: within("/source", hang.wait, SHORT))
+    assert within("/copied", lambda: 1, 5.0) == 1
 
 
 def _eventually(ask: Callable[[], int]) -> int:
@@ -267,9 +255,9 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
 LATE = """
 import threading
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls import daemon_threads
 from kafka_on_spark.storage.calls.deadlines import within
-deadlines.LATE_EXIT_SECONDS = 30.0  # a machine under load takes longer than a second for that
+daemon_threads.LATE_EXIT_SECONDS = 30.0  # a machine under load takes longer than a second for that
 left = threading.Event()
 def work():
     left.wait()
@@ -375,6 +363,7 @@ def test_what_a_call_returns_and_what_its_work_held_is_the_callers_to_release() 
     call = deadlines.begin("/a", work)
     del work, held
     returned = call.result()
+    del call
 
     assert released == []
     del returned

@@ -8,18 +8,17 @@ import pytest
 
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.service.quorum.ports import VoterCall
-from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.calls.deadlines import THREADS_A_ROOT
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from tests.voter_fakes import key_of
 
 MODULE = "kafka_on_spark.storage.calls.side_by_side"
 LONG_MS = 30_000
-THREADS = 2
 
 
 @pytest.fixture
 def side_by_side():
-    made = ThreadsSideBySide(THREADS, lambda key: key == key_of(0))
+    made = ThreadsSideBySide(str)
     yield made
     made.close()
 
@@ -77,35 +76,12 @@ def test_a_call_that_hangs_is_left_out_once_the_time_is_up(side_by_side, gate, m
 
 def test_no_voter_waits_for_another_of_which_all_threads_hang(side_by_side, gate):
     hang = lambda: gate.wait(30)  # noqa: E731
-    for _ in range(2 * THREADS):
+    for _ in range(2 * THREADS_A_ROOT):
         assert list(side_by_side.run(calls_of(hang), 0)) == []
 
     found = side_by_side.run(calls_of(hang, lambda: "one", lambda: "two"), LONG_MS)
 
     assert sorted(islice(found, 2)) == ["one", "two"]
-
-
-def test_calls_in_turn_are_made_in_one_thread_which_their_own_calls_on_roots_stay_in(side_by_side):
-    ident = threading.get_ident
-    works = [ident, ident, lambda: within("/a root", ident), lambda: within("/another", ident, 5.0)]
-
-    found = side_by_side.run_in_turn(calls_of(*works), LONG_MS)
-
-    assert len(found) == len(works)
-    assert len({*found}) == 1
-    assert found[0] != ident()
-
-
-def test_calls_in_turn_that_take_long_go_on_by_themselves(side_by_side, gate):
-    done = threading.Event()
-
-    assert side_by_side.run_in_turn(calls_of(lambda: gate.wait(30), done.set), 20) is None
-    gate.set()
-    assert done.wait(30)
-
-
-def test_a_look_is_quick_on_a_disk_of_this_machine(side_by_side):
-    assert [side_by_side.is_quick(key_of(node)) for node in (0, 1)] == [True, False]
 
 
 def test_once_closed_no_calls_are_taken(side_by_side):

@@ -4,10 +4,11 @@ A voter hangs in real threads until its test ends, or by the test's clock.
 """
 
 import threading
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
+from kafka_on_spark.storage.calls.deadlines import begin
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from tests.voter_fakes import MemoryVoterRoot, OneByOne
 
@@ -50,14 +51,14 @@ class LeavesTheHanging(ThreadsSideBySide):
     """Leaves calls behind once the time is up, but none that only this machine keeps waiting: it may
     be slow, and then another voter would lead than the one that a test expects."""
 
-    def __init__(self, thread_count, hanging):
-        super().__init__(thread_count)
+    def __init__(self, hanging):
+        super().__init__(str)
         self._hanging = hanging
 
     def run(self, calls, timeout_ms):
         done, left, threads = SimpleQueue(), len(calls), set()
         for call in calls:
-            self._threads_of(call.key).submit(self._answer, done, threads, call)
+            begin(str(call.key), partial(self._answer, done, threads, call))
         last_s = monotonic() + timeout_ms / 1000
         while left:
             try:
@@ -113,7 +114,7 @@ def process_of(quorum, hanging, **times):
     times = {"answer_timeout_ms": SHORT_MS, "election_timeout_ms": SHORT_MS, **times}
     process = quorum.process(**times)
     process.decide("first")
-    process.tables._side_by_side = LeavesTheHanging(2 * LEFT_CALLS_MAX, hanging)
+    process.tables._side_by_side = LeavesTheHanging(hanging)
     return process
 
 

@@ -27,9 +27,6 @@ class LateAnswers:
         self.clock.sleep_ms(self.answer_ms)
         yield from answers
 
-    def is_quick(self, key):
-        return False
-
 
 def test_voters_that_are_slow_are_waited_for_as_a_leader_is(quorum):
     """A process that opens a large log reads each voter for longer than it waits for an answer."""

@@ -163,7 +163,7 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
     hanging.over.set()
     wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
     key = quorum.roots[0].key
-    wait_until(lambda: not process.tables._under_way.has_any(key))  # then it is asked again
+    wait_until(lambda: not process.tables._under_way._calls[key])  # then it is asked again
     process.decide("c")
 
     assert process.names() == quorum.process("q").names() == ["first", *"bc"]
@@ -253,7 +253,7 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
     assert list(tables.each([key], tables.look)) == []
 
     hanging.over.set()
-    wait_until(lambda: not tables._under_way.has_any(key))
+    wait_until(lambda: not tables._under_way._calls[key])
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
     assert hanging.begun == calls_max
 

@@ -22,9 +22,6 @@ class Late:
             if self.late_ms.get(call.key.node_id, 0) <= timeout_ms:
                 yield call()
 
-    def is_quick(self, key):
-        return False
-
 
 @pytest.fixture
 def quorum():
