@@ -281,10 +281,13 @@ class Simulation:
             scheduler.resume(task, None)
         else:
             raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
-        if self.plan.is_uncontrolled:
+        is_filled = "nearly full" in self.plan.events
+        if self.plan.is_uncontrolled or is_filled:
             self._alone(
                 "survivor",
-                lambda driver: append_without_a_disk(driver, self.checker, self._values, self.plan),
+                lambda driver: append_without_a_disk(
+                    driver, self.checker, self._values, self.plan, is_full=is_filled
+                ),
             )
             self.faults.heal_all()
         self._alone("healer", lambda driver: heal_and_read_back(driver, self.checker))

@@ -388,9 +388,10 @@ class ControllerLoop:
         place = reached_by_others(before, image, broker_id)
         if place is not None:
             self._take_back(broker_id, f"others write to its root ({place})")
-        elif refusing_most(self._refusing, image) or is_last_in_sync(image, broker_id):
+            return not is_own
+        if refusing_most(self._refusing, image) or is_last_in_sync(image, broker_id):
             return True
-        elif is_own or len(refused.hosts) >= HOSTS_ENOUGH:
+        if is_own or len(refused.hosts) >= HOSTS_ENOUGH:
             if now_ms - since_ms < REFUSED_MS:
                 return False
             self._fence(broker_id, f"its root is {refused}", refused)
@@ -426,6 +427,7 @@ class ControllerLoop:
         self._tally.fenced.append(broker_id)
         self._tally.moved.update(moved)
         self._failed.forget(broker_id)
+        self._suspects.pop(broker_id, None)
         log.warning("%s; it led %d partitions", cause, len(moved))
 
     def _unfence(self, broker_id: BrokerId) -> None:

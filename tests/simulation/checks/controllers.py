@@ -2,18 +2,22 @@
 
 from collections import Counter
 
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
+    BrokerChangeRecord,
     ControllerRecord,
     MetadataBatch,
 )
 from tests.simulation.checks.ledger import require
 
+LAST_MEMBER_ANSWERS = "F1 the last member of an ISR is not fenced for want of room"
+
 
 def check_controllers(before: MetadataImage, batch: MetadataBatch, seen: Counter[str]) -> None:
-    """Check one commit to the metadata log (I7, I6, I11)."""
+    """Check one commit to the metadata log (I7, I6, I11, F1)."""
     held = before.controller
     stamped = batch.stamp.controller_epoch
     if held is not None and stamped is not None:
@@ -30,6 +34,11 @@ def check_controllers(before: MetadataImage, batch: MetadataBatch, seen: Counter
             is_own = record.controller_epoch == held.controller_epoch and is_owner
             require(is_claim or is_own, "I6", f"controller epoch taken twice: {record}")
             seen["lease taken over"] += is_claim and held.controller_id is not None
+        elif isinstance(record, BrokerChangeRecord) and record.refused is not None:
+            is_fenced = record.broker_state is BrokerState.FENCED
+            is_last = any(each.isr == {record.broker_id} for _, each in before.partitions())
+            require(not (is_fenced and is_last), LAST_MEMBER_ANSWERS, f"{record}")
+            seen["fenced for want of room" if is_fenced else "refused write noted"] += 1
         elif isinstance(record, AdminRequestRecord):
             seen["request asked for"] += 1
         elif isinstance(record, AdminResultRecord):

@@ -216,10 +216,11 @@ def _is_let_in(node: Node, root: Any) -> bool:
 
 
 def append_without_a_disk(
-    driver: "Driver", checker: "Checker", values: "Values", plan: Plan
+    driver: "Driver", checker: "Checker", values: "Values", plan: Plan, *, is_full: bool = False
 ) -> None:
     """L6: with nobody about and one disk gone, an append is answered by the session and a little
-    more. It is tried where what is left of the ISR is enough."""
+    more; without the session if the disk is only full. It is tried where what is left of the ISR is
+    enough."""
     # No process takes out again what others have readmitted lately.
     driver.clock.sleep_ms((SESSIONS_UNDISPUTED + 1) * plan.session_ms)
     image = driver.metadata.catch_up()
@@ -236,14 +237,15 @@ def append_without_a_disk(
     leader = partitions[numbers[0]].leader
     assert leader is not None
     root = driver.world.disks.root_of(leader)
-    root.can_read = root.can_write = False
+    root.is_nearly_full = is_full
+    root.can_read = root.can_write = is_full
     taken = values.take(1)
     while numbers[0] not in split([taken], len(partitions)):
         taken = values.take(1)
     checker.ledger.invoked.update(taken)
     driver.node.waits_for = {(image.topic_ids[TOPIC], numbers[0])}
-    limit_ms = plan.session_ms + SLACK_MS
-    if image.controller is not None and image.controller.controller_id is not None:
+    limit_ms = SLACK_MS + (0 if is_full else plan.session_ms)
+    if not is_full and image.controller is not None and image.controller.controller_id is not None:
         limit_ms += image.settings().integer("controller.lease.ms")
     began_ms = driver.clock.monotonic_ms()
     ordered = driver.appends.plan(TOPIC)

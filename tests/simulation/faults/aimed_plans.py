@@ -35,6 +35,31 @@ def uncontrolled(seed: int) -> Plan:
     )
 
 
+def filling(seed: int) -> Plan:
+    """Return a plan of disks with little room: small writes fit, and no records; of some none, and
+    some are read-only."""
+    rng = random.Random(f"filling/{seed}")
+    rare = {"kill": 0.003, "freeze": 0.004, "offline": 0.004, "metadata away": 0.002}
+    return Plan(
+        seed=seed,
+        brokers=rng.choice([3, 3, 4]),
+        partitions=rng.choice([1, 2]),
+        min_isr=rng.choice([2, 1, 1]),
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(2, 4))),
+        steps=rng.choice([1000, 2000]),
+        call_faults=rng.choice([{}, {"slow": 0.01}, {"slow": 0.02, "lost": 0.02}]),
+        events={
+            "nearly full": rng.choice([0.005, 0.02]),
+            "full": rng.choice([0.0, 0.01]),
+            "read-only": rng.choice([0.0, 0.01]),
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.5},
+        },
+        controllers=rng.choice([0, 1, 2]),
+        lag_ms=rng.choice([1000, 30_000]),
+        session_ms=rng.choice([400, 3000]),
+    )
+
+
 def tidied(seed: int) -> Plan:
     """Return a plan of replicas' folders that are cleaned by processes which freeze and die at it,
     while leaders change and records are deleted."""

@@ -131,9 +131,11 @@ class Faults(Drawing):
         return True
 
     def _heal(self, root: Root) -> bool:
-        is_ill = not (root.can_read and root.can_write) or root.is_full or root.failing_calls > 0
+        is_full = root.is_full or root.is_nearly_full
+        is_ill = not (root.can_read and root.can_write) or is_full or root.failing_calls > 0
         root.can_read = root.can_write = True
-        root.is_full, root.failing_calls, root.clock_ahead_ms = False, 0, 0
+        root.is_full = root.is_nearly_full = False
+        root.failing_calls, root.clock_ahead_ms = 0, 0
         return is_ill
 
     def _root_clock_jump(self, root: Root, ahead_ms: str) -> bool:
@@ -162,6 +164,10 @@ class Faults(Drawing):
 
     def _full(self, root: Root) -> bool:
         root.is_full = True
+        return True
+
+    def _nearly_full(self, root: Root) -> bool:
+        root.is_nearly_full = True
         return True
 
     def _burst(self, root: Root, calls: str) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError, RootFullError, RootReadOnlyError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
@@ -124,6 +124,7 @@ class Root:
         directory_id: Which disk it is; None: it was wiped, identity and all.
         can_read, can_write: It answers; neither: it was renamed away or is unmounted.
         is_full: Nothing new fits.
+        is_nearly_full: Small writes fit, as commits and probes are, and no file of records.
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
         damaged: Folders in which a file was damaged once. It may have been put right, or removed by
@@ -141,6 +142,7 @@ class Root:
     can_read: bool = True
     can_write: bool = True
     is_full: bool = False
+    is_nearly_full: bool = False
     failing_calls: int = 0
     tables: dict[str, Table] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -156,12 +158,14 @@ class Root:
             raise KafkaStorageError("the root does not answer")
         self._check_burst()
 
-    def check_writes(self) -> None:
+    def check_writes(self, *, is_small: bool = True) -> None:
         """Refuse if the root takes no new bytes."""
+        if not self.can_read:
+            raise KafkaStorageError("the root does not answer")
         if not self.can_write:
-            raise KafkaStorageError("the root takes no writes")
-        if self.is_full:
-            raise KafkaStorageError("no space left on the root")
+            raise RootReadOnlyError("read-only file system")
+        if self.is_full or (self.is_nearly_full and not is_small):
+            raise RootFullError("no space left on the root")
         self._check_burst()
 
     def _check_burst(self) -> None:

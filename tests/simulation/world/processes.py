@@ -141,6 +141,7 @@ class Driver:
                 find_whole=lambda image, keys: [],
                 controller_id=node.name,
                 caller=node.name,
+                host=node.name,
             ),
         )
 

@@ -142,8 +142,9 @@ class SimulatedReplicaLog:
         fault = self._world.scheduler.call("commit", root)
         if fault == "refused":
             raise CommitConflictError("not seen before the commit")
-        if not (root.can_read and root.can_write) or root.is_full:
+        if not root.can_read:
             raise CommitOutcomeUnknownError("the store failed while committing")
+        root.check_writes()
         version = state.version + 1
         number = self._write_producers(state, change)
 

@@ -32,7 +32,7 @@ class SimulatedSegmentStore:
         """Write a new segment, as a staging task does."""
         root = self._world.disks.roots[address.root]
         fault = self._world.scheduler.call("put", root)
-        root.check_writes()
+        root.check_writes(is_small=False)
         root.check_directory(address)
         if fault in FAILED:
             raise KafkaStorageError("EIO")
@@ -60,7 +60,7 @@ class SimulatedSegmentStore:
             if content != segment.digest:
                 self._world.seen["damaged source refused"] += 1
                 raise CorruptLogError("a segment is missing or not what its name says")
-            root.check_writes()
+            root.check_writes(is_small=False)
             if fault in FAILED:
                 raise KafkaStorageError("EIO")
             present[name] = content

@@ -137,7 +137,7 @@ def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
         root.check_reads()
         if root.directory_id != order.directory_id:
             raise KafkaStorageError("the root is not the disk it was")
-        root.check_writes()
+        root.check_writes(is_small=not order.size_bytes)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return ProbeResult(order.broker_id, code, error.message)
