@@ -72,7 +72,7 @@ class BrokerRegistration:
     def has_upkeep(self) -> bool:
         """Whether its replicas are trimmed and cleaned: also those on a root that is full, which
         gets room by it."""
-        return self.is_online or self.refused is not None
+        return self.is_online or (self.refused is not None and self.refused.size_bytes > 0)
 
     def put_in(
         self, state: BrokerState, time_ms: int, refused: RefusedWrite | None = None

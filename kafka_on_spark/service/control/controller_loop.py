@@ -388,7 +388,7 @@ class ControllerLoop:
         place = reached_by_others(before, image, broker_id)
         if place is not None:
             self._take_back(broker_id, f"others write to its root ({place})")
-            return not is_own
+            return True
         if refusing_most(self._refusing, image) or is_last_in_sync(image, broker_id):
             return True
         if is_own or len(refused.hosts) >= HOSTS_ENOUGH:

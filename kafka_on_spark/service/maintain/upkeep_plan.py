@@ -25,6 +25,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.maintain.replica_upkeep import ON_THE_TABLE_ALONE
 from kafka_on_spark.service.maintain.upkeep_work import (
     VISIT_TIMES_MAX,
     UpkeepOrder,
@@ -50,11 +51,15 @@ PART_MS: Final = 4 * TURN_MS
 """How long the tasks of a part may take in all, one after the other at worst. Between two parts a
 controller renews its lease."""
 
+FREEING: Final = ("log start", *ON_THE_TABLE_ALONE)
+"""Kinds of work that write next to nothing, and delete files."""
+
 
 def plan_upkeep(
     image: MetadataImage, keys: Iterable[PartitionKey], *, is_dry_run: bool = False
 ) -> list[UpkeepOrder]:
-    """Return an order for each replica of `keys` that was created and whose broker is online."""
+    """Return an order for each replica of `keys` that was created and whose broker is online; where
+    it is fenced since its root is full, for what gives it room."""
     return [
         UpkeepOrder(
             key=key,
@@ -65,6 +70,7 @@ def plan_upkeep(
             settings=image.settings(key.topic_id),
             is_dry_run=is_dry_run,
             registered=registered_producers(image),
+            works=None if image.brokers[broker_id].is_online else FREEING,
         )
         for key in keys
         if (partition := image.partition(key)) is not None

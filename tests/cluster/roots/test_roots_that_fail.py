@@ -240,6 +240,21 @@ def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks,
         assert values_of(cluster, "orders") == VALUES
 
 
+def test_retention_gives_a_full_root_room_by_which_its_broker_comes_back(disks, cluster):
+    cluster.alter_topic_configs("orders", {"file.delete.delay.ms": 0})
+    with small_disk(disks, 3, free_bytes=1 << 20) as root:
+        cluster.append("orders", records(os.urandom(1 << 19)))
+        (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
+        cluster.append("orders", records(os.urandom(3 << 17)))
+        assert cluster.run_controller().fenced == (3,)
+
+        cluster.delete_records({("orders", 0): 4})
+        cluster.maintain()
+
+        assert room_of(root) > 1 << 19
+        assert cluster.run_controller().unfenced == (3,)
+
+
 def room_of(root):
     found = os.statvfs(root)
     return found.f_bfree * found.f_frsize

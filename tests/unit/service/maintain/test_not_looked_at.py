@@ -4,14 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.service.maintain.not_looked_at import (
     replicas_not_looked_at,
     roots_not_looked_at,
 )
-from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_plan import FREEING, plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+from tests.committing import replay
 
 KEYS = [PartitionKey(TOPIC_ID, 0)]
 FENCED = f"{TOPIC}-0 on broker 2: the broker is fenced"
@@ -40,6 +43,21 @@ def test_what_has_no_order_or_no_decision_is_told(state, fenced, configs, told):
     visited = {order.address.broker_id for order in plan_upkeep(image, KEYS)}
     missed = set(map(int, fenced.split())) if FENCED in told else set()
     assert visited | missed == {each for each in state.replicas if state.is_created(each)}
+
+
+@pytest.mark.parametrize("size_bytes, works", [(900_000, FREEING), (0, None)])
+def test_a_broker_that_is_fenced_since_it_is_full_has_the_upkeep_that_gives_it_room(
+    size_bytes, works
+):
+    """A read-only one has none."""
+    image = image_of(partition("1 2 3", isr="1 3"))
+    refused = RefusedWrite(size_bytes, ("a",))
+    image = replay(image, fence_broker(image, BrokerId(2), "full", refused))
+
+    found = {each.address.broker_id: each.works for each in plan_upkeep(image, KEYS)}
+
+    assert found == {1: None, 3: None} | ({2: works} if works else {})
+    assert bool(list(roots_not_looked_at(image))) == (works is None)
 
 
 def test_roots_of_fenced_brokers_are_told():
