@@ -367,8 +367,8 @@ class DeltaLog:
 
     def checkpoint_if_due(self) -> bool:
         """Write a checkpoint if one is due and this process's turn, and delete the commits that it
-        makes needless; return whether it was written. Commits go on meanwhile; a failure costs
-        speed and space only."""
+        makes needless; return whether it was this process's turn. Commits go on meanwhile; a
+        failure costs speed and space only."""
         if not self.may_need_checkpoint():
             return False
         try:
@@ -384,8 +384,8 @@ class DeltaLog:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
-            return False
-        clean_log_if_possible(self._files, self.uri, self._options)
+        else:
+            clean_log_if_possible(self._files, self.uri, self._options)
         return True
 
     def _due_checkpoint(self) -> tuple[TableState | None, int]:

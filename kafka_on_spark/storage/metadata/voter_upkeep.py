@@ -75,7 +75,7 @@ class VoterUpkeep:
         self, load: Callable[[], VoterTable], log_files: Callable[[], list[LogFile]]
     ) -> None:
         if not self._delta.checkpoint_if_due():
-            return
+            return  # after one that failed, too: a full disk gets room
         try:
             self.clean(load, log_files, time.time_ns() // 1_000_000, DELETED_MAX)
         except (KafkaOnSparkError, OSError) as error:  # what is left takes space only
