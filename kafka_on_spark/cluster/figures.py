@@ -1,9 +1,13 @@
 """All figures that a process has of its cluster: of the metadata and its voters, of upkeep, of its
-own work."""
+own work, and of the room on its disks."""
 
+import os
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from kafka_on_spark.controller.commands.lease import is_held_by
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
@@ -13,7 +17,12 @@ from kafka_on_spark.service.describe.state_metrics import cut_off_metrics, state
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.flush_times import FLUSHES
+from kafka_on_spark.storage.roots.roots import is_local
+
+ROOM_S: Final = 0.2
+"""A disk that says nothing for so long is left out."""
 
 
 def metrics_of(
@@ -23,9 +32,9 @@ def metrics_of(
     is_cut_off: bool = False,
     holds_lease: bool = True,
 ) -> list[Metric]:
-    """Return the figures, with those of `logs`. Nothing is read for it: the image is the newest
-    that this process knows. `is_cut_off`: that is too old to say anything. `holds_lease`: a lease
-    that this process has in the image lasts."""
+    """Return the figures, with those of `logs`. Nothing is read for it but the room on local disks:
+    the image is the newest that this process knows. `is_cut_off`: that is too old to say anything.
+    `holds_lease`: a lease that this process has in the image lasts."""
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
     counted = services.counts.metrics()
@@ -37,6 +46,7 @@ def metrics_of(
         *counted,
         *begun_topics(counted, image),
         *FLUSHES.metrics(),
+        *_of_roots(services),
         *ledger_metrics(services.ledger.report().rows),
     ]
 
@@ -45,3 +55,18 @@ def _of_quorum(services: Services, *, is_controller: bool) -> Iterator[Metric]:
     quorum = metadata_log_of(services.metadata).last_seen()
     if quorum is not None:
         yield from quorum_metrics(quorum, is_controller=is_controller)
+
+
+def _of_roots(services: Services) -> Iterator[Metric]:
+    """Yield the room that this host has on the roots that are folders; a store has no bounds."""
+    brokers = services.metadata.image.brokers.values()
+    roots = [*metadata_log_of(services.metadata).roots(), *(broker.root for broker in brokers)]
+    for root in dict.fromkeys(filter(is_local, roots)):
+        try:
+            found = within(root, partial(os.statvfs, root), ROOM_S)
+        except (KafkaOnSparkError, OSError):
+            continue
+        free, labels = found.f_bavail * found.f_frsize, {"root": root}
+        yield Metric(type="Root", name="free-bytes", labels=labels, value=free)
+        if found.f_files:  # some file systems have as many as fit
+            yield Metric(type="Root", name="free-inodes", labels=labels, value=found.f_favail)

@@ -35,6 +35,7 @@ DOMAINS: Final[Mapping[str, str]] = {
     "Upkeep": "kafka_on_spark_upkeep",
     "Metadata": "kafka_on_spark_metadata",
     "Probe": "kafka_on_spark_probe",
+    "Root": "kafka_on_spark_root",
     "Serving": "kafka_on_spark_serving",
     "Ledger": "kafka_on_spark_ledger",
     "Metrics": "kafka_on_spark_metrics",

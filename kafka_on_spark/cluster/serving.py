@@ -173,7 +173,7 @@ class ServedCluster:
         raise AssertionError("pauses have no end")
 
     def metrics(self) -> list[Metric]:
-        """Return what is known by now, from memory: nothing is read for it."""
+        """Return what is known by now, from memory; local disks are asked for their room."""
         seen, now_ms = self.looks.seen, self._clock.monotonic_ms()
         figures = list(serving_metrics(seen, now_ms))
         if self._services is not None:

@@ -80,6 +80,8 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Metadata", "commit-ms"): "How long they took, ms.",
     ("Probe", "ms"): "How long probes of brokers' roots took, ms.",
     ("Probe", "failures"): "Probes of a root that did not answer, or refused.",
+    ("Root", "free-bytes"): "Bytes that users may still write to the disk of a root, on this host.",
+    ("Root", "free-inodes"): "Files that they may still make there.",
     ("Serving", "pass-ms"): "How long passes of the controller took, ms.",
     ("Serving", "round-ms"): "How long rounds of replication took, ms.",
     ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
@@ -91,7 +93,7 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure says, by its type and name. Types and names are those of Kafka's MBeans, but for
-those of Quorum, Upkeep, ConsumerGroup, Metadata, Probe, Serving, Ledger and Metrics, and what
+those of Quorum, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and Metrics, and what
 Kafka's logs don't have."""
 
 COUNTERS: Final = frozenset(

@@ -53,6 +53,8 @@ def test_a_served_cluster_tells_its_state_and_its_work_at_the_port_and_in_a_file
         assert found["kafka_on_spark_serving_failing", "pass"] == 0
         assert found["kafka_on_spark_metadata_commits_total", "committed"] > 0
         assert found["kafka_on_spark_probe_ms_count", "1"] > 0
+        for root in (disks.metadata_root, disks.root(1)):
+            assert found["kafka_on_spark_root_free_bytes", str(root)] > 0
         assert found["kafka_on_spark_serving_pass_ms_count",] > 0
         assert found["kafka_log_logflushstats_logflushrateandtimems_count",] > 0
         assert found["process_resident_memory_bytes",] > 0
