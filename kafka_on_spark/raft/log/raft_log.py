@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import Offset, QuorumEpoch
-from kafka_on_spark.raft.voter_set import VoterSet
+from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -119,6 +119,16 @@ class RaftLog:
             found = (each for each in reversed(self.batches) if each.voters is not None)
             self._voters_batch.append(next(found, None))
         return self._voters_batch[0]
+
+    def root_of(self, key: VoterKey) -> str | None:
+        """Return the root that the newest set with this voter, or former voter, registers for it;
+        None: no set has it."""
+        sets = [self.snapshot_voters, *(each.voters for each in self.batches)]
+        for voters in reversed(sets):
+            voter = None if voters is None else voters.voter_of(key.node_id)
+            if voter is not None and voter.key == key:
+                return voter.root
+        return None
 
     @property
     def proved_end(self) -> Offset:

@@ -77,6 +77,13 @@ class VoterChanges:
         """
         return next_node_id(self._leadership.confirm().view.log)
 
+    def root_of(self, key: VoterKey) -> str | None:
+        """Return the root that the log registers for a voter or a former one; None: it has none.
+
+        Raises: as Leadership.confirm.
+        """
+        return self._leadership.confirm().view.log.root_of(key)
+
     def check_new(self, voter: Voter) -> VoterSet:
         """Return the set that a voter would be in; nothing is changed.
 

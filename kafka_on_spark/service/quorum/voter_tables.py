@@ -123,7 +123,7 @@ class VoterTables:
 
         Raises: as VoterLog.load.
         """
-        return self._kept(self.log_of(key).load())
+        return self.note(self.log_of(key).load())
 
     def look(self, key: VoterKey) -> VoterTable:
         """Return a voter's table as it is now; if nothing was committed since, that is one look.
@@ -143,16 +143,17 @@ class VoterTables:
         Raises: as VoterLog.commit.
         """
         copied = None if source is None else self.log_of(source)
-        return self._kept(self.log_of(table.key).commit(table, change, copied))
+        return self.note(self.log_of(table.key).commit(table, change, copied))
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Commit new records on a voter's table.
 
         Raises: as `commit`.
         """
-        return self._kept(self.log_of(table.key).append(table, change, batch))
+        return self.note(self.log_of(table.key).append(table, change, batch))
 
-    def _kept(self, table: VoterTable) -> VoterTable:
+    def note(self, table: VoterTable) -> VoterTable:
+        """Keep a voter's table, if it is the newest that was seen; return it."""
         with self._lock:
             known = self._newest.get(table.key)
             if known is None or table.version >= known.version:

@@ -23,7 +23,6 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.identity.root_identity import read_identity, write_generation
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)
@@ -112,9 +111,7 @@ def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
         voters = table.log.voters
         voter = None if voters is None else voters.voter_of(table.key.node_id)
         if table.key.node_id == node_id and voter is not None and voter.key == table.key:
-            voter_log = metadata_log.tables.log_of(voter.key)
-            assert isinstance(voter_log, DeltaVoterLog), "a cluster's voters are tables"
-            return Voter(voter.key, voter_log.root)  # where it was found
+            return voter
     names = ", ".join(str(each.key.node_id) for each in answering) or "none"
     raise InvalidRequestError(
         f"{node_id} is no voter that answers from here: those that answer are {names}"

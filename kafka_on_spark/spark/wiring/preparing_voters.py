@@ -25,7 +25,7 @@ from kafka_on_spark.storage.identity.root_identity import (
     reporting_as_invalid_root,
 )
 from kafka_on_spark.storage.identity.root_safety import test_conditional_puts
-from kafka_on_spark.storage.identity.roots_apart import check_metadata_root_apart
+from kafka_on_spark.storage.identity.roots_apart import check_metadata_root_apart, is_one_place
 from kafka_on_spark.storage.metadata.metadata_creation import create_voter
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog, key_of
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -41,7 +41,7 @@ def checked_voter(
 
     Raises:
         DuplicateVoterError: It is a voter, or was prepared under the id of one.
-        InvalidRootError: It can't be a metadata root.
+        InvalidRootError: It can't be a metadata root, or is a copy of one.
         InconsistentClusterIdError: It belongs to another cluster.
         CorruptLogError: It has a cluster's table that no file names.
         QuorumUnavailableError: No majority of the voters answers.
@@ -50,6 +50,12 @@ def checked_voter(
     voters = metadata_log.tables.voters
     found = _found(image, root, options)
     key = VoterKey(next_id, DirectoryId("new")) if found is None else key_of(found)
+    registered = metadata_log.changes.root_of(key)
+    if registered is not None and not is_one_place(root, registered):
+        raise InvalidRootError(
+            f"{root} is a copy of metadata root {key.node_id}, which the log registers at"
+            f" {registered}, or it was moved: empty it, then add it"
+        )
     voter = Voter(key, root)
     voters.with_voter(voter)  # before anything is copied to it
     taken = {each.key.node_id: each.root for each in voters.voters}

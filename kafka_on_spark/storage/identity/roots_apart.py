@@ -1,11 +1,14 @@
-"""Decides whether roots lie apart: each is a folder of its own, and none lies in another.
+"""Decides whether roots lie apart: each is a folder of its own, and none lies in another; and
+whether two URLs are one place.
 
 Two brokers in one folder would lose all copies with one disk, and mix their files. Apart from
 `root_identity`, which knows a root by its files: an empty root has none.
 """
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -116,6 +119,39 @@ def _path_parts(root: str) -> tuple[str, ...]:
         except KafkaStorageError as error:
             log.info("links to %s are not followed: %s", root, error)
             return path.parts
+    return place_of(root)
+
+
+def place_of(root: str) -> tuple[str, ...]:
+    """Return what a root's URL (normalized) says of its place: its parts, the scheme by one name.
+    Nothing is looked up."""
+    if is_local(root):
+        return Path(root).parts
     parts = urlsplit(root)
     folders = [each for each in parts.path.split("/") if each]
     return (_ALIASES.get(parts.scheme, parts.scheme), parts.netloc, *folders)
+
+
+def is_one_place(root: str, other: str) -> bool:
+    """Return whether two roots (normalized) are one place: by their URLs, or since both paths lead
+    to one folder now, on this host, by links, mounts or a file system that ignores case.
+
+    A folder's device and inode are compared at this moment only, and kept nowhere: they differ
+    between hosts, and after a reboot.
+
+    Raises:
+        KafkaStorageError: A disk does not answer.
+    """
+    if place_of(root) == place_of(other):
+        return True
+    if not (is_local(root) and is_local(other)):
+        return False
+    is_one = partial(_is_one_folder, root, other)
+    return within(root, is_one, short_call_seconds(root))
+
+
+def _is_one_folder(root: str, other: str) -> bool:
+    try:
+        return os.path.samefile(root, other)
+    except OSError:  # one of them is not there, or not to be seen: nothing shows that it is one
+        return False

@@ -32,7 +32,7 @@ from kafka_on_spark.storage.identity.metadata_root import (
     table_gone,
 )
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
-from kafka_on_spark.storage.metadata.metadata_log import given_roots
+from kafka_on_spark.storage.metadata.metadata_log import check_place, given_roots
 from kafka_on_spark.storage.metadata.metadata_placement import (
     is_file_name,
     log_file,
@@ -148,6 +148,16 @@ class _Search:
         with suppress(*UNREADABLE):  # why, shows where its steps are read
             self.tables[archive.voter.key] = archive.newest_table()
 
+    def take_given(self, root: str, identity: MetadataIdentity, *, is_only_one: bool) -> None:
+        self.take(root, identity)
+        table = self.tables.get(VoterKey(identity.node_id, identity.directory_id))
+        try:
+            if table is not None:
+                check_place(root, table)
+        except ClusterNotFoundError:  # of several, the others lead to the voters
+            if is_only_one:
+                raise
+
     def look_for(self, voter: Voter, cluster_id: str) -> None:
         try:
             identity = identity_of(voter.root, self._options)
@@ -176,10 +186,12 @@ def metadata_archives(
     why others of them can't be read. `url`: some of their roots.
 
     Raises: as `given_roots`.
+        InvalidRootError: One is a copy, or was moved.
     """
     search = _Search(options)
-    for root, identity in given_roots(roots_in(url), options).items():
-        search.take(root, identity)
+    given = given_roots(roots_in(url), options)
+    for root, identity in given.items():
+        search.take_given(root, identity, is_only_one=len(given) == 1)
     cluster_id = next(iter(search.archives.values())).cluster_id
     while True:
         voters = newest_voters(search.tables.values())

@@ -24,6 +24,7 @@ from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.creating import begin_log
+from kafka_on_spark.service.quorum.ports import UNREADABLE
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from kafka_on_spark.storage.access.storage_options import StorageOptions
@@ -31,6 +32,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.side_by_side import ThreadsSideBySide
 from kafka_on_spark.storage.identity.metadata_root import NODE_ID, MetadataIdentity, identity_of
+from kafka_on_spark.storage.identity.roots_apart import is_one_place
 from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.root_lists import BETWEEN, roots_in
 
@@ -62,9 +64,12 @@ class DeltaMetadataLog(QuorumLog):
         self, url: str, options: StorageOptions, *, patience_ms: int | None = None
     ) -> None:
         self._options = options
-        self._given = given_roots(roots_in(url), options, patience_ms=patience_ms)
+        given = given_roots(roots_in(url), options, patience_ms=patience_ms)
+        tables = tables_at_their_places(given, options)
+        self._given = {root: given[root] for root in tables}
+        self._given_logs = {each.key: each for each, _ in tables.values()}
         (self.root, self.identity), *_ = self._given.items()
-        self.voter_log = DeltaVoterLog(self.root, self.identity, options)
+        self.voter_log = self._given_logs[key_of(self.identity)]
         self.uri = self.voter_log.uri
         self._roots: dict[VoterKey, str] = {}
         super().__init__(
@@ -76,21 +81,17 @@ class DeltaMetadataLog(QuorumLog):
             new_id=_new_id,
             settings=QuorumSettings(),
         )
+        for _, table in tables.values():
+            self.tables.note(table)
 
     def _open_voter(self, voter: Voter) -> DeltaVoterLog:
         """Return a voter's table: on the root that was given, else on the one that it is said to
         have."""
-        opened = self._opened(voter)
+        opened = self._given_logs.get(voter.key) or open_voter(
+            voter, self.identity.cluster_id, self._options
+        )
         self._roots[voter.key] = opened.root
         return opened
-
-    def _opened(self, voter: Voter) -> DeltaVoterLog:
-        if voter.key == self.voter_log.key:
-            return self.voter_log
-        for root, identity in self._given.items():
-            if key_of(identity) == voter.key:
-                return DeltaVoterLog(root, identity, self._options)
-        return open_voter(voter, self.identity.cluster_id, self._options)
 
     def located(self, voter: Voter) -> Voter:
         """Return a voter with the root at which this process looks for it: the one that was given,
@@ -131,23 +132,21 @@ class DeltaMetadataLog(QuorumLog):
         begin_log(self.tables, self.elections, SystemClock(), self.identity.cluster_id)
 
     def check(self) -> None:
-        """Check that the table is the root's, of a format that this version reads, and led.
+        """Check that the log has begun, and was forced at one place only, by the tables that were
+        just opened: the first read asks a majority of them.
 
         Raises:
-            CorruptLogError: It is gone or another root's, or of another format.
             ClusterNotFoundError: The creation of the cluster was cut off, or the root's addition.
-            KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The cluster was forced at two places.
         """
-        if len(self._given) > 1:
-            tables = [*self.tables.each(self.tables.voters.keys, self.tables.look)]
-            if len(tables) == len(self._given) and not any(each.log.batches for each in tables):
-                raise self._unfinished()
-            _check_generations(tables)
-            return  # the first read asks a majority of them
-        table = self.voter_log.load()
-        if not table.leaders and not table.votes:
+        tables = [*self.tables.newest_of_all().values()]
+        if len(tables) > 1:
+            has_begun = any(each.log.batches for each in tables)
+        else:
+            has_begun = any(each.leaders or each.votes for each in tables)
+        if not has_begun:
             raise self._unfinished()
+        _check_generations(tables)
 
     def _unfinished(self) -> ClusterNotFoundError:
         if any(each.node_id == NODE_ID for each in self._given.values()):
@@ -192,6 +191,69 @@ def _check_generations(tables: Sequence[VoterTable]) -> None:
             "the cluster was forced, and the metadata roots of voters %s were given up: take"
             " them off the list of its roots",
             ", ".join(map(str, old)),
+        )
+
+
+def tables_at_their_places(
+    given: Mapping[str, MetadataIdentity], options: StorageOptions
+) -> Mapping[str, tuple[DeltaVoterLog, VoterTable]]:
+    """Return the tables of the given roots that can be read and are where their logs register them,
+    in their order.
+
+    Raises:
+        InvalidRootError: One is a copy, or was moved.
+        ClusterNotFoundError, CorruptLogError, KafkaStorageError, ReplicaLostError: None can be
+            read, or none is registered; of the first.
+    """
+    with DaemonThreads(len(given), "places") as threads:
+        opened = list(threads.map(lambda root: _at_its_place(root, given[root], options), given))
+    found = {
+        root: each
+        for root, each in zip(given, opened, strict=True)
+        if not isinstance(each, ProtocolError)
+    }
+    if not found:
+        raise next(each for each in opened if isinstance(each, ProtocolError))
+    return found
+
+
+def _at_its_place(
+    root: str, identity: MetadataIdentity, options: StorageOptions
+) -> tuple[DeltaVoterLog, VoterTable] | ProtocolError:
+    voter_log = DeltaVoterLog(root, identity, options)
+    try:
+        table = voter_log.load()
+        check_place(root, table)
+    except UNREADABLE as error:
+        log.info("the metadata root %s is passed over: %s", root, error)
+        return error
+    return voter_log, table
+
+
+def check_place(root: str, table: VoterTable) -> None:
+    """Check that a metadata root is where its own log registers it. A copy that is used elsewhere
+    would work on the disks of the original's brokers, which the log names.
+
+    Raises:
+        InvalidRootError: It is registered at another place.
+        ClusterNotFoundError: No set of voters in its log has it: it may become a voter, or have
+            become one a moment ago; the voters lead to it then.
+        KafkaStorageError: A disk does not answer.
+    """
+    voters = table.log.voters
+    if voters is None:
+        return  # its log has not begun, and names nobody's disks
+    registered = table.log.root_of(table.key)
+    if registered is None:
+        roots = " or ".join(each.root for each in voters.voters)
+        raise ClusterNotFoundError(
+            f"{root} is not a metadata root of its cluster by its own log: give {roots}"
+        )
+    if not is_one_place(root, registered):
+        raise InvalidRootError(
+            f"the metadata root at {root} is a copy, or was moved: its cluster's log registers it"
+            f" at {registered}; open the cluster there, or bring all of its roots back to their"
+            " places, by a mount or a link as well"
         )
 
 

@@ -17,7 +17,7 @@ from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import quick_folder, roots_in
 from tests.cluster.voters import bring_up
 
-LEFT = "m3-away"
+LEFT = "m3"
 """Where it is: a thread that is under way may still bring up what is at its old place."""
 
 
@@ -44,6 +44,7 @@ def left():
             assert cluster.image.partition(PartitionKey(topic_id, 0)).leader_epoch >= 4
         for name in ("m1", "m2"):
             shutil.rmtree(folder / name)
+        _back(folder, "m3")
         yield folder
 
 

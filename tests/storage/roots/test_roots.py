@@ -30,6 +30,7 @@ from kafka_on_spark.storage.identity.root_identity import (
     probe_root,
     read_identity,
 )
+from kafka_on_spark.storage.identity.roots_apart import is_one_place
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
 from tests.storage.tables import OPTIONS, commit, create, opened
@@ -88,6 +89,39 @@ def test_what_can_not_be_a_root_is_refused_in_one_sentence(given):
 
     assert "\n" not in refusal.value.message
     assert "password" not in refusal.value.message
+
+
+# fmt: off
+@pytest.mark.parametrize("root, other, is_one", [
+    ("/real/m",          "/real/m",          True),
+    ("/link/m",          "/real/m",          True),   # a parent that is a link
+    ("/real/link-to-m",  "/link/m",          True),
+    ("/real/../real/m/", "file:///real/m",   True),
+    ("/real/m",          "/real/n",          False),
+    ("/real/m",          "/copy/m",          False),  # the same files, in another folder
+    ("/real/m",          "/gone/m",          False),
+    ("/gone/m",          "/gone/m",          True),   # as another host may see it
+    ("/gone/m",          "/gone/link/../m",  True),
+    ("s3://b/m",         "s3a://b/m/",       True),
+    ("abfss://c@a/m",    "abfs://c@a/m",     True),
+    ("s3://b/m",         "s3://b/m2",        False),
+    ("s3://b/m",         "s3://b2/m",        False),
+    ("s3://b",           "s3://b/m",         False),
+    ("s3://b/m",         "gs://b/m",         False),
+    ("s3://b/m",         "/b/m",             False),
+])
+def test_a_place_is_a_normalized_url_or_one_folder_of_this_host(tmp_path, root, other, is_one):
+    for name in ("real/m", "real/n", "copy/m"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "link-to-m").symlink_to(tmp_path / "real" / "m")
+
+    def placed(url):
+        scheme, slashes, path = url.rpartition("://")
+        return normalize(url if scheme not in ("", "file") else f"{scheme}{slashes}{tmp_path}{path}")
+
+    for one, two in ((root, other), (other, root)):
+        assert is_one_place(placed(one), placed(two)) is is_one
 
 
 UNSAFE = [
