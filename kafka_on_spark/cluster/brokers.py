@@ -6,16 +6,17 @@ from kafka_on_spark.cluster.requests import names_of
 from kafka_on_spark.controller.brokers.draining import check_empty
 from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.ids import BrokerId, TopicPartition, check_whole_number
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_roots import prepare_broker
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.roots.root_lists import BETWEEN
 from kafka_on_spark.storage.roots.roots import normalize
 
 
 class Brokers:
     """Changes brokers. `Cluster` documents each method under the same name."""
 
-    def __init__(self, metadata_root: str, services: Services) -> None:
-        self._root = metadata_root
+    def __init__(self, services: Services) -> None:
         self._services = services
         self._metadata = services.metadata
         self._run = services.run_command
@@ -25,7 +26,8 @@ class Brokers:
     ) -> None:
         url, number, options = normalize(root), BrokerId(broker_id), self._services.options
         image = self._metadata.catch_up()
-        directory_id = prepare_broker(self._root, image, number, url, rack, options, root_mode)
+        roots = BETWEEN.join(metadata_log_of(self._metadata).registered_roots)
+        directory_id = prepare_broker(roots, image, number, url, rack, options, root_mode)
         self._run(
             commands.REGISTER_BROKER,
             broker_id=number,

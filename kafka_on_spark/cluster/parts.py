@@ -83,7 +83,7 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
         reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
         changes=accounted_once_made(lambda: _changes(metadata_root, services), ledger, READ),
         requests=accounted_once_made(lambda: _requests(services), ledger, COMMAND),
-        brokers=accounted_once_made(lambda: _brokers(metadata_root, services), ledger, COMMAND),
+        brokers=accounted_once_made(lambda: _brokers(services), ledger, COMMAND),
         appends=accounted_once_made(lambda: _appends(services), ledger, APPEND),
         consumers=accounted_once_made(lambda: _consumers(services), ledger, CONSUME),
         quorum=accounted_once_made(lambda: _quorum(services), ledger, QUORUM),
@@ -146,10 +146,10 @@ def _requests(services: Services) -> "Requests":
     return Requests(services, services.run_command)
 
 
-def _brokers(metadata_root: str, services: Services) -> "Brokers":
+def _brokers(services: Services) -> "Brokers":
     from kafka_on_spark.cluster.brokers import Brokers
 
-    return Brokers(metadata_root, services)
+    return Brokers(services)
 
 
 def _appends(services: Services) -> "Appends":

@@ -1,18 +1,22 @@
 """Describes and changes the metadata quorum: who votes, and who leads."""
 
+import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import InvalidRequestError, VoterNotFoundError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, VoterNotFoundError
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.preparing_voters import mark_former_voter, prepare_voter
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.identity.root_identity import write_obeyed
 from kafka_on_spark.storage.roots.root_lists import cluster_url, roots_in
 from kafka_on_spark.storage.roots.roots import normalize
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Quorum:
         with metadata.turn() as stamp:
             voters = metadata_log.changes.add(voter, stamp)
         self._catch_up_after()
+        self._tell_brokers()
         return VotersChange(voter, voters.voters)
 
     def remove_controller(self, voter: int | str) -> VotersChange:
@@ -60,6 +65,7 @@ class Quorum:
         with metadata.turn() as stamp:
             voters = changes.remove(found.key, stamp)
         self._catch_up_after()
+        self._tell_brokers()
         return VotersChange(found, voters.voters, mark_former_voter(found, self._services.options))
 
     def elect_controller(self, to: int | str | None) -> Voter:
@@ -73,6 +79,23 @@ class Quorum:
             key = metadata_log.changes.elect(key)
         self._catch_up_after()
         return voter_named(metadata_log.tables.voters, key.node_id)
+
+    def _tell_brokers(self) -> None:
+        """Write the voters of now on the brokers' roots, which obey them. One that can't be reached
+        obeys the former voters, which the log still knows."""
+        image = self._services.metadata.image
+        roots = metadata_log_of(self._services.metadata).registered_roots
+        for broker in image.brokers.values():
+            try:
+                write_obeyed(
+                    broker.root,
+                    broker.directory_id,
+                    roots,
+                    image.generation,
+                    self._services.options,
+                )
+            except KafkaOnSparkError as error:
+                log.info("the root of broker %d does not know: %s", broker.broker_id, error)
 
     def _catch_up_after(self) -> None:
         """Catch up with a change that stands: if the metadata does not answer by now, the call that

@@ -26,6 +26,8 @@ class ReplicaAddress:
         is_flushed: Every commit is flushed before it counts (flush.messages=1).
         delete_delay_ms: How long what it removes stays (file.delete.delay.ms), if it is to be
             created.
+        registered_voters: Of the metadata log that names the replica, all that it ever had: the
+            root must obey one of them to be fenced or deleted from.
     """
 
     root: str
@@ -36,6 +38,7 @@ class ReplicaAddress:
     replica_uuid: ReplicaUuid
     is_flushed: bool = True
     delete_delay_ms: int = field(default=DELETE_DELAY_MS, compare=False)
+    registered_voters: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def identity(self) -> ReplicaIdentity:
@@ -73,6 +76,7 @@ def address_of(
         replica_uuid=partition.uuid_of(broker_id),
         is_flushed=settings.integer("flush.messages") == 1,
         delete_delay_ms=settings.integer("file.delete.delay.ms"),
+        registered_voters=image.registered_voters,
     )
 
 

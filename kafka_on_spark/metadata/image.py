@@ -118,6 +118,7 @@ class MetadataImage:
             that is behind.
         cluster_id: None before the ClusterRecord.
         generation: How often people went on without a majority of the metadata roots.
+        registered_voters: All voters that the log has ever named, as `VotersRecord` has them.
         controller: The controller's lease, or None before the first.
         brokers: By id.
         past_brokers: The last broker epochs of unregistered ids.
@@ -139,6 +140,7 @@ class MetadataImage:
     time_ms: int = 0
     cluster_id: str | None = None
     generation: int = 0
+    registered_voters: tuple[str, ...] = ()
     controller: ControllerLease | None = None
     brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
     past_brokers: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
@@ -239,6 +241,7 @@ class _Draft:
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.generation = image.generation
+        self.registered_voters = image.registered_voters
         self.requests = image.requests
         self.expired_epoch = image.expired_epoch
 
@@ -277,6 +280,7 @@ class _Draft:
             controller=self.controller,
             cluster_id=self.cluster_id,
             generation=self.generation,
+            registered_voters=self.registered_voters,
             requests=self.requests,
             expired_epoch=self.expired_epoch,
             **self._copies,
@@ -287,6 +291,10 @@ def _cluster(draft: _Draft, record: ClusterRecord) -> None:
     draft.cluster_id = record.cluster_id
     if record.generation is not None:
         draft.generation = record.generation
+
+
+def _voters(draft: _Draft, record: VotersRecord) -> None:
+    draft.registered_voters = tuple(sorted({*draft.registered_voters, *record.voters}))
 
 
 def _controller(draft: _Draft, record: ControllerRecord) -> None:
@@ -377,7 +385,7 @@ def _admin_result(draft: _Draft, record: AdminResultRecord) -> None:
 _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     ClusterRecord: _cluster,
     LeaderChangeRecord: lambda draft, record: None,
-    VotersRecord: lambda draft, record: None,
+    VotersRecord: _voters,
     ControllerRecord: _controller,
     BrokerRecord: _broker,
     BrokerChangeRecord: _broker_change,

@@ -22,6 +22,7 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    VotersRecord,
 )
 
 
@@ -34,6 +35,8 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
     if image.cluster_id is not None:
         generation = image.generation or None
         records.append(ClusterRecord(cluster_id=image.cluster_id, generation=generation))
+    if image.registered_voters:
+        records.append(VotersRecord(voters=image.registered_voters))
     records.extend(
         BrokerRecord(
             broker_id=broker.broker_id,

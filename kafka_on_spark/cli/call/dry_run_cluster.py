@@ -27,10 +27,11 @@ from kafka_on_spark.service.replicate.replication_report import ReplicationRepor
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
+from kafka_on_spark.spark.wiring.preparing_roots import found_at
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
-from kafka_on_spark.storage.identity.root_identity import check_mode, check_owner, check_reachable
+from kafka_on_spark.storage.identity.root_identity import check_mode
 from kafka_on_spark.storage.roots.roots import normalize
 
 T = TypeVar("T")
@@ -209,17 +210,11 @@ class DryRunBrokers(Refusing):
     ) -> None:
         """Decide a registration. The real command first writes an identity to the root.
 
-        Raises:
-            InvalidRootError: The root can't be reached.
-            InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root belongs to
-                another cluster or broker.
+        Raises: as `found_at`.
         """
         check_mode(root_mode)
         url, image = normalize(root), self._services.metadata.catch_up()
-        known = check_reachable(url, self._services.options)
-        if known is not None:
-            assert image.cluster_id is not None, "an open cluster has an id"
-            check_owner(known, url, image.cluster_id, BrokerId(broker_id))
+        known = found_at(url, image, BrokerId(broker_id), self._services.options)
         # The real command gives a root without an identity a new one.
         directory_id = DirectoryId(new_uuid()) if known is None else known.directory_id
         decision = register_broker(

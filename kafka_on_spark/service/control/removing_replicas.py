@@ -56,11 +56,13 @@ class ListResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrder:
-    """Which table to remove; the root must be the disk that it was when it was listed."""
+    """Which table to remove; the root must be the disk that it was when it was listed, and obey one
+    of the voters that the metadata log ever had."""
 
     root: str
     directory_id: DirectoryId
     table: FoundTable
+    registered_voters: tuple[str, ...] = ()
 
 
 RunLists = Callable[[Sequence[ListOrder]], list[ListResult]]
@@ -138,7 +140,7 @@ class Cleaner:
         )  # after the listing, so that it has every listed table's assignment
         roots = {order.broker_id: order for order in orders}
         removals = [
-            RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
+            _removal(order, table, image)
             for table in self._due(image, [each for result in results for each in result.tables])
             for order in [roots[table.broker_id]]
         ]
@@ -163,11 +165,9 @@ class Cleaner:
             with self._listed_again_if_it_fails([order], frozenset()):
                 [result] = self._run_lists([order])
                 self._note_listing(order, result)
-                found = self._unassigned(self._catch_up(), result.tables)
-                orders = [
-                    RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
-                    for table, _ in found
-                ]
+                image = self._catch_up()
+                found = self._unassigned(image, result.tables)
+                orders = [_removal(order, table, image) for table, _ in found]
                 return self._remove_all(orders, lambda image: None, duration_ms=inf)
 
     def _catch_up(self) -> MetadataImage:
@@ -304,6 +304,15 @@ class Cleaner:
                 self._wait_for(table.topic_id, self._clock.now_ms())
                 log.warning("%s could not be removed: %s", table.path, error)
         return removed
+
+
+def _removal(order: ListOrder, table: FoundTable, image: MetadataImage) -> RemoveOrder:
+    return RemoveOrder(
+        root=order.root,
+        directory_id=order.directory_id,
+        table=table,
+        registered_voters=image.registered_voters,
+    )
 
 
 def _place(order: ListOrder) -> tuple[BrokerId, DirectoryId]:

@@ -41,6 +41,7 @@ class VisitOrder:
         directory_id: The disk that must be there.
         begins_at: Where an earlier visit has left it; "": nowhere.
         work_ms_max: How long the task may work; it ends the folder that it is at. None: no bound.
+        registered_voters: Of the metadata log, all that it ever had: the root must obey one.
     """
 
     broker_id: BrokerId
@@ -48,6 +49,7 @@ class VisitOrder:
     directory_id: DirectoryId
     begins_at: str = ""
     work_ms_max: float | None = None
+    registered_voters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +232,7 @@ class RootUpkeep:
                 directory_id=broker.directory_id,
                 begins_at=begins_at,
                 work_ms_max=work_ms_max,
+                registered_voters=image.registered_voters,
             )
             for broker in brokers
         ]

@@ -51,7 +51,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
-from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
 from kafka_on_spark.storage.ledger.ledger import for_topic, within_operation
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
@@ -163,7 +163,7 @@ def visit_task(order: VisitOrder, options: StorageOptions) -> VisitResult:
         return most_ms is not None and clock.monotonic_ms() - began_ms >= most_ms
 
     try:
-        check_directory(order.root, order.directory_id, options)
+        check_obeys(order.root, order.directory_id, order.registered_voters, options)
         tables = _folders_of(order, options) if is_local(order.root) else []
         cleaned = clean_broker_root(
             order.root, tables, options, begins_at=order.begins_at, is_over=is_over
@@ -180,7 +180,13 @@ def _folders_of(order: VisitOrder, options: StorageOptions) -> list[str]:
 def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:
     """Remove one table; return why it could not be, or None."""
     try:
-        remove_table(order.root, order.directory_id, order.table, options)
+        remove_table(
+            order.root,
+            order.directory_id,
+            order.table,
+            options,
+            registered_voters=order.registered_voters,
+        )
     except KafkaOnSparkError as error:
         return error.message
     return None

@@ -18,10 +18,11 @@ from kafka_on_spark.service.quorum.forcing import (
     force_voter,
     standing,
 )
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import THREADS, Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.identity.root_identity import read_identity, write_generation
+from kafka_on_spark.storage.identity.root_identity import read_identity, write_obeyed
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -119,10 +120,10 @@ def _voter_of(metadata_log: DeltaMetadataLog, node_id: int) -> Voter:
 
 
 def _led_anew(services: Services) -> ForcedElectionsReport:
-    options = services.options
+    options, roots = services.options, metadata_log_of(services.metadata).registered_roots
 
     def told(broker: BrokerRegistration, generation: int) -> None:
-        write_generation(broker.root, broker.directory_id, generation, options)
+        write_obeyed(broker.root, broker.directory_id, roots, generation, options)
 
     with DaemonThreads(THREADS, "fence") as threads:
         elections = ForcedElections(

@@ -24,7 +24,9 @@ from kafka_on_spark.storage.calls.random_ids import new_uuid
 from kafka_on_spark.storage.identity.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.storage.identity.root_identity import (
     ROOT_MODE,
+    RootIdentity,
     check_free,
+    check_is_obeyed,
     check_mode,
     check_owner,
     check_reachable,
@@ -32,7 +34,11 @@ from kafka_on_spark.storage.identity.root_identity import (
     prepare_root,
     reporting_as_invalid_root,
 )
-from kafka_on_spark.storage.identity.roots_apart import check_root_apart, check_roots_apart
+from kafka_on_spark.storage.identity.roots_apart import (
+    check_root_apart,
+    check_roots_apart,
+    is_one_place,
+)
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, has_cluster
 from kafka_on_spark.storage.roots.root_lists import roots_in
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
@@ -92,7 +98,7 @@ def prepare_roots(
                 broker_id,
                 root,
                 racks.get(broker_id),
-                prepare_root(root, cluster_id, broker_id, options).directory_id,
+                prepare_root(root, cluster_id, broker_id, options, metadata_roots).directory_id,
             )
             for broker_id, root in roots.items()
         ]
@@ -151,6 +157,7 @@ def prepare_broker(
 ) -> DirectoryId:
     """Return the disk at `root`; it has the broker's identity from now on.
 
+    `metadata_root`: those of the voters, with commas between; the disk is to obey them.
     All that the registration would be refused for is found before the root is written to: a root
     with the identity of a broker can belong to no other broker.
 
@@ -163,11 +170,39 @@ def prepare_broker(
     check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
     assert image.cluster_id is not None
     check_roots_apart(metadata_root, {broker_id: root})
-    found, directory_id = check_reachable(root, options), DirectoryId("")
-    if found is not None:
-        check_owner(found, root, image.cluster_id, broker_id)
-        directory_id = found.directory_id
+    found = found_at(root, image, broker_id, options)
+    directory_id = DirectoryId("") if found is None else found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
     check_root_apart(metadata_root, image, broker_id, root)
     create_root(root, mode)
-    return prepare_root(root, image.cluster_id, broker_id, options).directory_id
+    roots = roots_in(metadata_root)
+    return prepare_root(root, image.cluster_id, broker_id, options, roots).directory_id
+
+
+def found_at(
+    root: str, image: MetadataImage, broker_id: BrokerId, options: StorageOptions
+) -> RootIdentity | None:
+    """Return the identity of a root that is to be a broker's, or None if it has none. Nothing is
+    written.
+
+    Raises:
+        InvalidRootError: It can't be reached.
+        InconsistentClusterIdError, RootAccessDeniedError: It belongs to another cluster, or obeys
+            other metadata roots.
+        DuplicateBrokerRegistrationError: It belongs to another broker, or is a copy of this one's.
+    """
+    found = check_reachable(root, options)
+    if found is None:
+        return None
+    assert image.cluster_id is not None, "an open cluster has an id"
+    check_owner(found, root, image.cluster_id, broker_id)
+    check_is_obeyed(found, root, image.registered_voters)
+    known = image.brokers.get(broker_id)
+    is_known = known is not None and known.directory_id == found.directory_id
+    if known is not None and is_known and not is_one_place(root, known.root):
+        raise DuplicateBrokerRegistrationError(
+            f"the root {root} is a copy of broker {broker_id}'s, which is registered at"
+            f" {known.root}, or was moved from there: bring it back to that place, by a mount or a"
+            " link as well, or empty it to register it as another disk"
+        )
+    return found

@@ -4,8 +4,9 @@ A root without that file never passes for an empty one: an unmounted disk looks 
 registration of a root tests first that it is safe (`root_safety`).
 """
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC, ENOTDIR
@@ -19,19 +20,24 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
+    RootAccessDeniedError,
     RootFullError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.identity.root_safety import test_conditional_puts, unusable_root
+from kafka_on_spark.storage.identity.roots_apart import place_of
 from kafka_on_spark.storage.roots.local_changes import make_folder, make_folders, set_mode
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.root_lists import BETWEEN
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
 GENERATION: Final = "cluster.generation"
+METADATA_ROOTS: Final = "metadata.roots"
 ROOT_MODE: Final = 0o700
 """Default mode of roots that are created: no other user reads or writes them."""
 
@@ -43,17 +49,22 @@ class RootIdentity:
     Attributes:
         generation: Of the cluster, when people last went on without a majority of its metadata
             roots, and reached this root; 0: they never did.
+        metadata_roots: Of the cluster, when they last changed and this root was reached: those that
+            it obeys. Empty: an earlier version wrote it, and it obeys any of the cluster's id.
     """
 
     cluster_id: str
     broker_id: BrokerId
     directory_id: DirectoryId
     generation: int = field(default=0, compare=False)
+    metadata_roots: tuple[str, ...] = field(default=(), compare=False)
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
         owner = f"broker.id={self.broker_id}"
         content = encode_properties(self.cluster_id, owner, self.directory_id)
+        if self.metadata_roots:
+            content += f"{METADATA_ROOTS}={json.dumps(self.metadata_roots)}\n".encode()
         return content + (f"{GENERATION}={self.generation}\n".encode() if self.generation else b"")
 
 
@@ -67,22 +78,27 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
     return _identity_of(read_properties(root, options), root)
 
 
-def write_generation(
-    root: str, directory_id: DirectoryId, generation: int, options: StorageOptions
+def write_obeyed(
+    root: str,
+    directory_id: DirectoryId,
+    metadata_roots: Sequence[str],
+    generation: int,
+    options: StorageOptions,
 ) -> None:
-    """Write a cluster's generation on a broker's root: processes of an older one find it there.
+    """Write on a broker's root which metadata roots it obeys, and the cluster's generation:
+    processes with a copy, or of an older generation, find them there.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
-        InvalidRootError: The file is not a broker's.
     """
-    check_directory(root, directory_id, options)
-    found = read_identity(root, options)
-    if found is None:
-        raise KafkaStorageError(f"{root} is not the disk it was", expected=directory_id)
-    if found.generation < generation:
-        content = replace(found, generation=generation).encode()
-        RootFiles(root, options).write(f"{root}/{META_PROPERTIES}", content)
+    found = _checked_identity(root, directory_id, options)
+    changed = replace(
+        found,
+        metadata_roots=tuple(metadata_roots),
+        generation=max(generation, found.generation),
+    )
+    if changed.encode() != found.encode():
+        RootFiles(root, options).write(f"{root}/{META_PROPERTIES}", changed.encode())
 
 
 def read_generation(root: str, options: StorageOptions) -> int:
@@ -118,8 +134,9 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
             BrokerId(int(fields["broker.id"])),
             DirectoryId(fields["directory.id"]),
             int(fields.get(GENERATION, 0)),
+            tuple(map(str, json.loads(fields.get(METADATA_ROOTS, "[]")))),
         )
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise InvalidRootError(
             f"{root}/{META_PROPERTIES} is not a broker's: give a root of this cluster, or an"
             " empty folder"
@@ -150,8 +167,43 @@ def check_directory(root: str, directory_id: DirectoryId, options: StorageOption
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
     """
-    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
-    check_is_directory(content, root, directory_id)
+    _checked_identity(root, directory_id, options)
+
+
+def check_obeys(
+    root: str,
+    directory_id: DirectoryId,
+    registered_voters: Collection[str],
+    options: StorageOptions,
+) -> None:
+    """Check that `root` is the disk that the image names, and obeys one of the voters that its
+    metadata log ever had: a broker that was away while voters changed names former ones.
+
+    What `check_directory` reads tells both. A copy of the cluster under the original's URLs does
+    not pass once all of the original's metadata roots were replaced.
+
+    Raises:
+        KafkaStorageError: It is another disk or none, or it does not answer.
+        RootAccessDeniedError: It obeys other metadata roots.
+    """
+    check_is_obeyed(_checked_identity(root, directory_id, options), root, registered_voters)
+
+
+def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:
+    """Check that a root of this identity obeys one of the voters that a metadata log ever had.
+
+    Raises:
+        RootAccessDeniedError: It obeys other metadata roots.
+    """
+    if not found.metadata_roots or not registered_voters:
+        return
+    ours = [Voter.parse(each).root for each in registered_voters]
+    if {place_of(each) for each in ours}.isdisjoint(map(place_of, found.metadata_roots)):
+        raise RootAccessDeniedError(
+            f"the root {root} obeys the metadata roots {BETWEEN.join(found.metadata_roots)}, and"
+            f" not {BETWEEN.join(ours)}, which are a copy or were given up: open the cluster at the"
+            " former"
+        )
 
 
 def check_is_directory(content: bytes | None, root: str, directory_id: DirectoryId) -> None:
@@ -160,6 +212,17 @@ def check_is_directory(content: bytes | None, root: str, directory_id: Directory
     Raises:
         KafkaStorageError: It names another disk or none.
     """
+    _identity_on(content, root, directory_id)
+
+
+def _checked_identity(
+    root: str, directory_id: DirectoryId, options: StorageOptions
+) -> RootIdentity:
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
+    return _identity_on(content, root, directory_id)
+
+
+def _identity_on(content: bytes | None, root: str, directory_id: DirectoryId) -> RootIdentity:
     try:
         found = _identity_of(content, root)
     except InvalidRootError as error:
@@ -170,14 +233,20 @@ def check_is_directory(content: bytes | None, root: str, directory_id: Directory
             expected=directory_id,
             found=None if found is None else found.directory_id,
         )
+    return found
 
 
 def prepare_root(
-    root: str, cluster_id: str, broker_id: BrokerId, options: StorageOptions
+    root: str,
+    cluster_id: str,
+    broker_id: BrokerId,
+    options: StorageOptions,
+    metadata_roots: Sequence[str] = (),
 ) -> RootIdentity:
     """Test a root, write its identity, and return that.
 
-    A root that an earlier try of this registration has prepared is used as it is.
+    A root that an earlier try of this registration has prepared is used as it is; it obeys
+    `metadata_roots` from now on.
 
     Raises:
         InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
@@ -190,7 +259,9 @@ def prepare_root(
         if found is None:
             _put_and_delete(root, options)
             test_conditional_puts(root, options)
-            mine = RootIdentity(cluster_id, broker_id, DirectoryId(uuid4().hex))
+            directory_id = DirectoryId(uuid4().hex)
+            obeyed = tuple(metadata_roots)
+            mine = RootIdentity(cluster_id, broker_id, directory_id, metadata_roots=obeyed)
             RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
             found = read_identity(root, options)
         elif is_local(root):
@@ -200,6 +271,8 @@ def prepare_root(
     if found is None:
         raise InvalidRootError(f"the root {root} does not keep what is written to it")
     check_owner(found, root, cluster_id, broker_id)
+    if metadata_roots and found.metadata_roots != tuple(metadata_roots):
+        write_obeyed(root, found.directory_id, metadata_roots, found.generation, options)
     return found
 
 

@@ -106,6 +106,11 @@ class DeltaMetadataLog(QuorumLog):
         return tuple(self.located(each).root for each in self.tables.voters.voters)
 
     @property
+    def registered_roots(self) -> tuple[str, ...]:
+        """The roots of the newest voters that this process knows of, as the log registers them."""
+        return tuple(each.root for each in self.tables.voters.voters)
+
+    @property
     def leader_uri(self) -> str:
         """The leader's table, as it was last confirmed: for people and for Spark."""
         leader = self.leader

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -12,7 +12,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import storage_error
-from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
 from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -124,7 +124,12 @@ def tables_on(
 
 
 def remove_table(
-    root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
+    root: str,
+    directory_id: DirectoryId,
+    table: FoundTable,
+    options: StorageOptions,
+    *,
+    registered_voters: Sequence[str] = (),
 ) -> None:
     """Remove a replica's folder, and its topic's folder if that is empty then.
 
@@ -134,14 +139,17 @@ def remove_table(
     Raises:
         KafkaStorageError: The root is another disk or none, or does not answer; or the path does
             not match the table's ids.
+        RootAccessDeniedError: The root obeys none of `registered_voters`.
     """
-    within(root, lambda: _remove_table(root, directory_id, table, options))
+
+    def remove() -> None:
+        check_obeys(root, directory_id, registered_voters, options)
+        _remove_table(root, table, options)
+
+    within(root, remove)
 
 
-def _remove_table(
-    root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
-) -> None:
-    check_directory(root, directory_id, options)
+def _remove_table(root: str, table: FoundTable, options: StorageOptions) -> None:
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
     is_named = (
         table.path == f"{root}/{topic_folder}/{name}"

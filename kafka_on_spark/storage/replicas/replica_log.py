@@ -31,7 +31,7 @@ from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.delta.table_creation import tombstones_kept
-from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
     identity_flaw,
@@ -78,12 +78,16 @@ class DeltaReplicaLog:
     """A ReplicaLog on the Delta table at `address`.
 
     `checks_disk`: the root must be the disk of the address before and after the first load.
+
+    Attributes:
+        registered_voters: As in the newest address that it was opened at.
     """
 
     def __init__(
         self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
     ) -> None:
         self._address = address
+        self.registered_voters = address.registered_voters
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._checked: _Checked | None = None
@@ -112,7 +116,7 @@ class DeltaReplicaLog:
     def _create(
         cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
     ) -> "DeltaReplicaLog":
-        check_directory(address.root, address.directory_id, options)
+        check_obeys(address.root, address.directory_id, address.registered_voters, options)
         log = cls(address, options)
         try:
             log._delta = DeltaLog.create(
@@ -300,6 +304,11 @@ class DeltaReplicaLog:
                 # may be another one by now, at the very version of `state`.
                 raise CommitConflictError("decided on another state", version=state.version + 1)
             after = state.apply(change)
+            if after.leader_epoch != state.leader_epoch:
+                address = self._address
+                check_obeys(
+                    address.root, address.directory_id, self.registered_voters, self._options
+                )
             file = self._write_producers(state, change)
             self._delta.commit(
                 state.version,

@@ -24,9 +24,9 @@ class DeltaReplicaStore:
     def open(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         with self._lock:
-            return self._remember(
-                address, self._open.get(address) or DeltaReplicaLog(address, self._options)
-            )
+            log = self._open.get(address) or DeltaReplicaLog(address, self._options)
+            log.registered_voters = address.registered_voters  # they may have changed since
+            return self._remember(address, log)
 
     def open_uncached(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`, opened without what this process knows of it.

@@ -7,13 +7,19 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import ClusterNotFoundError, InvalidRootError
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    DuplicateBrokerRegistrationError,
+    InvalidRootError,
+    KafkaOnSparkError,
+)
 from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
 from kafka_on_spark.spark.format.source import StreamReader
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.identity.root_identity import read_identity
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, files_below, records, values_of
 from tests.cluster.voters import bring_up, end_calls
@@ -125,3 +131,114 @@ def test_a_root_that_is_no_voter_as_yet_leads_to_the_voters_beside_others_only(f
     for given in ([root, folder / "new"], [folder / "new", root]):
         with Cluster.open(given) as cluster:
             assert [each.voter.root for each in cluster.describe_quorum().voters] == [str(root)]
+
+
+def test_the_copy_of_a_brokers_root_is_not_registered_and_both_places_are_named(folder):
+    [root], _ = prod_and_trial(folder, 1)
+    original, copy, link = folder / "prod" / "1", folder / "trial" / "1", folder / "link"
+    link.symlink_to(original)
+
+    with Cluster.open(root) as cluster:
+        with pytest.raises(DuplicateBrokerRegistrationError) as refusal:
+            cluster.register_broker(1, copy)
+        assert f"{copy} is a copy of broker 1's, which is registered at {original}" in str(
+            refusal.value
+        )
+        with pytest.raises(DuplicateBrokerRegistrationError, match=f"this very root {original}"):
+            cluster.register_broker(1, link)
+
+
+def obeyed(root):
+    return read_identity(str(root), OPTIONS).metadata_roots
+
+
+def test_a_brokers_root_names_the_metadata_roots_that_it_obeys_as_they_change(folder):
+    names = [str(folder / each) for each in ("m1", "m2", "m3")]
+    with Cluster.create(names[0], {1: folder / "1", 2: folder / "2"}, configs=FAST) as cluster:
+        assert obeyed(folder / "1") == (names[0],)
+        cluster.add_controller(names[1])
+        assert obeyed(folder / "2") == (names[0], names[1])
+        (folder / "2").rename(folder / "2-away")
+        cluster.add_controller(names[2])
+        cluster.remove_controller(1)
+        assert obeyed(folder / "1") == (names[1], names[2])
+        assert obeyed(folder / "2-away") == (names[0], names[1])
+        cluster.register_broker(3, folder / "3")
+        assert obeyed(folder / "3") == (names[1], names[2])
+        (folder / "2-away").rename(folder / "2")
+        bring_up(cluster)
+    shutil.rmtree(names[1])
+
+    Cluster.force_controller(names[2], 3)
+
+    assert [obeyed(folder / each) for each in "123"] == [(names[2],)] * 3
+
+
+def test_a_broker_that_was_away_while_all_voters_were_replaced_is_led_and_cleaned(folder):
+    configs = {**FAST, "file.delete.delay.ms": "0"}
+    with Cluster.create(folder / "m1", {1: folder / "1"}, configs=configs) as cluster:
+        cluster.create_topic("orders", replication_factor=1)
+        (folder / "1").rename(folder / "1-away")
+        cluster.add_controller(folder / "m2")
+        cluster.remove_controller(1)
+        (folder / "1-away").rename(folder / "1")
+        assert obeyed(folder / "1") == (str(folder / "m1"),)
+
+        cluster.append("orders", records(b"a"))
+        cluster.delete_topic("orders")
+        cluster.run_controller()
+
+        assert not list((folder / "1").glob("orders-*"))
+
+
+@pytest.fixture
+def under_its_url(folder):
+    """A copy of a cluster's metadata root that lies under the original's URL, as on another machine with
+    the same brokers, since all of the original's metadata roots were replaced."""
+    brokers = {each: folder / str(each) for each in (1, 2)}
+    configs = {**FAST, "file.delete.delay.ms": "0"}
+    with Cluster.create(folder / "m1", brokers, configs=configs) as cluster:
+        cluster.create_topic("orders", replica_assignment={0: [1, 2]})
+        cluster.append("orders", records(b"a"))
+        end_calls(cluster)
+        shutil.copytree(folder / "m1", folder / "copy")
+        cluster.add_controller(folder / "m2")
+        cluster.remove_controller(1)
+        end_calls(cluster)
+    (folder / "m1").rename(folder / "m1-away")
+    (folder / "copy").rename(folder / "m1")
+    with Cluster.open(folder / "m1") as copy:
+        yield copy
+
+
+def commits_of(folder):
+    return [each for each in files_below(folder / "1", folder / "2") if "_delta_log" in str(each)]
+
+
+def test_a_copy_under_the_originals_url_deletes_nothing_of_brokers_that_obey_others(
+    folder, under_its_url
+):
+    before = files_below(folder / "1", folder / "2")
+
+    under_its_url.delete_topic("orders")
+    under_its_url.run_controller()
+    under_its_url.maintain()
+
+    assert files_below(folder / "1", folder / "2") == before
+    assert values_of(Cluster.open(folder / "m2"), "orders") == [b"a"]
+
+
+def test_a_copy_under_the_originals_url_fences_no_replica_of_brokers_that_obey_others(
+    folder, under_its_url
+):
+    before = commits_of(folder)
+    under_its_url.reassign({("orders", 0): [2, 1]})
+    under_its_url.elect_leaders("preferred", [("orders", 0)])
+
+    with pytest.raises(KafkaOnSparkError, match=f"obeys the metadata roots {folder}/m2, and not"):
+        under_its_url.append("orders", records(b"of the copy"), timeout_ms=500)
+
+    assert commits_of(folder) == before
+    with Cluster.open(folder / "m2") as original:
+        original.append("orders", records(b"b"))
+        assert values_of(original, "orders") == [b"a", b"b"]

@@ -91,6 +91,7 @@ def with_partition(changed, number=0):
 # fmt: off
 CASES = [  # record                                              fields that differ afterwards
     pytest.param([kinds.ClusterRecord(cluster_id="c")],          {"cluster_id": "c"},                                          id="cluster"),
+    pytest.param([kinds.VotersRecord(voters=("1:d:/a",)), kinds.VotersRecord(voters=("2:d:/b",))], {"registered_voters": ("1:d:/a", "2:d:/b")}, id="voters, former ones too"),
     pytest.param([kinds.ControllerRecord(controller_id="x", controller_epoch=2)], {"controller": ControllerLease(controller_id="x", controller_epoch=2, offset=101)}, id="claim"),
     pytest.param([kinds.ControllerRecord(controller_id="x", controller_epoch=2, is_resignation=True)], {"controller": ControllerLease(controller_id=None, controller_epoch=2, offset=101)}, id="resignation-keeps-the-epoch"),
     pytest.param([broker_record(4)],                             {"brokers": {**BEFORE.brokers, 4: broker(4)}},                id="broker-registers"),
