@@ -381,21 +381,23 @@ class ControllerLoop:
         return whether its broker is judged."""
         broker_id, image = broker.broker_id, self._metadata.image
         now_ms = self._clock.monotonic_ms()
+        is_last = is_last_in_sync(image, broker_id)
         if broker_id not in self._suspects:
             self._suspects[broker_id] = (now_ms, image)
-            log.warning("broker %d: its root is %s", broker_id, refused)
+            if is_own:
+                stays = ", and stays: it is the only member of some ISR" if is_last else ""
+                log.warning("broker %d: its root is %s%s", broker_id, refused, stays)
         since_ms, before = self._suspects[broker_id]
         place = reached_by_others(before, image, broker_id)
         if place is not None:
             self._take_back(broker_id, f"others write to its root ({place})")
             return True
-        if refusing_most(self._refusing, image) or is_last_in_sync(image, broker_id):
-            return True
-        if is_own or len(refused.hosts) >= HOSTS_ENOUGH:
+        is_met = is_own or len(refused.hosts) >= HOSTS_ENOUGH
+        if is_met and not is_last and not refusing_most(self._refusing, image):
             if now_ms - since_ms < REFUSED_MS:
                 return False
             self._fence(broker_id, f"its root is {refused}", refused)
-        elif self._is_single_pass or now_ms - since_ms >= self._session_ms():
+        elif not is_own and (self._is_single_pass or now_ms - since_ms >= self._session_ms()):
             self._take_back(broker_id, "its root takes such a write of the controller")
         return True
 

@@ -255,6 +255,18 @@ def test_the_last_member_of_an_isr_is_not_fenced_and_leads_on():
     assert world.image.partition(KEY).leader == 1
 
 
+def test_the_last_member_of_an_isr_that_has_room_again_is_known_for_full_no_more():
+    world = World()
+    commit(world, *snapshot_records(image_of(partition("2 1 3", isr="2"))))
+    noted(world, "a")
+    loop = world.loop("active")
+    loop._run_probes = Roots()
+
+    loop.run(2 * SESSION_MS)
+
+    assert world.image.brokers[2].refused is None
+
+
 def test_a_broker_that_is_fenced_for_space_is_tried_once_a_session_and_comes_back_by_that_size(
     well,
 ):
