@@ -76,6 +76,7 @@ class MemoryVoterRoot:
         flushed: So many versions outlive a power cut.
         is_offline: Every call is refused.
         is_read_only: Every commit is refused.
+        denied: Processes that it takes no commits of.
         faults: What happens to the next commits, one a commit.
         before_commit: Called before each commit: a rival may be quicker.
         commits, looks, loads: How many were made here.
@@ -88,6 +89,7 @@ class MemoryVoterRoot:
     flushed: int = 1
     is_offline: bool = False
     is_read_only: bool = False
+    denied: set[str] = field(default_factory=set)
     faults: deque[VoterFault] = field(default_factory=deque)
     late: list[Callable[[], None]] = field(default_factory=list)
     before_commit: Callable[[TableChange], None] = lambda change: None
@@ -149,12 +151,16 @@ class MemoryVoterRoot:
 
 
 class MemoryVoterLog:
-    """A VoterLog in memory. `may_reach`: whether its process reaches the root."""
+    """A VoterLog in memory of a process. `may_reach`: whether that reaches the root."""
 
     def __init__(
-        self, root: MemoryVoterRoot, voter: Voter, may_reach: Callable[[], bool] = lambda: True
+        self,
+        root: MemoryVoterRoot,
+        voter: Voter,
+        may_reach: Callable[[], bool] = lambda: True,
+        process: str = "p",
     ) -> None:
-        self._root = root
+        self._root, self._process = root, process
         self._key = voter.key
         self._may_reach = may_reach
         self._seen: VoterTable | None = None
@@ -220,7 +226,7 @@ class MemoryVoterLog:
         fault = root.faults.popleft() if root.faults else None
         if fault is VoterFault.REFUSED:
             raise KafkaStorageError("the store refuses")
-        if fault is VoterFault.DENIED:
+        if fault is VoterFault.DENIED or self._process in root.denied:
             raise RootAccessDeniedError("the caller has no permission")
         if root.is_read_only or not self._may_reach() or fault is VoterFault.LOST_BEFORE:
             raise CommitOutcomeUnknownError("the store failed while committing")
@@ -273,8 +279,8 @@ class MemoryVoterLog:
 
     def check_writable(self) -> None:
         self._check_answers()
-        if self._root.is_read_only:
-            raise RootAccessDeniedError("the root takes no writes of this process")
+        if self._root.is_read_only or self._process in self._root.denied:
+            raise RootAccessDeniedError(f"root {self._key.node_id} takes no writes of this process")
 
     def maintain(self) -> bool:
         self._check_answers()
@@ -313,7 +319,7 @@ class Process(QuorumLog):
         def open_log(voter: Voter) -> MemoryVoterLog:
             node = voter.key.node_id
             root = quorum.roots[node]
-            return MemoryVoterLog(root, voter, lambda: node not in self.cut_off)
+            return MemoryVoterLog(root, voter, lambda: node not in self.cut_off, name)
 
         super().__init__(
             quorum.voters,

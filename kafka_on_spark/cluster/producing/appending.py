@@ -22,6 +22,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
     ProducerFencedError,
+    RootAccessDeniedError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
@@ -67,6 +68,7 @@ _BEFORE_COMMITS: Final = (
     MessageTooLargeError,
     NotEnoughReplicasError,
     ProducerFencedError,
+    RootAccessDeniedError,
     UnknownTopicOrPartitionError,
 )
 """What refuses a whole append refuses it before its first commit."""

@@ -17,12 +17,18 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     QuorumUnavailableError,
     ReplicaLostError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import QuorumEpoch
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.log.lookups import has_write
-from kafka_on_spark.raft.quorum.elections import Waiting, is_election_due, is_stranded
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, view_of
+from kafka_on_spark.raft.quorum.elections import (
+    Waiting,
+    hears_leader,
+    is_election_due,
+    is_stranded,
+)
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, newest_leader, view_of
 from kafka_on_spark.raft.states.timing import retry_backoff_ms
 from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
@@ -93,6 +99,8 @@ class Leadership:
 
         Raises:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
+            RootAccessDeniedError: The leader's root refuses this process, and no other voter can
+                lead, or others hear the leader.
             KafkaStorageError, ReplicaLostError, CorruptLogError: So of the only voter.
             InconsistentClusterError: A log went back behind what this process has seen.
         """
@@ -110,6 +118,24 @@ class Leadership:
                 return led
             last_ms = until_ms if has_elected else None
             has_elected |= self._wait_or_elect(self._reading, seen, began_ms, until_ms, last_ms)
+
+    def confirm_writable(self) -> Led:
+        """Do as `confirm`; the leader's root takes commits of this process, as far as can be seen
+        without one. One that refuses them is replaced as after a commit.
+
+        Raises: as `confirm`, and as VoterLog.check_writable.
+        """
+        until_ms = self.deadline_ms()
+        while True:
+            began_ms, led = self.now_ms(), self.confirm()
+            try:
+                self._tables.check_writable(led.view.key)
+            except RootAccessDeniedError:
+                if not self.can_elect:
+                    raise
+                self.wait_for_commits(led.view.key, began_ms, until_ms)
+            else:
+                return led
 
     def _look_around(self) -> dict[VoterKey, VoterTable]:
         """Return voters' tables as they are now: those that confirm the leader, else all that
@@ -194,16 +220,18 @@ class Leadership:
         if self._failed(self._committing, began_ms, self.now_ms()).epoch > epoch:
             self._committing.end()
 
-    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> bool:
+    def wait_for_commits(self, leader: VoterKey, began_ms: int, until_ms: int) -> None:
         """Wait a moment, since a leader took no commit of a try that began at `began_ms`; replace
-        it once that lasts. Return whether it was tried to replace it.
+        it once that lasts.
 
         Raises:
+            RootAccessDeniedError: The leader's root refuses this process, and others hear the
+                leader, or no other voter can lead.
             QuorumUnavailableError: The time is up, or no majority answers.
         """
         self._committing.unwritable.add(leader)
         keys = self._tables.voters.keys
-        return self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
+        self._wait_or_elect(self._committing, keys, began_ms, until_ms, until_ms)
 
     @property
     def can_elect(self) -> bool:
@@ -227,6 +255,10 @@ class Leadership:
         now_ms, heard = self.now_ms(), {*answered}
         timeout_ms = self._settings().fetch_timeout_ms
         waiting = self._failed(trouble, began_ms, now_ms)
+        denial = self._denial(trouble)
+        if denial is not None and self._is_leader_heard(waiting):
+            trouble.end()
+            raise denial
         is_heard = self._tables.voters.is_majority(heard)
         is_due = is_heard and is_election_due(waiting, now_ms, timeout_ms)
         if is_due:
@@ -234,7 +266,7 @@ class Leadership:
         else:
             is_over = began_ms >= until_ms
         if is_over or not (is_heard or self._may_be_heard(heard)):
-            raise self._unavailable()
+            raise denial or self._unavailable()
         if is_due:
             self._elect(trouble, waiting, until_ms)
         else:
@@ -251,16 +283,33 @@ class Leadership:
             [key for key in voters.keys if key in answered or key not in self._tables.failures]
         )
 
+    def _denial(self, trouble: Trouble) -> RootAccessDeniedError | None:
+        """Return how the leader's root refuses what this process tries; None: it does not."""
+        leader = newest_leader(self._tables.newest_of_all())
+        tables = self._tables
+        refusals = tables.denied if trouble is self._committing else tables.failures
+        found = None if leader is None else refusals.get(leader)
+        return found if isinstance(found, RootAccessDeniedError) else None
+
+    def _is_leader_heard(self, waiting: Waiting) -> bool:
+        tables = self._tables.newest_of_all().values()
+        return any(hears_leader(each, waiting) for each in tables)
+
     def _elect(self, trouble: Trouble, waiting: Waiting, until_ms: int) -> None:
-        unwritable = trouble.unwritable | self._committing.unwritable
+        denied = self._tables.denied
+        unwritable = trouble.unwritable | self._committing.unwritable | denied.keys()
         try:
             candidacy = self._elections.ask(waiting, unwritable)
-        except QuorumUnavailableError:
-            is_slow = self.now_ms() < until_ms and self._may_be_heard(())
-            if not unwritable and not is_slow:
-                raise
+        except QuorumUnavailableError as unavailable:
+            voters, failures = self._tables.voters, self._tables.failures
+            able = [key for key in voters.keys if key not in denied and key not in failures]
+            is_slow = self.now_ms() < until_ms and voters.is_majority(able)
+            denial = self._denial(trouble)
+            if not is_slow and (denial is not None or not unwritable):
+                raise denial or unavailable from None
             # Nobody else can stand: they may take commits again; or who did not answer is slow.
             trouble.unwritable, self._committing.unwritable = set(), set()
+            denied.clear()
             self._back_off(trouble)
             return
         if candidacy is None:

@@ -270,11 +270,11 @@ class QuorumLog:
         """Check that this process may append: to the leader's root, and a majority's.
 
         Raises:
-            RootAccessDeniedError: It may not, also with all voters there.
+            RootAccessDeniedError: It may not, also with all voters there; or the leader's root
+                refuses it, and takes commits of others.
             And what voters that are away raise, with which it may.
         """
-        led = self._leadership.confirm()
-        self.tables.log_of(led.view.key).check_writable()
+        led = self._leadership.confirm_writable()
         voters, granted = self.tables.voters, {led.view.key}
         failures_met: dict[VoterKey, ProtocolError] = {}
         held, failures = led.view.held, self.tables.failures
@@ -283,7 +283,7 @@ class QuorumLog:
             if voters.is_majority(granted):
                 return
             try:
-                self.tables.log_of(key).check_writable()
+                self.tables.check_writable(key)
                 granted.add(key)
             except UNREADABLE as error:
                 failures_met[key] = error

@@ -7,6 +7,7 @@ people. One error ends everything: a log that contradicts another (InconsistentC
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar, cast
@@ -18,6 +19,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     ProtocolError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.ports.process import Clock
@@ -46,6 +48,7 @@ class VoterTables:
     Attributes:
         voters: The newest set that a leader's log has shown.
         failures: Why a voter did not answer last; who answered is not in it.
+        denied: How a voter's root refuses writes of this process, until it takes one.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class VoterTables:
         self.voters = voters
         self._known = {each.key: each for each in voters.voters}
         self.failures: dict[VoterKey, KafkaOnSparkError] = {}
+        self.denied: dict[VoterKey, RootAccessDeniedError] = {}
         self._open_log = open_log
         self._side_by_side = side_by_side
         self._timeout_ms = timeout_ms
@@ -135,6 +139,17 @@ class VoterTables:
             return known
         return self.load(key)
 
+    def check_writable(self, key: VoterKey) -> None:
+        """Check that a voter's root takes commits, as far as can be seen without one.
+
+        Raises: as VoterLog.check_writable.
+        """
+        try:
+            self.log_of(key).check_writable()
+        except RootAccessDeniedError as error:
+            self.denied[key] = error
+            raise
+
     def commit(
         self, table: VoterTable, change: TableChange, source: VoterKey | None = None
     ) -> VoterTable:
@@ -143,14 +158,27 @@ class VoterTables:
         Raises: as VoterLog.commit.
         """
         copied = None if source is None else self.log_of(source)
-        return self.note(self.log_of(table.key).commit(table, change, copied))
+        with self._noting_denial(table.key):
+            return self.note(self.log_of(table.key).commit(table, change, copied))
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
         """Commit new records on a voter's table.
 
         Raises: as `commit`.
         """
-        return self.note(self.log_of(table.key).append(table, change, batch))
+        with self._noting_denial(table.key):
+            return self.note(self.log_of(table.key).append(table, change, batch))
+
+    @contextmanager
+    def _noting_denial(self, key: VoterKey) -> Iterator[None]:
+        try:
+            yield
+        except (RootAccessDeniedError, CommitOutcomeUnknownError) as error:
+            denial = error.__cause__ if isinstance(error, CommitOutcomeUnknownError) else error
+            if isinstance(denial, RootAccessDeniedError):
+                self.denied[key] = denial
+            raise
+        self.denied.pop(key, None)
 
     def note(self, table: VoterTable) -> VoterTable:
         """Keep a voter's table, if it is the newest that was seen; return it."""

@@ -9,8 +9,8 @@ is as it was, both are puts at one version, of which one counts; if it has gone 
 That holds also for a put on a root that hangs, which a thread was left behind with.
 
 A root that refuses this process may take commits of others, or of nobody. So it is replaced like
-one that fails, if no other process commits there and another voter takes commits of this one; else
-the process is told that it lacks permission.
+one that fails, if no other process commits there and another voter takes commits of this one.
+Otherwise the process is told that it lacks permission.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,6 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     ProtocolError,
-    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -58,13 +57,6 @@ class _Write:
     @property
     def header(self) -> RaftBatch:
         return self.change.appended[0]
-
-    @property
-    def denial(self) -> RootAccessDeniedError | None:
-        """How the leader's root refuses this process; None: it does not, or it was put before."""
-        if self.may_stand or not isinstance(self.failure, RootAccessDeniedError):
-            return None
-        return self.failure
 
     def outcome(self, led: Led) -> Outcome:
         """Return what became of it, by a leader that is confirmed."""
@@ -186,7 +178,7 @@ class Writer:
 
         Raises: as `append`.
         """
-        is_alone, has_elected = not self._leadership.can_elect, False
+        is_alone = not self._leadership.can_elect
         if write.failure is not None and not is_alone:
             self._leadership.commit_failed(write.table.key, write.header.epoch, began_ms)
         for _ in range(TRIES_MAX):
@@ -199,11 +191,9 @@ class Writer:
             except CommitConflictError:
                 continue  # what stands there, the next look shows
             if write.failure is not None:
-                if is_alone or (has_elected and write.denial is not None):
+                if is_alone:
                     raise write.failure
-                has_elected |= self._leadership.wait_for_commits(
-                    write.table.key, began_ms, until_ms
-                )
+                self._leadership.wait_for_commits(write.table.key, began_ms, until_ms)
             began_ms = self._leadership.now_ms()
         raise CommitOutcomeUnknownError("it stays open what became of a decision", tries=TRIES_MAX)
 
@@ -220,8 +210,9 @@ class Writer:
         led = self._leadership.confirm()
         outcome = write.outcome(led)
         if outcome is Outcome.LOST:
-            if write.denial is not None and led.table.key == write.table.key:
-                raise write.denial
+            denial = self._tables.denied.get(led.view.key)
+            if denial is not None and led.view.key == write.table.key:
+                raise denial
             raise CommitConflictError("another decision was committed first")
         if outcome is Outcome.UNTOLD:
             raise CommitOutcomeUnknownError(

@@ -125,14 +125,6 @@ def is_denied(error: BaseException) -> bool:
     return any(_is_denied(each) for each in _chain(error))
 
 
-def is_refused(error: BaseException) -> bool:
-    """Return whether another try is useless: the caller lacks permission, or the disk is read-only.
-
-    A local file system that refuses a write has written nothing.
-    """
-    return is_denied(error) or _is_read_only(error)
-
-
 def _is_read_only(error: BaseException) -> bool:
     return any(
         isinstance(each, RootReadOnlyError)

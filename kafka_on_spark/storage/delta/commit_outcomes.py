@@ -4,7 +4,7 @@ A commit carries a write id. After any error the commit file at that version is 
 an error's type does not tell what happened: with our id it is committed, with another id it is a
 conflict, and without a file it is unknown, since a put that timed out may still land. An unknown
 outcome is resolved by putting the same commit again until a commit stands at that version, ours or
-another's.
+another's. A store that refuses the caller is not asked again: its client may have put it before.
 """
 
 import logging
@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     KafkaStorageError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason, storage_error
 from kafka_on_spark.storage.calls.retrying import until_found
@@ -74,7 +75,7 @@ class CommitOutcomes:
     ) -> None:
         """Return if the commit at `version` is ours; raise the outcome otherwise."""
         found = self._write_id_at(version)
-        if found is None:
+        if found is None and not isinstance(error, RootAccessDeniedError):
             put_again = partial(self._put_again, version, content)
             seconds = RESOLVE_SECONDS_LOCAL if is_local(self.commits.uri) else RESOLVE_SECONDS
             found = until_found(put_again, seconds)

@@ -5,6 +5,8 @@ the same commit. The rows are typed metadata records, so that people can query t
 are Parquet files of the same columns beside it.
 """
 
+import errno
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +21,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     ReplicaLostError,
     RootAccessDeniedError,
+    RootReadOnlyError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -180,6 +183,8 @@ class DeltaVoterLog:
             return self._commit(table, change, batches)
         except RootHangsError as error:
             raise CommitOutcomeUnknownError(error.message) from error
+        except RootReadOnlyError as error:
+            raise self._refusing(os.strerror(errno.EROFS)) from error
 
     @on_root
     def _commit(
@@ -366,10 +371,13 @@ class DeltaVoterLog:
         """Check that this process may write to a local log's folder; a store is not asked."""
         refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
         if refusal is not None:
-            raise RootAccessDeniedError(
-                f"the metadata root {self.root} takes no writes of this process ({refusal}): write"
-                " as a user who may, or mount it for writing; nothing was written"
-            )
+            raise self._refusing(refusal)
+
+    def _refusing(self, why: str) -> RootAccessDeniedError:
+        return RootAccessDeniedError(
+            f"the metadata root {self.root} takes no writes of this process ({why}): write as a"
+            " user who may, or mount it for writing; nothing was written"
+        )
 
     @on_root
     def maintain(self) -> bool:

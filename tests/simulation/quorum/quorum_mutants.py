@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kafka_on_spark.raft.log.lookups import common_end
+from kafka_on_spark.raft.quorum import elections as rules
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables import candidacy
@@ -55,6 +56,11 @@ def emptied(seed: int) -> QuorumPlan:
     log, and all that is told is that nobody decides any more.
     """
     return replace(eager(1 + seed), events={"away": 0.03, "emptied": 0.002, "kill": 0.01})
+
+
+def denied(seed: int) -> QuorumPlan:
+    """Return a plan of two processes in three, each denied by another voter's root."""
+    return QuorumPlan(seed=seed, steps=200, denials=2, call_faults={"slow": 0.01})
 
 
 def flush_is_left_out(patch):
@@ -206,6 +212,12 @@ def emptied_root_keeps_its_identity(patch):
     patch.setattr(SimulatedVoterLog, "_check", SimulatedVoterLog._check_answers)
 
 
+def denial_is_the_roots(patch):
+    """A leader whose root denies a process is replaced, though others commit there."""
+    patch.setattr(leadership, "hears_leader", lambda voter, waiting: False)
+    patch.setattr(rules, "hears_leader", lambda voter, waiting: False)
+
+
 # fmt: off
 MUTANTS = {
     # mutant:                          (plan, what tells)
@@ -223,5 +235,6 @@ MUTANTS = {
     # was away then, and is back.
     vote_is_for_any_log:               (eager_from(100), ("Q2", "Q7")),
     emptied_root_keeps_its_identity:   (emptied, ("Q1", "Q2", "Q8", "Q7")),
+    denial_is_the_roots:               (denied,  ("L2",)),
 }
 # fmt: on

@@ -16,7 +16,7 @@ CALL_FAULTS = {
 """What a call on a voter's root may meet, by operation."""
 
 ROOT_EVENTS = ("away", "read-only", "frozen", "power cut", "emptied", "restored")
-PROCESS_EVENTS = ("kill", "freeze", "cut off")
+PROCESS_EVENTS = ("kill", "freeze", "cut off", "denied")
 
 QUICK = QuorumSettings(
     fetch_timeout_ms=120,
@@ -38,6 +38,7 @@ class QuorumPlan:
         spares: Roots that are no voters at first.
         changes: How often a process changes the voters or the leader, of all that it does.
         removes_any: It may remove any voter, also while another is lost.
+        denials: So many processes are denied by a root in the end, each by another one.
         processes: How many decide and read.
         steps: Calls before the faults end.
         call_faults: Rate of each fault of a call, by name.
@@ -49,6 +50,7 @@ class QuorumPlan:
     spares: int = 0
     changes: float = 0.0
     removes_any: bool = False
+    denials: int = 0
     processes: int = 3
     steps: int = 1500
     call_faults: dict[str, float] = field(default_factory=dict)
@@ -67,6 +69,7 @@ def quorum_plan_of(seed: int) -> QuorumPlan:
         seed=seed,
         spares=rng.choice([1, 2]) if changes else 0,
         changes=changes,
+        denials=rng.choice([0, 0, 2]),
         voters=rng.choice([3, 3, 3, 3, 1, 5]),
         processes=rng.choice([2, 3, 3]),
         steps=rng.choice([800, 1500]),
@@ -91,6 +94,7 @@ def quorum_plan_of(seed: int) -> QuorumPlan:
                 "kill": 0.01,
                 "freeze": 0.01,
                 "cut off": 0.01,
+                "denied": 0.01,
             }
         ),
     )

@@ -5,7 +5,7 @@ emptied voter, and decisions go on.
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import (
@@ -14,19 +14,23 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     KafkaStorageError,
+    QuorumUnavailableError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterSet
 from kafka_on_spark.service.quorum.quorum_log import QuorumLog
-from tests.simulation.quorum.quorum_plan import CALL_FAULTS, QUICK, QuorumPlan
+from tests.simulation.quorum.quorum_plan import CALL_FAULTS, PROCESS_EVENTS, QUICK, QuorumPlan
 from tests.simulation.quorum.quorum_world import Greenlets, SimulatedVoterLog, make_world
 from tests.simulation.world.scheduler import Clock, Node, Violation
 from tests.voter_fakes import STAMP, settings_of
 
-STEPS_TO_END_MAX = 6000
+STEPS_TO_END_MAX = 12000
 """Calls until every process has decided once more, after all is well."""
 
-LAST_DECISIONS = 30
+LAST_DECISIONS = 20
+"""Where processes are denied in the end, each has so many answers."""
+
 TOLD_MAX = 60
 
 
@@ -61,6 +65,7 @@ class QuorumSimulation:
         self.values = 0
         self.is_ending = False
         self.ended: set[str] = set()
+        self.answers: Counter[str] = Counter()
         self.told: deque[str] = deque(maxlen=TOLD_MAX)
         self.trace = 0
         self.changing: set[str] = set()
@@ -105,19 +110,44 @@ class QuorumSimulation:
             self.scheduler.sleep(node.rng.randrange(40))
             try:
                 offset = self.read(log, offset)
-                if self.plan.changes and node.rng.random() < self.plan.changes and not is_last:
-                    self.change(node, log)
-                if node.rng.random() < 0.6 or is_last:
-                    offset = self.decide(node, log, offset)
-                    log.maintain()
-                    if is_last:
-                        self.ended.add(node.name)
-                elif node.rng.random() < 0.3:
-                    self.look(log, offset)
+                offset = self.act(node, log, offset, is_last=is_last)
             except InconsistentClusterError as error:
                 raise Violation("Q2", f"a log contradicts another: {error}") from error
             except KafkaOnSparkError as error:
                 self.checker.seen[type(error).__name__] += 1
+                if is_last and self.is_denial(node, error):
+                    self.answered(node)
+
+    def act(self, node: Node, log: QuorumLog, offset: int, *, is_last: bool) -> int:
+        if self.plan.changes and node.rng.random() < self.plan.changes and not is_last:
+            self.change(node, log)
+        if node.rng.random() < 0.6 or is_last:
+            if self.plan.denials and node.rng.random() < 0.5:
+                log.check_writable()
+            offset = self.decide(node, log, offset)
+            log.maintain()
+            if is_last:
+                self.answered(node)
+        elif node.rng.random() < 0.3:
+            self.look(log, offset)
+        return offset
+
+    def is_denial(self, node: Node, error: KafkaOnSparkError) -> bool:
+        """Return whether a process that is denied by a root is told so: by name, or that it has no
+        majority, where it has none to write to."""
+        voters = self.checker.voters
+        able = [
+            each.key
+            for each in voters.voters
+            if not self.is_lost(each) and node.name not in self.root_of(each).denied
+        ]
+        has_none = not voters.is_majority(able) and isinstance(error, QuorumUnavailableError)
+        return has_none or isinstance(error, RootAccessDeniedError)
+
+    def answered(self, node: Node) -> None:
+        self.answers[node.name] += 1
+        if self.answers[node.name] >= (LAST_DECISIONS if self.plan.denials else 1):
+            self.ended.add(node.name)
 
     def read(self, log: QuorumLog, offset: int) -> int:
         began = self.checker.end
@@ -229,7 +259,7 @@ class QuorumSimulation:
     def happen(self, name: str) -> None:
         """Do an event, if it can be done now."""
         roots = list(self.world.roots.values())
-        if name in ("kill", "freeze", "cut off"):
+        if name in PROCESS_EVENTS:
             is_done = self.happen_to_process(name, self.rng.choice(self.nodes))
         else:
             is_done = self.happen_to_root(name, self.rng.choice(roots))
@@ -245,6 +275,8 @@ class QuorumSimulation:
             self.start()
         elif name == "freeze":
             node.is_frozen = node.was_frozen = True
+        elif name == "denied":
+            self.rng.choice(list(self.world.roots.values())).denied.add(node.name)
         else:
             root = self.rng.choice(list(self.world.roots.values()))
             node.cut_off[root.url] = KafkaStorageError
@@ -268,9 +300,12 @@ class QuorumSimulation:
             return self.restore(root)
         return True
 
+    def root_of(self, voter):
+        return self.world.roots[voter.key.node_id]
+
     def is_lost(self, voter) -> bool:
         """Return whether a voter was emptied, or lost to some process since it went back."""
-        root = self.world.roots[voter.key.node_id]
+        root = self.root_of(voter)
         return root.key != voter.key or root.went_back
 
     def may_lose_one(self) -> bool:
@@ -313,7 +348,7 @@ class QuorumSimulation:
 
     def recover_one(self) -> None:
         """Let one root or process be well again."""
-        ill = [each for each in self.world.roots.values() if not each.is_well]
+        ill = [each for each in self.world.roots.values() if not each.is_well or each.denied]
         ill += [each for each in self.nodes if each.is_frozen or each.cut_off]
         if ill:
             self.recover(self.rng.choice(ill))
@@ -324,6 +359,7 @@ class QuorumSimulation:
             ill.cut_off.clear()
         else:
             ill.is_offline = ill.is_read_only = ill.is_frozen = False
+            ill.denied.clear()
 
     def heal(self) -> None:
         """Have all be well, and each process decide once more."""
@@ -331,12 +367,19 @@ class QuorumSimulation:
         for each in (*self.world.roots.values(), *self.nodes):
             self.recover(each)
         self.world.land(is_all=True)
+        voters = self.checker.voters.keys
+        for node, key in zip(self.nodes[: self.plan.denials], voters, strict=False):
+            self.world.roots[key.node_id].denied.add(node.name)
+        leaderships = self.checker.seen["leaderships"]
         last = self.scheduler.calls + STEPS_TO_END_MAX
         while any(node.name not in self.ended for node in self.nodes):
             if self.scheduler.calls > last:
                 late = [node.name for node in self.nodes if node.name not in self.ended]
                 raise Violation("L1", f"{late} decide nothing, though all is well")
             self.step()
+        elected = self.checker.seen["leaderships"] - leaderships
+        if self.plan.denials and elected > 2 * len(voters):
+            raise Violation("L2", f"{elected} elections in turns, though any other voter would do")
         self.checker.seen["committed"] = len(self.checker.committed)
 
 

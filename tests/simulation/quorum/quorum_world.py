@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     KafkaOnSparkError,
     KafkaStorageError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.raft.log.raft_log import RaftLog
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
@@ -115,7 +116,7 @@ class SimulatedVoterLog(MemoryVoterLog):
     """A VoterLog of one simulated process."""
 
     def __init__(self, world, node, root, voter):
-        super().__init__(root, voter)
+        super().__init__(root, voter, process=node.name)
         self._world, self._node = world, node
 
     def _meets(self, operation, root=None):
@@ -154,6 +155,8 @@ class SimulatedVoterLog(MemoryVoterLog):
         fault = self._meets("put")
         self._check_answers()
         self._check_directory()
+        if self._process in root.denied:
+            raise RootAccessDeniedError("the caller has no permission")
         if root.is_read_only or fault in ("lost", "delayed", "hung"):
             self._leave_behind(fault, lambda: self._lands(table, change, content), change)
             raise CommitOutcomeUnknownError("the store failed while committing")

@@ -17,6 +17,7 @@ SEEN = (
     *("voters added", "voters removed", "transfers"),
     *("leaderships", "reads", "decisions", "conflicts", "unknown outcomes"),
     *("away", "read-only", "frozen", "power cut", "restored", "kill", "freeze", "cut off"),
+    *("denied", "RootAccessDeniedError"),
     *("failed", "lost", "delayed", "unsaid", "hung", "slow"),
 )
 """What many seeds must have met, so that none of it is held in vain."""

@@ -1,13 +1,18 @@
 """What a voter copies of its leader's log: the leader's rows, read back only if they must be."""
 
+import errno
+import os
+
 import pytest
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Stamp
 from kafka_on_spark.raft.tables.appending import NewDecision, append
 from kafka_on_spark.raft.tables.following import adopt, fetch
+from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
+from kafka_on_spark.storage.roots import local_changes
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.contract.voter_roots import delta_roots, lose_tail
 from tests.voter_fakes import settings_of
@@ -41,6 +46,22 @@ def rows(log):
     """Return the rows of the newest file of a table."""
     file = max(log._delta.active_files(), key=lambda each: int(each.values["base_offset"]))
     return decode_rows(log._files.read(f"{log.uri}/{file.path}", 1 << 20), file.path)
+
+
+def test_a_disk_that_is_read_only_denies_what_is_put_there_and_names_its_root(roots, monkeypatch):
+    leader = roots.open(0)
+    leader.load()
+
+    def refuse(*given, **named):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(local_changes, "write_temporary", refuse)
+        read_only.setattr(commit_files, "write_temporary", refuse)
+        with pytest.raises(RootAccessDeniedError, match=f"{leader.root} takes no writes"):
+            decide(leader, CLAIM)
+
+    decide(leader, CLAIM)
 
 
 @pytest.mark.parametrize("is_in_hand", [True, False])

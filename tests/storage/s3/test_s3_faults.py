@@ -16,8 +16,10 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, write_id_of
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
@@ -158,6 +160,22 @@ def test_a_commit_that_never_lands_is_unknown_and_may_succeed_later(log, uri, op
     assert id_at(uri, 2, options) is None
     assert log.refresh() == 1
     commit(log, 1)
+
+
+def test_a_store_that_denies_a_commit_is_not_asked_again_and_named(log, store, monkeypatch):
+    """Waiting gives no permission. Its client may have put the commit before it was denied."""
+    puts = []
+    put = CommitFiles.put
+    monkeypatch.setattr(
+        CommitFiles, "put", lambda *given, **named: puts.append(given) or put(*given, **named)
+    )
+    store.order(Kind.DENIED, count=FOR_EVER)
+
+    with pytest.raises(CommitOutcomeUnknownError) as failed:
+        commit(log, 1)
+
+    assert isinstance(failed.value.__cause__, RootAccessDeniedError)
+    assert len(puts) == 1
 
 
 @pytest.mark.parametrize(

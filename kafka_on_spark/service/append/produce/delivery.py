@@ -19,6 +19,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     RecordExpiredError,
     RequestTimedOutError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.append.produce.accumulator import expired_count
@@ -231,8 +232,9 @@ class Delivery:
 
 
 def is_passing(error: KafkaOnSparkError) -> bool:
-    """Return whether another try of the same append may succeed."""
-    return error.is_retriable or isinstance(error, _UNKNOWN)
+    """Return whether another try of the same append may succeed. So it may where a root denies: it
+    may be mounted for writing again, and records that were sent are not to be dropped."""
+    return error.is_retriable or isinstance(error, (*_UNKNOWN, RootAccessDeniedError))
 
 
 def may_stand(error: KafkaOnSparkError) -> bool:

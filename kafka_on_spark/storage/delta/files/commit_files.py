@@ -12,7 +12,7 @@ from functools import partial
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, storage_error
+from kafka_on_spark.storage.calls.error_translation import ABSENT, is_denied, storage_error
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.ledger.as_on_s3 import count_look, count_put_if_absent, count_read
@@ -169,8 +169,9 @@ def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
+        # A disk that has just turned read-only, or an export of NFS, may have made the link before.
         failed = storage_error(error, f"write {path}")
-        raise (NotPutError(failed) if is_refused(error) else failed) from error
+        raise (NotPutError(failed) if is_denied(error) else failed) from error
     finally:
         with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
             delete_file(temporary)

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.service.quorum.settings import QuorumSettings
 from tests.unit.service.quorum.candidates import epochs
-from tests.voter_fakes import SETTINGS, VoterFault
+from tests.voter_fakes import SETTINGS, MemoryQuorum, MemoryVoterLog, VoterFault
 
 
 def test_a_leader_whose_root_fails_for_the_fetch_timeout_is_replaced(quorum, process):
@@ -112,6 +112,111 @@ def test_a_leader_that_can_be_read_and_not_written_is_replaced(quorum, process):
 def deny(*roots, times=100):
     for each in roots:
         each.faults.extend([VoterFault.DENIED] * times)
+
+
+def test_a_leader_that_denies_is_replaced_before_a_process_writes_elsewhere(quorum, process):
+    """Appends and joins ask first whether a decision will be taken."""
+    quorum.roots[0].denied.add("p")
+
+    process.check_writable()
+    process.decide("a")
+
+    assert quorum.roots[1].table.leads
+    assert epochs(quorum) == [1, 2, 2]
+
+
+def test_a_process_is_told_by_whom_it_is_denied_once_another_commits_there(quorum, process):
+    other = quorum.process("q")
+    other.names()
+    quorum.roots[0].denied.add("p")
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+    quorum.clock.slept_ms.clear()
+
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.check_writable()
+
+    assert sum(quorum.clock.slept_ms) < SETTINGS.fetch_timeout_ms
+    assert epochs(quorum) == [1, 1, 1]
+
+
+def test_a_root_that_has_denied_a_process_does_not_stand_for_it_again():
+    quorum = MemoryQuorum(5)
+    process, other = quorum.process(), quorum.process("q")
+    quorum.roots[0].denied.add("p")
+    process.check_writable()
+    process.decide("a")
+    other.decide("b")  # which brings the root up
+    process.names()
+    quorum.roots[1].is_offline = True
+    asked = []
+    quorum.roots[0].before_commit = lambda change: asked.append(change.vote)
+
+    process.check_writable()
+    process.decide("c")
+
+    assert quorum.roots[2].table.leads
+    assert quorum.roots[0].key not in asked
+
+
+def test_of_five_voters_of_whom_two_deny_a_third_leads():
+    quorum = MemoryQuorum(5)
+    process = quorum.process()
+    process.decide("first")
+    quorum.roots[0].denied.add("p")
+    quorum.roots[1].denied.add("p")
+
+    process.check_writable()
+    process.decide("a")
+
+    assert quorum.roots[2].table.leads
+
+
+def test_the_only_voter_that_denies_is_told_at_once():
+    quorum = MemoryQuorum(1)
+    process = quorum.process()
+    process.names()
+    quorum.roots[0].denied.add("p")
+    quorum.clock.slept_ms.clear()
+
+    with pytest.raises(RootAccessDeniedError):
+        process.check_writable()
+    with pytest.raises(RootAccessDeniedError):
+        process.decide("a")
+
+    assert quorum.clock.slept_ms == []
+
+
+def test_a_process_that_may_not_read_the_leader_is_told_once_others_commit_there(
+    quorum, process, monkeypatch
+):
+    other = quorum.process("q")
+    other.names()
+    check = MemoryVoterLog._check_answers
+
+    def refuse(log):
+        if log._process == "p" and log._key.node_id == 0:
+            raise RootAccessDeniedError("root 0 can't be read")
+        check(log)
+
+    monkeypatch.setattr(MemoryVoterLog, "_check_answers", refuse)
+
+    def meanwhile():
+        quorum.clock.on_sleep = lambda: None
+        other.decide("b")
+
+    quorum.clock.on_sleep = meanwhile
+
+    with pytest.raises(RootAccessDeniedError, match="root 0"):
+        process.names()
+
+    quorum.clock.on_sleep = lambda: None
+    assert process.names() == ["first", "b"]  # nobody commits there any more
+    assert quorum.roots[1].table.leads
 
 
 def test_a_process_without_permission_is_told_and_no_leader_is_replaced(quorum, process):

@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     RecordExpiredError,
     RequestTimedOutError,
+    RootAccessDeniedError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.append.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
@@ -47,6 +48,7 @@ def test_each_partition_is_settled_by_its_own_answer():
 ERRORS = [
     pytest.param(NotEnoughReplicasError("few"),            True,  False, id="too few replicas"),
     pytest.param(KafkaStorageError("away"),                True,  False, id="root away"),
+    pytest.param(RootAccessDeniedError("read-only"),       True,  False, id="root denies"),
     pytest.param(NotEnoughReplicasAfterAppendError("few"), True,  True,  id="too few afterwards"),
     pytest.param(RequestTimedOutError("late"),             True,  True,  id="time was up"),
     pytest.param(CommitOutcomeUnknownError("perhaps"),     True,  True,  id="unknown commit"),
