@@ -105,19 +105,19 @@ class SoakFolder:
                 )
 
     def sizes(self) -> "Sizes":
-        """Return what is on all roots, but for the files of the metadata log's rows."""
+        """Return what is on all roots, but for the bytes of the metadata log's rows."""
         size = count = data_size = data_count = commits_max = 0
         for folder, _, files in os.walk(self.path / "roots"):
             is_rows = Path(folder).name.startswith("__cluster_metadata-")
             is_log = folder.endswith("_delta_log")
             commits_max = max(commits_max, sum(name.endswith(".json") for name in files) * is_log)
             for name in files:
-                if is_rows and name.endswith(".parquet"):
-                    continue
                 try:
                     bytes_of_file = os.lstat(os.path.join(folder, name)).st_size
                 except FileNotFoundError:  # cleaned meanwhile
                     continue
+                if is_rows and name.endswith(".parquet"):
+                    bytes_of_file = 0
                 size, count = size + bytes_of_file, count + 1
                 if not is_log:
                     data_size, data_count = data_size + bytes_of_file, data_count + 1
@@ -125,7 +125,7 @@ class SoakFolder:
 
 
 class Sizes(NamedTuple):
-    """What is on all roots, but for the files of the metadata log's rows.
+    """What is on all roots, but for the bytes of the metadata log's rows: they are kept.
 
     Attributes:
         size_bytes, files: All of it.

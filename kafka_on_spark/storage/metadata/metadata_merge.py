@@ -20,9 +20,10 @@ MERGED_FILES_MIN: Final = 32
 """Files of one size class to merge at once, at least. Each active file costs every commit about
 0.02 ms, and a merge costs one commit."""
 
-MERGED_BELOW_RECORDS: Final = (32, 1024, 32_768)
-"""Size classes of files to merge: first those of single decisions, then the results of that, then
-the results of that. A log of a million records has about 30 files, and 70 of its newest ones."""
+MERGED_BELOW_RECORDS: Final = (32, 1024, 32_768, 65_536)
+"""Size classes of files to merge: first those of single decisions, then the results of that, and so
+on, up to what one file may hold. A log of a million records has about 30 files, and 70 of its
+newest ones; each million more has ten."""
 
 TAIL_CLASSES: Final = 2
 """The first classes, which are merged wherever they lie. Files of a larger class are merged only

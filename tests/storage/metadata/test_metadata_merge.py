@@ -192,7 +192,8 @@ LARGE = [
     pytest.param([2000] * 40, 64_000, slice(32), id="not those above the snapshot"),
     pytest.param([2000] * 32, 63_999, slice(0),  id="too few of them lie below the snapshot"),
     pytest.param([30_000] * 32, 960_000, slice(4), id="no more than a process may hold"),
-    pytest.param([40_000] * 64, 2_560_000, slice(0), id="the largest stay"),
+    pytest.param([33_000] * 32, 1_056_000, slice(3), id="so the results of that become a few"),
+    pytest.param([70_000] * 64, 4_480_000, slice(0), id="the largest stay"),
     pytest.param([2000] * 32 + [1] * 32, 64_000, slice(32, 64), id="small ones come first"),
 ]
 # fmt: on
