@@ -11,6 +11,7 @@ with the messages. Spark creates both again for each batch, so what a run has op
 global. That can go once Spark keeps a writer for a run.
 """
 
+import logging
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
+
+log = logging.getLogger(__name__)
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_NUMBER = "streaming.sql.batchId"
@@ -265,7 +268,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         root, storage = cluster_url(options.cluster), StorageOptions(options.storage)
         services, known = _SERVICES.get(root, storage)
         planned = self._plan.topics.image_offset
-        _append(
+        results = _append(
             services,
             options,
             staged,
@@ -275,6 +278,8 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
             services.metadata.image if known is None else known,
             is_stream=False,
         )
+        for each in results:  # Spark returns nothing to the caller, who wants to know
+            log.log(logging.WARNING if each.is_duplicate else logging.INFO, "%s", each)
         if known is None:
             # The process is new, and its application may end with this write: maintenance that is
             # due would always be left to the next one.

@@ -248,3 +248,17 @@ def test_a_batch_write_with_too_few_replicas_in_sync_is_refused_at_once(disks, m
         write_batch(disks, [[row("two", b"a")]], monkeypatch)
 
     assert values_of(disks.cluster, "two") == [b"first"]
+
+
+def test_a_write_says_what_it_has_appended_and_what_it_has_found(disks, monkeypatch, caplog):
+    rows = [[{"partition": n % 2, "value": b"%d" % n} for n in range(5)]]
+    caplog.set_level("INFO", "kafka_on_spark.spark.format.sink")
+
+    for _ in range(2):
+        write_batch(disks, rows, monkeypatch, topic="one", producer_id="p", sequence=0)
+
+    offsets = "offsets by partition: 0: 0-2, 1: 0-1"
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("INFO", f"5 records appended to one, 0 found as appended before; {offsets}"),
+        ("WARNING", f"0 records appended to one, 5 found as appended before; {offsets}"),
+    ]

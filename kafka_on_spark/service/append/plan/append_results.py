@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
 from kafka_on_spark.service.append.stages import AnsweredPart, UnacknowledgedPart
+
+_RANGES_MAX: Final = 16
+"""Partitions whose offsets a line of text has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,22 @@ class AppendResult:
         """Whether all of it stood in the log before."""
         parts = self.partitions.values()
         return bool(parts) and all(each.is_duplicate for each in parts)
+
+    def __str__(self) -> str:
+        found = sum(each.record_count for each in self.partitions.values() if each.is_duplicate)
+        ranges = [_range(*each) for each in sorted(self.partitions.items())]
+        more = len(ranges) - _RANGES_MAX
+        ranges[_RANGES_MAX:] = [f"and {more:,} partitions more"] if more > 0 else []
+        return (
+            f"{self.record_count - found:,} records appended to {self.topic}, {found:,} found as"
+            f" appended before; offsets by partition: {', '.join(ranges) or 'none'}"
+        )
+
+
+def _range(number: int, part: PartitionAppend) -> str:
+    if part.base_offset is None:
+        return f"{number}: not known"
+    return f"{number}: {part.base_offset}-{part.base_offset + part.record_count - 1}"
 
 
 def append_results(

@@ -25,7 +25,7 @@ def outcome(number, error=None, *, is_duplicate=False):
 
 
 def test_an_append_says_where_its_records_stand():
-    [result] = append_results(TOPICS, [outcome(1), outcome(2)], is_waited_for=True)
+    [result] = append_results(TOPICS, [outcome(1), outcome(2)], {}, is_waited_for=True)
 
     assert (result.topic, result.record_count) == (TOPIC, 3)
     assert {number: each.base_offset for number, each in result.partitions.items()} == {
@@ -34,12 +34,23 @@ def test_an_append_says_where_its_records_stand():
     }
 
 
+def test_a_result_is_told_in_one_line():
+    parts = [outcome(at, is_duplicate=at == 2) for at in range(1, 19)]
+    [result] = append_results(TOPICS, parts, {}, is_waited_for=True)
+
+    assert str(result).startswith(
+        f"169 records appended to {TOPIC}, 2 found as appended before; offsets by partition:"
+        " 1: 10-10, 2: 20-21, "
+    )
+    assert str(result).endswith(", 16: 160-175, and 2 partitions more")
+
+
 @pytest.mark.parametrize(
     "duplicates, expected", [([], False), ([True, False], False), ([True, True], True)]
 )
 def test_an_append_is_a_duplicate_where_all_of_it_stood_in_the_log(duplicates, expected):
     outcomes = [outcome(at, is_duplicate=each) for at, each in enumerate(duplicates, 1)]
-    [result] = append_results(TOPICS, outcomes, is_waited_for=True)
+    [result] = append_results(TOPICS, outcomes, {}, is_waited_for=True)
 
     assert result.is_duplicate is expected
 
@@ -52,7 +63,7 @@ def test_an_append_is_a_duplicate_where_all_of_it_stood_in_the_log(duplicates, e
 def test_the_first_error_says_what_became_of_each_partition(second, errors):
     with pytest.raises(KafkaStorageError, match="the root is away") as caught:
         append_results(
-            TOPICS, [outcome(0), outcome(1, AWAY), outcome(2, second)], is_waited_for=True
+            TOPICS, [outcome(0), outcome(1, AWAY), outcome(2, second)], {}, is_waited_for=True
         )
 
     context = caught.value.context
@@ -61,6 +72,6 @@ def test_the_first_error_says_what_became_of_each_partition(second, errors):
 
 
 def test_with_acks_0_no_error_is_raised():
-    [result] = append_results(TOPICS, [outcome(1, AWAY)], is_waited_for=False)
+    [result] = append_results(TOPICS, [outcome(1, AWAY)], {}, is_waited_for=False)
 
     assert result.partitions[1].base_offset is None
