@@ -32,18 +32,18 @@ _WRONG_JARS: Final = re.compile("ClassNotFound|NoClassDefFound|NoSuchMethod|NoSu
 
 
 def reader_settings(
-    spark: SparkSession, roots: Sequence[str], options: StorageOptions
+    spark: SparkSession, roots: Sequence[str], options: StorageOptions, instead: str = _INSTEAD
 ) -> dict[str, str]:
     """Return the settings by which a scan finds `roots` (normalized).
 
-    A bucket with settings in the session itself gets none.
+    A bucket with settings in the session itself gets none. `instead`: what else a caller can do.
 
     Raises:
         InvalidRequestError: Spark has no client for a root's store.
         KafkaStorageError: This process finds no credentials for a root.
     """
     conf = hadoop_configuration(spark)
-    _check_schemes(spark, conf, roots)
+    _check_schemes(spark, conf, roots, instead)
     unsaid = [url for url in roots if _is_unsaid(conf, url)]
     return hadoop_options(unsaid, options)
 
@@ -72,7 +72,7 @@ def check_files(
         except Py4JJavaError as error:
             said = options.redact(str(error.java_exception.toString()))
             wrong_jars = _WRONG_JARS.search(said) is not None
-            problem = _lacking(spark, url) if wrong_jars else _unreachable(url, said)
+            problem = _lacking(spark, url, _INSTEAD) if wrong_jars else _unreachable(url, said)
             raise InvalidRequestError(problem) from None
 
 
@@ -88,16 +88,16 @@ def _unreachable(url: str, said: str) -> str:
     )
 
 
-def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str]) -> None:
+def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str], instead: str) -> None:
     of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
     for scheme, url in of_scheme.items():
         try:
             jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
         except Py4JJavaError:
-            raise InvalidRequestError(_lacking(spark, url)) from None
+            raise InvalidRequestError(_lacking(spark, url, instead)) from None
 
 
-def _lacking(spark: SparkSession, url: str) -> str:
+def _lacking(spark: SparkSession, url: str, instead: str) -> str:
     scheme = _scheme(url)
     package = "give it Hadoop's package for that and its credentials"
     if scheme in _PACKAGES:
@@ -106,7 +106,7 @@ def _lacking(spark: SparkSession, url: str) -> str:
             f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
             " Hadoop) and credentials"
         )
-    return f"this Spark can't scan {scheme}:// itself: {package}, {_INSTEAD}"
+    return f"this Spark can't scan {scheme}:// itself: {package}, {instead}"
 
 
 def _scheme(url: str) -> str:

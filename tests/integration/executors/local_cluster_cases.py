@@ -17,6 +17,7 @@ from weakref import WeakSet
 import pyarrow as pa
 import pytest
 
+from jobs import append, controller, replicate
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey
@@ -156,6 +157,22 @@ def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, mo
     monkeypatch.undo()
     disks.cluster.replicate()  # a replica that was fenced off meanwhile is inspected once more
     check_all(disks, range(COUNT))
+
+
+def test_the_jobs_run_there(spark, disks, tmp_path):
+    for number in range(4):
+        lines = [{"k": f"key-{n % 7}", "v": n} for n in range(number * 50, number * 50 + 50)]
+        (tmp_path / f"{number}.json").write_text("\n".join(map(json.dumps, lines)))
+    words = [tmp_path, "--cluster", "c", "--topic", "orders", "--id", "load", "--format", "json"]
+    words += ["--key", "k", "--value", "v", "--checkpoint", disks.base / "checkpoint"]
+    given = append.parse([str(each) for each in words])
+
+    assert [append.append(spark, disks.cluster, given) for _ in range(2)] == [0, 0]
+    assert controller.control(disks.cluster, None)[0].startswith("1 passes: fenced no broker")
+    line, code = replicate.replicate(disks.cluster, replicate.parse(["--cluster", "c"]))
+
+    assert (code, line[-17:]) == (0, "all are caught up")
+    check_all(disks, range(200))
 
 
 def fenced_at(disks, number):

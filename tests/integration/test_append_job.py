@@ -1,0 +1,356 @@
+"""jobs/append.py: each record of a folder or a table once, whatever happens between two runs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import defaultdict
+from functools import partial
+from glob import glob
+from pathlib import Path
+
+import pytest
+
+from jobs import append as job
+from jobs.appending.checkpoint import Checkpoint
+from jobs.command_line import JobError
+from tests.cluster.disks import new_disks
+from tests.cluster.format.test_sink_killed import Life, make_mortal
+from tests.cluster.mortal import KilledError
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+WAIT_S_MAX = 600.0  # nothing is timed here, and Spark starts slowly on a busy machine
+KEYS = ("a", "b", "c")
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
+        yield disks
+
+
+def write(folder, name, rows):
+    """Write a file of JSON lines."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def rows(first, count=30):
+    return [{"k": KEYS[n % 3], "n": n} for n in range(first, first + count)]
+
+
+def run(spark, disks, source, *options, cluster=None):
+    """Run the job as its command line would."""
+    where = ["--cluster", disks.metadata_root, "--checkpoint", disks.base / "checkpoint"]
+    words = [source, "--topic", "orders", "--id", "load", *where, *options]
+    return job.append(spark, cluster or disks.cluster, job.parse([str(each) for each in words]))
+
+
+def by_key(cluster, topic="orders"):
+    """Return the numbers in each key's values, in the order of the log."""
+    found = defaultdict(list)
+    for row in cluster.read(topic).to_pylist():
+        found[row["key"].decode()].append(json.loads(row["value"])["n"])
+    return dict(found)
+
+
+def in_order(count):
+    return {key: list(range(place, count, 3)) for place, key in enumerate(KEYS)}
+
+
+JSON = ("--format", "json", "--key", "k")
+
+
+def test_what_is_new_is_appended_once_and_in_the_order_of_names(spark, disks, tmp_path, capsys):
+    source = tmp_path / "in 1"
+    write(source, "1.json", rows(0))
+    write(source, "2 [x] {y}%20*.json", rows(30, 300))
+    run(spark, disks, source, *JSON)
+    run(spark, disks, source, *JSON)
+    write(source / "day=3", "3.json", rows(330))
+    run(spark, disks, source, *JSON)
+
+    assert by_key(disks.cluster) == in_order(360)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(";")[0] for line in said] == [
+        "Number 0, 2 files: 330 records appended to orders, 0 found as appended before",
+        f"Nothing is new in {source}: 1 numbers are appended",
+        "Number 1, 1 files: 30 records appended to orders, 0 found as appended before",
+    ]
+    last = disks.cluster.read("orders").to_pylist()
+    assert '"day":3' in max((row["value"].decode() for row in last), key=len)
+
+
+COMMITS = 7
+"""The list, the run's epoch, records of two partitions on the leaders and on the followers, the high
+watermarks, the note that it is done."""
+
+
+@pytest.mark.parametrize(
+    "at",
+    range(1, COMMITS + 2),
+)
+def test_a_run_that_dies_at_any_commit_is_finished_by_the_next(spark, tmp_path, monkeypatch, at):
+    source, life = tmp_path / "in", Life(at)
+    write(source, "1.json", rows(0))
+    with new_disks(2) as disks:
+        disks.cluster.create_topic("orders", partitions=2, replication_factor=2)
+        killed = disks.open()
+        make_mortal(killed._services, life)
+        with monkeypatch.context() as patched:
+            for name in ("add", "mark_done"):
+                patched.setattr(Checkpoint, name, dies(life, getattr(Checkpoint, name)))
+            try:
+                run(spark, disks, source, *JSON, cluster=killed)
+            except KilledError:
+                assert at <= COMMITS
+            else:
+                assert life.commits == COMMITS
+        write(source, "2.json", rows(30))
+
+        run(spark, disks, source, *JSON, cluster=disks.open())
+
+        assert by_key(disks.cluster) == in_order(60)
+        assert disks.cluster.fsck().findings == ()
+
+
+def test_a_job_that_pauses_for_longer_than_its_id_lives_goes_on(spark, disks, tmp_path):
+    write(tmp_path / "in", "1.json", rows(0))
+    run(spark, disks, tmp_path / "in", *JSON)
+    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
+    disks.cluster.run_controller()
+    disks.cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
+    assert "load" in disks.cluster.image.expired_producers
+    write(tmp_path / "in", "2.json", rows(30))
+
+    run(spark, disks, tmp_path / "in", *JSON, cluster=disks.open())
+
+    assert by_key(disks.cluster) == in_order(60)
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_in_an_append_is_followed_by_one_that_finishes_it(disks, tmp_path):
+    count = 3000
+    for first in range(0, count, 300):
+        write(tmp_path / "in", f"{first:05}.json", rows(first, 300))
+    place = ["--cluster", disks.metadata_root, "--checkpoint", disks.base / "checkpoint"]
+    command = ["./spark-submit.sh", "--master", "local[2]", "jobs/append.py", tmp_path / "in"]
+    command += ["--topic", "orders", "--id", "load", *place, *JSON]
+    environment = {key: text for key, text in os.environ.items() if not key.startswith("PYSPARK_")}
+    start = partial(subprocess.Popen, command, cwd=ROOT, env=environment, start_new_session=True)
+    with start() as process:
+        while not is_in_a_log(disks):
+            assert process.poll() is None, "it ended before it had appended anything"
+            time.sleep(0.005)  # a log file tells nobody when it grows
+        os.killpg(process.pid, signal.SIGKILL)
+
+    with start(stdout=subprocess.PIPE, text=True) as process:
+        said, _ = process.communicate(timeout=WAIT_S_MAX)
+
+    assert process.returncode == 0, said
+    shown = r"Number 0, 10 files: ([\d,]+) records appended to orders, ([\d,]+) found"
+    appended, found = (int(each.replace(",", "")) for each in re.search(shown, said).groups())
+    assert (appended + found, found > 0) == (count, True)
+    assert by_key(disks.cluster) == in_order(count)
+
+
+def is_in_a_log(disks):
+    """Return whether the first of an append's partitions stands in a leader's log."""
+    files = glob(f"{disks.base}/broker-*/orders-*/*/_delta_log/*.json")
+    return any(b'"sequence":"0"' in Path(file).read_bytes() for file in files)
+
+
+def dies(life, method):
+    return lambda *arguments: life.commit(method, *arguments)
+
+
+def cut_off(spark, disks, source, *options):
+    """Have a run end once it has written its list."""
+    killed, life = disks.open(), Life(1)
+    make_mortal(killed._services, life)
+    with pytest.raises(KilledError):
+        run(spark, disks, source, *options, cluster=killed)
+
+
+def change(source):
+    write(source, "1.json", rows(0, 31))
+
+
+def remove(source):
+    (source / "1.json").unlink()
+
+
+@pytest.mark.parametrize("harm, said", [(change, "1.json has changed"), (remove, "1.json is gone")])
+def test_a_listed_file_that_is_not_as_it_was_is_refused(spark, disks, tmp_path, harm, said):
+    write(tmp_path / "in", "1.json", rows(0))
+    write(tmp_path / "in", "2.json", rows(30))
+    cut_off(spark, disks, tmp_path / "in", *JSON)
+    harm(tmp_path / "in")
+
+    with pytest.raises(
+        JobError, match=said + " since number 0 listed it: bring it back"
+    ) as refused:
+        run(spark, disks, tmp_path / "in", *JSON)
+
+    assert "\n" not in str(refused.value)
+    assert by_key(disks.cluster) == {}
+    write(tmp_path / "in", "1.json", rows(0, 29))
+    (disks.base / "checkpoint" / "00000000.json").unlink()  # as the sentence says
+    run(spark, disks, tmp_path / "in", *JSON)
+    assert sum(map(len, by_key(disks.cluster).values())) == 59
+
+
+def test_what_is_appended_may_go_and_what_changes_then_is_not_appended_again(
+    spark, disks, tmp_path
+):
+    source = tmp_path / "in"
+    write(source, "1.json", rows(0))
+    write(source, "2.json", rows(30))
+    run(spark, disks, source, *JSON)
+    remove(source)
+    write(source, "2.json", rows(0))
+    write(source, "3.json", rows(60))
+
+    run(spark, disks, source, *JSON)
+
+    assert by_key(disks.cluster) == in_order(90)
+
+
+def test_a_number_that_another_run_has_listed_is_left_to_it(spark, disks, tmp_path, monkeypatch):
+    write(tmp_path / "in", "1.json", rows(0))
+    lists = Checkpoint.lists
+
+    def meanwhile(self):
+        found = lists(self)
+        monkeypatch.setattr(Checkpoint, "lists", lists)
+        run(spark, disks, tmp_path / "in", *JSON)
+        return found
+
+    monkeypatch.setattr(Checkpoint, "lists", meanwhile)
+
+    with pytest.raises(JobError, match="another run has just listed number 0 in"):
+        run(spark, disks, tmp_path / "in", *JSON)
+
+    assert by_key(disks.cluster) == in_order(30)
+
+
+# fmt: off
+WRONG = [
+    pytest.param({"source": "nowhere"},   ["Path does not exist", "nowhere"],       id="no such folder"),
+    pytest.param({"--key": "kk"},         ["`kk` cannot be resolved", "`k`"],        id="no such column"),
+    pytest.param({"--headers": "k"},      ["cannot cast", "STRING", "ARRAY"],        id="a text for headers"),
+    pytest.param({"--topic": "ordres"},   ["ordres", "orders"],                      id="no such topic"),
+    pytest.param({"--cluster": "none"},   ["there is no cluster", "none"],           id="no such cluster"),
+    pytest.param({"source": "s3://b/in"}, ["can't scan s3a://", "spark.jars.packages", "give a folder"], id="no client for a store"),
+]
+# fmt: on
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("wrong, words", WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(disks, tmp_path, monkeypatch, capsys, wrong, words):
+    write(tmp_path / "in", "1.json", rows(0))
+    monkeypatch.chdir(tmp_path)
+    options = {
+        "--cluster": disks.metadata_root, "--topic": "orders", "--key": "k", "--format": "json",
+        "--id": "load", "--checkpoint": "lists",
+    } | wrong  # fmt: skip
+    source = options.pop("source", "in")
+
+    code = job.main([source, *(str(word) for each in options.items() for word in each)])
+
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    assert said.err.startswith("./spark-submit.sh jobs/append.py: ")
+    assert said.err.count("\n") == 1
+    for word in words:
+        assert word in said.err
+    assert by_key(disks.cluster) == {}
+
+
+def test_another_jobs_checkpoint_is_refused(spark, disks, tmp_path):
+    write(tmp_path / "in", "1.json", rows(0))
+    run(spark, disks, tmp_path / "in", *JSON)
+    disks.cluster.delete_topic("orders")
+    disks.cluster.create_topic("orders")
+
+    with pytest.raises(JobError, match="give it a --checkpoint and an --id of its own"):
+        run(spark, disks, tmp_path / "in", *JSON)
+    with pytest.raises(JobError, match="is in the source: give a folder elsewhere"):
+        run(spark, disks, tmp_path, *JSON, "--checkpoint", tmp_path / "in" / "checkpoint")
+
+
+def frame(spark):
+    return spark.createDataFrame(
+        [("a", 1, 1_700_000_000_123, {"h": "x"}, {"n": 1}), ("b", 2, None, None, None)],
+        "k string, n int, at long, h map<string,string>, s struct<n:int>",
+    ).coalesce(1)
+
+
+READ = {
+    "parquet": ("--key", "n", "--value", "s", "--headers", "h", "--timestamp", "at"),
+    "orc": ("--key", "k"),
+    "csv": ("--key", "k", "--option", "header=true", "--option", "recursiveFileLookup=false"),
+    "text": ("--value", "value"),
+}
+VALUES = {
+    "parquet": [b'{"n":1}', None],
+    "orc": [
+        b'{"k":"a","n":1,"at":1700000000123,"h":{"h":"x"},"s":{"n":1}}',
+        b'{"k":"b","n":2}',
+    ],
+    "csv": [b'{"k":"a","n":"1"}', b'{"k":"b","n":"2"}'],
+    "text": [b"a", b"b"],
+}
+COLUMNS = {"csv": ("k", "n"), "text": ("k",)}
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_columns_of_each_format_become_records(spark, disks, tmp_path, kind):
+    written = frame(spark).select(*COLUMNS.get(kind, ("*",)))
+    written.write.format(kind).option("header", True).save(str(tmp_path / "in"))
+
+    run(spark, disks, tmp_path / "in", "--format", kind, *READ[kind])
+
+    found = disks.cluster.read("orders").to_pylist()
+    values = [row["value"] for row in found]
+    assert sorted(values, key=str) == sorted(VALUES[kind], key=str)
+    if kind == "parquet":
+        [first] = [row for row in found if row["key"] == b"1"]
+        assert first["headers"] == [{"key": "h", "value": b"x"}]
+        assert first["timestamp"].timestamp() == 1_700_000_000.123
+
+
+@pytest.mark.long
+def test_a_table_that_grows_is_appended_version_by_version(spark, disks, tmp_path):
+    table = str(tmp_path / "a table")
+    options = ("--format", "delta", "--key", "k")
+
+    def add(first):
+        more = spark.createDataFrame(rows(first), "k string, n int")
+        more = more.selectExpr("*", "concat(k, ' %', n % 2) AS p").coalesce(1)
+        more.write.format("delta").partitionBy("p").mode("append").save(table)
+
+    add(0)
+    add(30)
+    run(spark, disks, table, *options)
+    add(60)
+    spark.sql(f"OPTIMIZE delta.`{table}`")
+    run(spark, disks, table, *options)
+    run(spark, disks, table, *options)
+
+    found = by_key(disks.cluster)
+    assert {key: sorted(numbers) for key, numbers in found.items()} == in_order(90)
+    spark.sql(f"DELETE FROM delta.`{table}` WHERE n = 0")
+    with pytest.raises(JobError, match="were changed or deleted after version 3"):
+        run(spark, disks, table, *options)
+    spark.sql(
+        f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)"
+    )
+    with pytest.raises(JobError, match="has the feature deletionVectors, so its files are not"):
+        run(spark, disks, table, *options)
