@@ -15,10 +15,9 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.control import forced_elections
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import quick_folder, roots_in
-from tests.cluster.voters import bring_up
+from tests.cluster.voters import bring_up, end_calls
 
 LEFT = "m3"
-"""Where it is: a thread that is under way may still bring up what is at its old place."""
 
 
 @pytest.fixture
@@ -42,6 +41,7 @@ def left():
                 cluster.elect_leaders("preferred", [("orders", 0)])
             cluster.append("orders", records(b"acknowledged, too"))
             assert cluster.image.partition(PartitionKey(topic_id, 0)).leader_epoch >= 4
+            end_calls(cluster)  # none brings up the third root once it is back
         for name in ("m1", "m2"):
             shutil.rmtree(folder / name)
         _back(folder, "m3")

@@ -20,7 +20,7 @@ from kafka_on_spark.storage.identity.root_identity import read_generation
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, records, values_of
 from tests.cluster.folders import roots_in
-from tests.cluster.voters import bring_up
+from tests.cluster.voters import bring_up, end_calls
 
 OPTIONS = StorageOptions()
 
@@ -97,6 +97,7 @@ def test_leaderships_that_only_the_lost_roots_knew_of_are_fenced_off(cluster, fo
     for name in ("m1", "m2"):
         shutil.rmtree(folder / name)
 
+    end_calls(cluster)
     back(folder, "m3")
 
     done = Cluster.force_controller(folder / "m3", 3)
