@@ -227,6 +227,8 @@ def _identity_on(content: bytes | None, root: str, directory_id: DirectoryId) ->
         found = _identity_of(content, root)
     except InvalidRootError as error:
         raise KafkaStorageError(error.message) from error
+    if found is None and is_local(root) and not _exists(root):
+        raise KafkaStorageError(f"{root} does not exist", expected=directory_id)
     if found is None or found.directory_id != directory_id:
         raise KafkaStorageError(
             f"{root} is not the disk it was",
@@ -234,6 +236,10 @@ def _identity_on(content: bytes | None, root: str, directory_id: DirectoryId) ->
             found=None if found is None else found.directory_id,
         )
     return found
+
+
+def _exists(root: str) -> bool:
+    return within(root, partial(os.path.lexists, root), short_call_seconds(root))
 
 
 def prepare_root(

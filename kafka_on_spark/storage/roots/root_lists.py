@@ -3,6 +3,7 @@ servers are given. The list may be old: the voters themselves say who the voters
 """
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +11,9 @@ from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.storage.roots.roots import normalize
 
 BETWEEN: Final = ","
+
+_IS_PLACED: Final = re.compile(r"[/~.]|\w+:")
+"""Begins a root that is not a mere name: an absolute path, a URL, or a dot."""
 
 MetadataRoots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """One metadata root, several with commas between, or several."""
@@ -20,9 +24,12 @@ def cluster_url(given: object) -> str:
     between several, or a sequence of roots.
 
     Raises:
-        InvalidRootError: One is not the URL of a root, has a comma in its name, or is given twice.
+        InvalidRootError: One is not the URL of a root, has or seems to have a comma in its name, or
+            is given twice.
     """
     roots = [normalize(each) for each in _each(given)]
+    if isinstance(given, str):
+        _check_meant_as_list(given)
     for root in roots:
         if BETWEEN in root:
             raise InvalidRootError(
@@ -39,6 +46,25 @@ def _each(given: object) -> Sequence[object]:
     if isinstance(given, Sequence) and not isinstance(given, bytes | os.PathLike) and given:
         return given
     return [given]
+
+
+def _check_meant_as_list(given: str) -> None:
+    """Check that no comma belongs to the name of one root: what follows it would be a folder here,
+    which nobody meant.
+
+    Raises:
+        InvalidRootError: A mere name follows a comma, after an absolute path or a URL.
+    """
+    first, *others = (each.strip() for each in given.split(BETWEEN))
+    name = next((each for each in others if not _IS_PLACED.match(each)), None)
+    if name is not None and _IS_PLACED.match(first) and not first.startswith("."):
+        # A URL may hold a password, with a comma in it.
+        shown = "the text" if "@" in given else repr(given)
+        raise InvalidRootError(
+            f"{shown} names {1 + len(others)} metadata roots, since commas stand between them, and"
+            f" one of them is a mere name: give roots without '{BETWEEN}' in their names, with ./"
+            " before one that lies here"
+        )
 
 
 def roots_in(url: str) -> tuple[str, ...]:

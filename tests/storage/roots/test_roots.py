@@ -32,6 +32,7 @@ from kafka_on_spark.storage.identity.root_identity import (
 )
 from kafka_on_spark.storage.identity.roots_apart import is_one_place
 from kafka_on_spark.storage.roots import roots
+from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
 from tests.storage.tables import OPTIONS, commit, create, opened
 
@@ -82,6 +83,7 @@ def test_relative_root_is_a_folder_here(tmp_path, monkeypatch):
 @pytest.mark.parametrize("given", [
     "", "/", "memory://a", "ftp://a/b", "http://a/b", "s3:/bucket", "s3://", "data:a", "/a%20b",
     "s3://user:password@bucket/a", "s3://bucket/a?sig=password", "s3://bucket/a#password",
+    "s3:user:password@bucket/a", "s3://[bucket",
 ])
 def test_what_can_not_be_a_root_is_refused_in_one_sentence(given):
     with pytest.raises(InvalidRootError) as refusal:
@@ -89,6 +91,33 @@ def test_what_can_not_be_a_root_is_refused_in_one_sentence(given):
 
     assert "\n" not in refusal.value.message
     assert "password" not in refusal.value.message
+
+
+@pytest.mark.parametrize("given", [
+    "localhost:9092", "127.0.0.1:9092", "[::1]:9092", "PLAINTEXT://kafka-1:9092", "SASL_SSL://b.c:9093/",
+])
+def test_where_a_bootstrap_server_is_given_a_metadata_root_is_asked_for(given):
+    sentence = "is not a root, but a server's address, .* in place of bootstrap servers give its metadata"
+    for url in (given, f"{given},other:9092"):
+        with pytest.raises(InvalidRootError, match=sentence):
+            cluster_url(url)
+
+
+@pytest.mark.parametrize("given", [
+    "/data/a,b/metadata", "s3://bucket/a,b", "~/a,b", "/a, b", "/a,./b,c", "s3://user:pass,password@bucket/a",
+])
+def test_a_comma_in_the_name_of_a_metadata_root_makes_no_second_root(given):
+    with pytest.raises(InvalidRootError, match="commas stand between them") as refusal:
+        cluster_url(given)
+
+    assert "password" not in refusal.value.message
+
+
+def test_a_list_of_metadata_roots_may_have_blanks_in_and_around_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert cluster_url("/a b/m, s3://bucket/m ,./c") == f"/a b/m,s3://bucket/m,{tmp_path}/c"
+    assert cluster_url("a,b/m") == f"{tmp_path}/a,{tmp_path}/b/m"
 
 
 # fmt: off
@@ -339,6 +368,13 @@ def test_probe_of_a_healthy_root_leaves_nothing_behind(root):
     assert [path.name for path in root.iterdir()] == [META_PROPERTIES]
 
 
+SENTENCES = {
+    "away": "does not exist",
+    "emptied": "not the disk it was",
+    "foreign": "not the disk it was",
+}
+
+
 @pytest.mark.parametrize("check", [probe_root, check_directory])
 @pytest.mark.parametrize("what", ["away", "emptied", "foreign"])
 def test_root_that_is_another_disk_or_none_is_away_and_not_created_again(root, what, check):
@@ -349,7 +385,7 @@ def test_root_that_is_another_disk_or_none_is_away_and_not_created_again(root, w
     if what == "foreign":
         prepare(root)
 
-    with pytest.raises(KafkaStorageError, match="not the disk it was"):
+    with pytest.raises(KafkaStorageError, match=SENTENCES[what]):
         check(str(root), identity.directory_id, OPTIONS)
 
     assert root.exists() == (what != "away")
