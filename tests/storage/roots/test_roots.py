@@ -17,8 +17,12 @@ from kafka_on_spark.errors import (
     InvalidRootError,
     KafkaOnSparkError,
     KafkaStorageError,
+    RootAccessDeniedError,
+    RootFullError,
+    RootReadOnlyError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
 from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path
@@ -399,8 +403,53 @@ def test_probe_of_a_root_that_takes_no_writes_says_so(root, monkeypatch):
 
     monkeypatch.setattr(os, "rename", read_only)
 
-    with pytest.raises(KafkaStorageError, match="Read-only"):
+    with pytest.raises(RootReadOnlyError, match="Read-only"):
         probe_root(str(root), identity.directory_id, OPTIONS)
+
+
+def test_a_probe_of_a_size_is_refused_where_there_is_no_room_for_it_and_takes_none(
+    root, monkeypatch
+):
+    identity, room = prepare(root), os.statvfs(root)
+    free = os.statvfs_result((*room[:1], 4096, room[2], 3, 3, *room[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: free)
+
+    probe_root(str(root), identity.directory_id, OPTIONS, 3 * 4096)
+    with monkeypatch.context() as patch:
+        patch.setattr(RootFiles, "write", None)
+        with pytest.raises(RootFullError, match="can't write 12289 bytes"):
+            probe_root(str(root), identity.directory_id, OPTIONS, 3 * 4096 + 1)
+
+    assert [path.name for path in root.iterdir()] == [META_PROPERTIES]
+
+
+class StatusError(Exception):
+    """As stores' clients raise."""
+
+    def __init__(self, status):
+        super().__init__("the store refuses")
+        self.status_code = status
+
+
+# fmt: off
+KINDS = [
+    pytest.param(OSError(errno.ENOSPC, "No space left"),                                     RootFullError,         id="no-space"),
+    pytest.param(OSError(errno.EDQUOT, "Disk quota exceeded"),                               RootFullError,         id="quota"),
+    pytest.param(OSError("Generic LocalFileSystem error: No space left on device (os error 28)"), RootFullError,    id="delta-rs-or-arrow"),
+    pytest.param(StatusError(507),                                                           RootFullError,         id="insufficient-storage"),
+    pytest.param(OSError("status code: 507 Insufficient Storage: <Code>XMinioStorageFull</Code>"), RootFullError,   id="insufficient-storage-in-words"),
+    pytest.param(OSError(errno.EROFS, "Read-only file system"),                              RootReadOnlyError,     id="read-only"),
+    pytest.param(OSError("Unable to create file (os error 30)"),                             RootReadOnlyError,     id="read-only-in-words"),
+    pytest.param(OSError(errno.EACCES, "Permission denied"),                                 RootAccessDeniedError, id="denied"),
+    pytest.param(StatusError(503),                                                           KafkaStorageError,     id="slow-down"),
+    pytest.param(OSError(errno.EIO, "Input/output error"),                                   KafkaStorageError,     id="broken"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("raised, kind", KINDS)
+def test_what_a_root_refuses_is_told_from_what_fails(raised, kind):
+    assert type(storage_error(raised, "write /a/file")) is kind
 
 
 @pytest.mark.parametrize("count", [1, 2])
