@@ -279,7 +279,8 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
 
 
 def _asked(given: Mapping[str, Any]) -> str | None:
-    return given["topic"] if given["include"] is None else given["include"]
+    asked: str | None = given["topic"] if given["include"] is None else given["include"]
+    return asked
 
 
 def _found(session: Session, given: Mapping[str, Any], if_exists: bool) -> list[str]:
