@@ -19,20 +19,21 @@ from kafka_on_spark import Cluster
 
 HOME = Path(__file__).resolve().parents[2]
 TOPIC_PARTITIONS = 10_000
+MANY, MOST = 100_000, 1_000_000  # partitions of a cluster
 YOUNG, OLD = 100, 10_000  # versions of the metadata log
 DECISIONS = 200
 
 
 def hundred_thousand(bench: Bench) -> list[Row]:
     """Measure a controller of 100,000 partitions."""
-    root = _make(bench, 100_000)
-    return _rows("a new controller, 100,000 partitions", _repeat(bench, "ready", root), 3)
+    root = _make(bench, MANY)
+    return _rows(f"a new controller, {MANY:,} partitions", _repeat(bench, "ready", root), 3)
 
 
 def million(bench: Bench) -> list[Row]:
     """Measure a controller of 1,000,000 partitions on 100 brokers."""
-    name = "1,000,000 partitions on 100 brokers"
-    root = _make(bench, 1_000_000)
+    name = f"{MOST:,} partitions on 100 brokers"
+    root = _make(bench, MOST)
     copy = _copier(root)
     rows = _rows(f"a new controller, {name}", _repeat(bench, "ready", root), 20)
     rows += _rows(

@@ -64,18 +64,19 @@ def _count(bench: Bench, run: int) -> int:
 
 def replicate(bench: Bench) -> list[Row]:
     """Measure a follower that copies a whole topic, against tasks that copy the same files."""
-    sizes: dict[int, float] = {}
     sources: list[tuple[int, str]] = []
+
+    def megabytes() -> float:
+        return sum(os.path.getsize(path) for _, path in sources) / 1e6
 
     def ours(run: int) -> float:
         topic = bench.new_topic(replicas=2)
         bench.cluster.append(topic, bench.frame(_count(bench, run)), acks="1")
         sources[:] = _segments(bench.folder, topic)
-        sizes[run] = sum(os.path.getsize(path) for _, path in sources) / 1e6
-        took = seconds(lambda: bench.cluster.replicate([topic]))
-        return sizes[run] / took
+        return megabytes() / seconds(lambda: bench.cluster.replicate([topic]))
 
     def copies(run: int) -> float:
+        """Copy the files of our last run: where the peer begins, those of the run before."""
         target = bench.folder / f"copies-{run}"
         orders = [
             (str(target / str(task)), [path for _, path in paths])
@@ -86,12 +87,12 @@ def replicate(bench: Bench) -> list[Row]:
         tasks = context.parallelize(orders, count)
         took = seconds(lambda: tasks.foreach(copy_flushed))
         shutil.rmtree(target)
-        return sizes[run] / took
+        return megabytes() / took
 
     mine, theirs = bench.alternate(ours, copies)
     return [
         row(
-            f"replicate one follower, {PARTITIONS} partitions, {sizes[1]:.0f} MB",
+            f"replicate one follower, {PARTITIONS} partitions, {megabytes():.0f} MB",
             mine,
             "MB/s",
             peer="as many tasks copy the same files and flush them",
