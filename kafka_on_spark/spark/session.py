@@ -24,6 +24,7 @@ from kafka_on_spark.spark.jvm import (
 )
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.spark_home import choose_spark_home
+from kafka_on_spark.spark.versions import check_versions
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _CHECKOUT: Final = _PACKAGE.parent
@@ -42,8 +43,10 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
     `settings` win over ours, under Spark's names: `**{"spark.master": "local[2]"}`.
 
     Raises:
+        InvalidRequestError: Spark's or Delta's version is another than those that work.
         WrongJarError: Spark fetched a jar that differs from the tested one; see `delta_jars`.
     """
+    check_versions(delta=True)
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)
     chosen = session_settings(settings)

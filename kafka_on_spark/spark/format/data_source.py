@@ -29,6 +29,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.worker_process import freeze_gc
+from kafka_on_spark.spark.versions import check_versions
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -55,6 +56,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
+        check_versions()
         freeze_gc()
         self._given: dict[str, str] = dict(options)
         # One instance, created when a query's run begins, creates the writers of all its batches.

@@ -8,6 +8,7 @@ session holds values of ours.
 """
 
 import importlib
+import os
 import pickle
 import platform
 import re
@@ -15,12 +16,14 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from inspect import isfunction, isgenerator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.version import __version__
 
@@ -131,14 +134,49 @@ class ExecutorTask(Generic[Argument, Answer]):
 class SentToExecutors:
     """A base of objects that Spark itself pickles for executors: as above.
 
+    An error of ours leaves their methods without its traceback, so that its sentence is what a
+    person reads first. All other errors keep theirs.
+
     Attributes:
         writes: Whether an object's tasks write, and so need what writes.
     """
 
     writes: ClassVar[bool] = True
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and (name == "__init__" or not name.startswith("_")):
+                setattr(cls, name, _without_traceback(method))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _sent(_ByDefault(self), writes=self.writes)
+
+
+def _without_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(*given: Any, **named: Any) -> Any:
+        with _sentence_alone():
+            result = method(*given, **named)
+        return _rows_of(result) if isgenerator(result) else result
+
+    return called
+
+
+def _rows_of(rows: Iterator[Any]) -> Iterator[Any]:
+    with _sentence_alone():
+        yield from rows
+
+
+@contextmanager
+def _sentence_alone() -> Iterator[None]:
+    """Have Spark's worker send an error of ours without its traceback: it looks at this variable
+    when it sends one, and ends (pyspark.util.handle_worker_exception)."""
+    try:
+        yield
+    except KafkaOnSparkError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 class _ByDefault:

@@ -14,6 +14,7 @@ from kafka_on_spark.spark.run.executors import (
     check_executors,
     clear_errors,
 )
+from kafka_on_spark.spark.versions import check_versions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.ledger.ledger import Ledger, count_for_current, current_operation
 
@@ -131,10 +132,11 @@ def task_count(orders: int, cores: int) -> int:
 
 
 def check_session(spark: object) -> None:
-    """Check that `spark` is a classic session.
+    """Check that `spark` is a classic session of a Spark that works.
 
     Raises:
-        InvalidRequestError: It is none, or a Spark Connect one, which has no mapPartitions.
+        InvalidRequestError: It is none, a Spark Connect one, which has no mapPartitions, or of
+            another version.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise InvalidRequestError(
@@ -147,3 +149,4 @@ def check_session(spark: object) -> None:
         raise InvalidRequestError(
             f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"
         )
+    check_versions()

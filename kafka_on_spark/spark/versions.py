@@ -1,0 +1,42 @@
+"""The versions of Spark and Delta that work, in one table, and the check of them.
+
+A Spark without a class that the data source needs fails with an ImportError somewhere below; a
+Delta of another line fails in Java.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from kafka_on_spark.errors import InvalidRequestError
+
+SUPPORTED: Final = {"4.2": "4.4"}
+"""Lines of pyspark, each with the line of delta-spark whose jars are published for it."""
+
+
+def check_versions(*, delta: bool = False) -> None:
+    """Check pyspark's version and, with `delta`, delta-spark's.
+
+    Raises:
+        InvalidRequestError: One is not in the table.
+    """
+    import pyspark
+
+    found = {"pyspark": pyspark.__version__}
+    wanted_delta = SUPPORTED.get(_line(pyspark.__version__))
+    if delta:
+        try:
+            found["delta-spark"] = version("delta-spark")
+        except PackageNotFoundError:
+            found["delta-spark"] = "missing"
+    if wanted_delta is None or (delta and _line(found["delta-spark"]) != wanted_delta):
+        works = " or ".join(
+            f"pyspark {each} with delta-spark {SUPPORTED[each]}" for each in SUPPORTED
+        )
+        have = ", ".join(f"{name} {each}" for name, each in found.items())
+        raise InvalidRequestError(
+            f"kafka_on_spark can't run on this Spark ({have}): install {works}"
+        )
+
+
+def _line(number: str) -> str:
+    return ".".join(number.split(".")[:2])
