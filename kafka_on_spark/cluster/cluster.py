@@ -508,6 +508,20 @@ class Cluster:
         """
         return self._parts.reads.read(topic, start, end)
 
+    def count(
+        self,
+        topic: str,
+        start: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> int:
+        """Return how many records `read` would return, by the headers of their batches.
+
+        A file is read only where `start` or `end` cuts a batch whose records are not all there.
+
+        Raises: as `read`.
+        """
+        return self._parts.reads.count(topic, start, end)
+
     def view(
         self,
         topic: str,

@@ -6,7 +6,7 @@ pyspark, which takes it a fifth of a second.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.ledger.ledger import for_topic
-from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
+from kafka_on_spark.storage.replicas.reader import count_records, read_rows, row_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,19 +87,39 @@ class Reads:
             batches = self._batches(orders, frozenset(start or {}))
             return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
+    def count(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> int:
+        services = self._services
+        with for_topic(topic):
+            try:
+                return sum(
+                    count_records(
+                        order,
+                        services.replicas,
+                        services.options,
+                        **self._how(order, frozenset(start or {})),
+                    )
+                    for order in services.plan_reads(topic, start, end)
+                )
+            finally:
+                services.note_findings()
+
+    def _how(self, order: ReadOrder, started: Set[int]) -> dict[str, Any]:
+        """Return what a read does about failures; `started`: the partitions whose first offset is
+        asked for."""
+        return {
+            "note": self._services.note_unread,
+            "on_deleted": refuse_deleted if order.name.partition in started else pass_deleted,
+            "finish_compaction": self._services.finish_compaction,
+        }
+
     def _batches(self, orders: Sequence[ReadOrder], started: Set[int]) -> Iterator[pa.RecordBatch]:
-        """Yield what is read; `started`: the partitions whose first offset is asked for."""
         services = self._services
         try:
             for order in orders:
-                is_asked_for = order.name.partition in started
                 yield from read_rows(
-                    order,
-                    services.replicas,
-                    services.options,
-                    note=services.note_unread,
-                    on_deleted=refuse_deleted if is_asked_for else pass_deleted,
-                    finish_compaction=services.finish_compaction,
+                    order, services.replicas, services.options, **self._how(order, started)
                 )
         finally:
             services.note_findings()
