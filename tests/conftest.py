@@ -109,6 +109,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m smoke` leave out files without such a test: to import all takes longer than its tests."""
+    if config.option.markexpr != "smoke" or not collection_path.name.startswith("test_"):
+        return None
+    return None if b"pytest.mark.smoke" in collection_path.read_bytes() else True
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the cases marked long, too")
 

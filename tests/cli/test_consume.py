@@ -134,6 +134,7 @@ def test_a_quiet_call_says_nothing_beside_the_records(call, new_topic, tmp_path)
     assert said == ""
 
 
+@pytest.mark.smoke
 def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, cluster, tmp_path):
     topic, copy = new_topic(partitions=2), new_topic(partitions=2)
     at = datetime(2026, 1, 1, 0, 0, 0, 5, tzinfo=UTC)
@@ -151,6 +152,7 @@ def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, 
     assert json.loads(line)["timestamp"] == "2026-01-01T00:00:00.000005Z"
 
 
+@pytest.mark.smoke
 def test_group_goes_on_where_it_stood_and_commits_what_was_printed(
     printed, new_topic, cluster, call
 ):

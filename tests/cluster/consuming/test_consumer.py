@@ -23,6 +23,7 @@ print(next(consumer).value.decode())
 """
 
 
+@pytest.mark.smoke
 def test_it_reads_what_is_there_and_what_comes(cluster, topic):
     cluster.append(topic, records(b"a", b"b"))
 

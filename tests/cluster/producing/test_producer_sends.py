@@ -30,6 +30,7 @@ def by_place(cluster, topic):
     return {(row["partition"], row["offset"]): row for row in rows}
 
 
+@pytest.mark.smoke
 def test_records_of_several_threads_keep_the_order_of_each_partition(cluster, new_topic):
     topic = new_topic(partitions=3)
 

@@ -56,6 +56,7 @@ def test_the_quorum_says_who_leads_and_how_far_each_voter_is(cluster):
     wait_for(lambda: cluster.describe_quorum().lag_max == 0)
 
 
+@pytest.mark.smoke
 def test_a_metadata_root_that_is_lost_stops_nobody(cluster, folder):
     """The leader's: another voter leads once it was away for the fetch timeout."""
     cluster.append("orders", records(b"a"))

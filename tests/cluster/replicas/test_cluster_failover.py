@@ -33,6 +33,7 @@ def cluster(disks):
     return disks.cluster
 
 
+@pytest.mark.smoke
 def test_the_partitions_of_a_lost_broker_fail_over_and_appends_go_on(disks, cluster):
     disks.take_away(1)
 
@@ -192,6 +193,7 @@ def test_acks_1_is_taken_below_the_minimum_and_committed_once_it_is_met_again(di
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
+@pytest.mark.smoke
 def test_a_broker_that_returns_catches_up_rejoins_and_leads_again(disks, cluster):
     disks.take_away(1)
     cluster.run_controller()
@@ -320,6 +322,7 @@ def test_a_log_that_was_deposed_twice_is_cut_to_what_it_shares_with_the_newest_l
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
+@pytest.mark.smoke
 def test_when_every_disk_is_away_the_last_in_sync_one_leads_again_when_it_returns(disks, cluster):
     disks.take_away(2, 3)
     cluster.run_controller()

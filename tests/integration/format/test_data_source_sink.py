@@ -57,6 +57,7 @@ def run(frame, disks, topic, checkpoint, **options):
     assert Started(writer).awaitTermination(WAIT_S_MAX)
 
 
+@pytest.mark.smoke
 def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
     topic = new_topic(partitions=3)
     frame = numbered(spark, 200)
@@ -88,6 +89,7 @@ def test_a_batch_write_of_a_producer_is_appended_once(spark, disks, new_topic):
     assert len(values_of(disks.cluster, topic)) == 50
 
 
+@pytest.mark.smoke
 def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
     spark, disks, new_topic, checkpoint
 ):

@@ -34,6 +34,7 @@ def offsets_logged(checkpoint):
     return [json.loads(file.read_text().splitlines()[-1]) for file in files]
 
 
+@pytest.mark.smoke
 def test_each_record_is_seen_once_over_a_failover_and_over_a_restart(spark, disks, checkpoint):
     batches = Batches()
     frame = stream(spark, disks, "orders", **EARLIEST)
