@@ -14,9 +14,9 @@ Usage: ./spark-submit.sh [Spark's options] JOB.py [arguments]   run a job, with 
        ./spark-submit.sh pytest [arguments]                     run the tests
        ./spark-submit.sh python [arguments]                     run Python in the same environment
 
-The first start sets up .venv, which takes some minutes. Variables: PYTHON names the Python 3.11 or
-later to make it with, JAVA_HOME the Java 17 or later to run on. spark-submit.sh --help lists
-Spark's options.
+The first start sets up .venv, in one to three minutes: 1.2 GB to run jobs, 1.8 GB for the tests.
+Variables: PYTHON names the Python 3.11 or later to make it with, JAVA_HOME the Java 17 or later to
+run on. spark-submit.sh --help lists Spark's options.
 END
 }
 
@@ -54,8 +54,15 @@ finish() {
   mv "$venv/finished/.$1" "$venv/finished/$1"
 }
 
+# What jobs need is in run.lock; requirements.lock has the same and what tests need.
+lock=run.lock
+
+has_packages() {
+  [ -x "$venv/bin/python" ] && { finished requirements.lock || finished "$lock"; }
+}
+
 set_up_is_finished() {
-  [ -x "$venv/bin/python" ] && finished requirements.lock && finished delta-jars.conf &&
+  has_packages && finished delta-jars.conf &&
     finished delta-jars.sha256 && { [ "${JAVA_HOME:-}" != "$venv/jre" ] || finished jre.lock; }
 }
 
@@ -63,16 +70,14 @@ set_up_is_finished() {
 # however that ends. Python takes it because macOS has no flock command.
 set_up() {
   local python=$venv/bin/python
-  if ! finished requirements.lock || ! [ -x "$python" ]; then
-    find_python
-  fi
+  has_packages || find_python
   exec 9>"$root/.venv.lock" || die "can't write to $root: run it where you may, or change its owner."
   "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null || {
     say "Another start is setting up $venv; waiting for it."
     "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
   }
 
-  finished requirements.lock && [ -x "$venv/bin/python" ] || install_packages
+  has_packages || install_packages
   [ "${JAVA_HOME:-}" != "$venv/jre" ] || finished jre.lock || install_jre
   finished delta-jars.conf && finished delta-jars.sha256 || fetch_jars
   exec 9>&-
@@ -104,8 +109,10 @@ install_packages() {
   [ "$free_kib" -gt 2000000 ] ||
     die "$((free_kib / 1024)) MB are free on the disk of $root, and .venv needs 2 GB: free some."
 
-  say "Setting up $venv with $("$python" --version 2>&1)."
-  if "$python" -c 'import ensurepip' 2>/dev/null; then
+  say "Setting up $venv, once, with $("$python" --version 2>&1): one to three minutes."
+  if finished run.lock && [ -x "$venv/bin/python" ]; then
+    : # the tests' tools come on top
+  elif "$python" -c 'import ensurepip' 2>/dev/null; then
     "$python" -m venv --clear "$venv" || explain "Python could not make $venv"
   elif "$python" -m pip --version >/dev/null 2>&1; then
     # Debian's Python without its python3-venv, but with a pip of its own.
@@ -113,8 +120,8 @@ install_packages() {
   else
     die "$python has neither ensurepip nor pip: install python3-venv, or set PYTHON to another one."
   fi
-  install_lock requirements.lock "the packages"
-  finish requirements.lock
+  install_lock "$lock" "the packages"
+  finish "$lock"
 }
 
 # The lock names no host: index and proxy are pip's, from the user's settings and environment.
@@ -125,7 +132,7 @@ install_lock() {
     pip=("$python" -m pip --python "$venv/bin/python")
   fi
   say "Installing $2 (conf/$1)."
-  "${pip[@]}" install --no-compile --require-hashes -r "$root/conf/$1" >&2 2>"$log" ||
+  "${pip[@]}" install --quiet --no-compile --require-hashes -r "$root/conf/$1" >"$log" 2>&1 ||
     explain "pip could not install $2"
   compile_packages
 }
@@ -174,26 +181,30 @@ if bundle:
 END
 }
 
+# Spark's resolver is Java, which does not read the variable that everybody else does.
+go_by_the_proxy() {
+  local proxy=${https_proxy:-${HTTPS_PROXY:-}}
+  if [[ $proxy =~ ^[a-z]+://([^@/]*@)?([^:/]+):([0-9]+) ]]; then
+    export SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:-} -Dhttps.proxyHost=${BASH_REMATCH[2]} -Dhttps.proxyPort=${BASH_REMATCH[3]}"
+  fi
+}
+
 # Once, by Spark's own resolver, with an Ivy folder of our own: starts then name the jars by path.
 # In a subshell, since it changes folder.
 fetch_jars() (
-  local proxy=${https_proxy:-${HTTPS_PROXY:-}} options=${SPARK_SUBMIT_OPTS:-}
-  # Java does not read the variable that everybody else does.
-  if [[ $proxy =~ ^[a-z]+://([^@/]*@)?([^:/]+):([0-9]+) ]]; then
-    options+=" -Dhttps.proxyHost=${BASH_REMATCH[2]} -Dhttps.proxyPort=${BASH_REMATCH[3]}"
-  fi
+  go_by_the_proxy
   say "Fetching Delta's jars (conf/delta-jars.conf)."
   rm -rf "$venv/ivy/jars"
   : >"$venv/nothing.py"
   set_spark_home
   # From the root, since Spark reads the settings file's name as a URL, which has no spaces.
   cd "$root"
-  env SPARK_CONF_DIR="$root/conf" SPARK_SUBMIT_OPTS="$options" SPARK_LOCAL_IP=127.0.0.1 \
+  env SPARK_CONF_DIR="$root/conf" SPARK_LOCAL_IP=127.0.0.1 \
     PYSPARK_PYTHON="$venv/bin/python" PYSPARK_DRIVER_PYTHON="$venv/bin/python" \
     "$SPARK_HOME/bin/spark-submit" --properties-file "$root/conf/delta-jars.conf" \
     --conf "spark.jars.ivySettings=conf/ivysettings.xml" \
     --conf "spark.jars.ivy=$venv/ivy" "$venv/nothing.py" 2>&1 |
-    tee "$log" | sed -n 's|^downloading .*/|  |p' >&2 ||
+    cat >"$log" ||
     explain "Spark could not fetch Delta's jars"
   check_jars
   finish delta-jars.conf
@@ -281,7 +292,7 @@ export_environment() {
 # Reads Spark's options, which end at the job: `options` to pass on, `job` with its arguments,
 # `jars` joined with the user's, since Spark takes the last list only.
 read_options() {
-  options=() properties="" master=local
+  options=() properties="" master=local packages="" settings=""
   while [ $# -gt 0 ]; do
     case $1 in
       --?*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
@@ -297,8 +308,11 @@ read_options() {
         case ${2-} in
           spark.jars=*) jars+=,${2#*=} ;;
           spark.master=*) master=${2#*=} ;;
+          spark.jars.packages=*) packages=yes ;;
+          spark.jars.ivySettings=*) settings=yes ;;
         esac
         ;;
+      --packages) packages=yes ;;
       --properties-file) properties=${2-} ;;
       --master | --remote) master=${2-} ;;
       -*) ;;
@@ -344,6 +358,14 @@ add_settings() {
   done <"$root/conf/spark-defaults.conf"
 }
 
+# The packages that the user names are looked for where Delta's jars were found: Spark's own list has
+# a repository that is gone, and stops at a pom in ~/.m2 that has no jar.
+resolve_packages() {
+  [ -n "$packages" ] && [ -z "$settings" ] && ! is_theirs spark.jars.ivySettings || return 0
+  go_by_the_proxy
+  options=(--conf "spark.jars.ivySettings=file://${root// /%20}/conf/ivysettings.xml" "${options[@]}")
+}
+
 # Spark looks up this machine's name at each start, and a laptop's is often not to be found. A
 # session that stays on this machine does not need it.
 stay_on_this_machine() { export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; }
@@ -353,7 +375,11 @@ if [ $# -eq 0 ]; then
   exit 1
 fi
 choose_java
-set_up_is_finished || set_up
+[ "$1" != pytest ] || lock=requirements.lock
+set_up_is_finished || {
+  set_up
+  say "Ready."
+}
 export_environment
 
 case $1 in
@@ -375,6 +401,7 @@ case $1 in
   *)
     read_options "$@"
     add_settings
+    resolve_packages
     [[ ( $master != local && $master != local\[* ) || -n $properties ]] || leave_the_zip_out
     [[ ( $master != local* && $master != spark://127.0.0.1:* ) || -n $properties ]] || stay_on_this_machine
     exec "$SPARK_HOME/bin/spark-submit" --jars "$jars" ${options[@]+"${options[@]}"} ${job[@]+"${job[@]}"}

@@ -292,6 +292,28 @@ def test_failed_set_up_is_one_sentence_that_says_what_to_do(project, complaint, 
     assert len(progress) == 2, progress
 
 
+def test_jobs_start_without_what_tests_need_and_tests_install_it_on_top(project):
+    script(project.tools / "python3.11", FAILING_PYTHON.format(complaint="x"))
+    (project.venv / "finished" / "requirements.lock").unlink()
+    shutil.copy(project.root / "conf" / "run.lock", project.venv / "finished")
+
+    assert project.start("job.py").error == ""
+    assert "Installing the packages (conf/requirements.lock)" in project.start("pytest").error
+    assert (project.venv / "ivy" / "jars" / "a.jar").exists()
+
+
+@pytest.mark.parametrize(
+    "option", [["--packages", "a:b:1"], ["--conf", "spark.jars.packages=a:b:1"]]
+)
+def test_packages_that_the_user_names_are_looked_for_where_deltas_jars_are(project, option):
+    named = f"spark.jars.ivySettings=file://{project.root}/conf/ivysettings.xml".replace(" ", "%20")
+
+    assert named in project.start(*option, "job.py").arguments
+    theirs = ["--conf", "spark.jars.ivySettings=theirs.xml"]
+    assert named not in project.start(*option, *theirs, "job.py").arguments
+    assert named not in project.start("job.py").arguments
+
+
 @pytest.mark.parametrize("name", ["requirements.lock", "delta-jars.conf", "delta-jars.sha256"])
 def test_step_whose_file_has_changed_is_taken_again(project, name):
     script(project.tools / "python3.11", FAILING_PYTHON.format(complaint="x"))
