@@ -5,7 +5,7 @@ each planner worker, so it holds the options and nothing else. It imports the re
 when Spark asks for one: a reader does not wait for the import of writers.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 from pyspark.sql.datasource import (
@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.worker_process import freeze_gc
@@ -101,7 +101,13 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         return MetadataBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a stream's reader."""
+        """Return a stream's reader; one that says why there is none where it is refused."""
+        try:
+            return self._stream_reader(schema)
+        except KafkaOnSparkError as error:
+            return _RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         if self._is_of_metadata:
             return self._metadata_stream_reader(schema)
         with gc_paused():  # a new process, and its query waits for this import
@@ -134,6 +140,26 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         from kafka_on_spark.spark.format.sink import StreamWriter
 
         return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)
+
+
+class _RefusedStream(SentToExecutors, DataSourceStreamReader):
+    """Raises why it was refused once Spark asks for offsets.
+
+    Spark hides an error of `streamReader` itself behind one of its own: that its reader is unbound.
+    """
+
+    writes = False
+
+    def __init__(self, error: KafkaOnSparkError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        """Raise the refusal, for a new query."""
+        raise self._error
+
+    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: N802
+        """Raise the refusal, for a query that has offsets."""
+        raise self._error
 
 
 def _check_schema(given: StructType, ours: StructType) -> None:
