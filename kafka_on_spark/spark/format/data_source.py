@@ -161,6 +161,10 @@ class _RefusedStream(SentToExecutors, DataSourceStreamReader):
         """Raise the refusal, for a query that has offsets."""
         raise self._error
 
+    def read(self, partition: object) -> NoReturn:
+        """Raise the refusal; no task gets here."""
+        raise self._error
+
 
 def _check_schema(given: StructType, ours: StructType) -> None:
     if given.simpleString() != ours.simpleString():

@@ -11,7 +11,9 @@ CASES = [
     pytest.param("4.2.0", "4.4.1", None, id="what works"),
     pytest.param("4.2.7", "missing", "pyspark 4.2.7, delta-spark missing", id="no Delta"),
     pytest.param("4.0.1", "4.4.0", "pyspark 4.0.1, delta-spark 4.4.0", id="an older Spark"),
-    pytest.param("4.2.0", "4.3.0", "pyspark 4.2.0, delta-spark 4.3.0", id="a Delta for another Spark"),
+    pytest.param(
+        "4.2.0", "4.3.0", "pyspark 4.2.0, delta-spark 4.3.0", id="a Delta for another Spark"
+    ),
 ]
 
 
