@@ -42,11 +42,12 @@ def million(bench: Bench) -> list[Row]:
     rows += _rows(
         f"{name}: all leaders re-elected, one commit", _repeat(bench, "elect", root, copy), 20
     )
-    _work("elect", root)
+    _work("elect", copy(0))
     rows += _rows(
         f"a new controller, {name}, the tail as long as the snapshot", [_work("ready", root)], None
     )
     shutil.rmtree(root)
+    shutil.rmtree(_kept(root))
     return rows
 
 
@@ -58,14 +59,20 @@ def _make(bench: Bench, partitions: int) -> Path:
 
 
 def _copier(root: Path) -> Callable[[int], Path]:
+    """Return what puts a root back as it is now, at its place: at another it is not opened."""
+    shutil.copytree(root, _kept(root))
+
     def copy(run: int) -> Path:
-        target = root.with_name(f"{root.name}-copy")
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(root, target)
+        shutil.rmtree(root)
+        shutil.copytree(_kept(root), root)
         os.sync()
-        return target
+        return root
 
     return copy
+
+
+def _kept(root: Path) -> Path:
+    return root.with_name(f"{root.name}-copy")
 
 
 def _repeat(
