@@ -9,10 +9,14 @@ import pytest
 from kafka_on_spark.audit.findings import FindingList, Place
 from kafka_on_spark.audit.replicas.contents import compare_contents
 from kafka_on_spark.audit.trace import ContentSum, ReplicaTrace
+from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merging import merge_plan
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata.metadata_archive import FileMetadataArchive
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from tests.cluster.disks import new_disks, records
 from tests.fsck.lives import TOPIC
@@ -189,3 +193,28 @@ def test_a_segment_that_is_missing_and_named_still_is_missing(disks, monkeypatch
 
     assert report.invariants == {"I15"}
     assert {each.place.broker_id for each in report.findings} == {2}
+
+
+def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_are_not_missing(
+    disks, monkeypatch
+):
+    voter = metadata_log_of(disks.cluster._metadata).voter_log
+    rows, missed = FileMetadataArchive.rows, []
+
+    def late(archive, name):
+        if not missed:
+            with patch.object(metadata_merge, "MERGED_FILES_MIN", 2):
+                voter.merge()
+            voter.clean(10**15)
+        try:
+            return rows(archive, name)
+        except CorruptLogError:
+            missed.append(name)
+            raise
+
+    monkeypatch.setattr(FileMetadataArchive, "rows", late)
+
+    report = check_cluster(disks.metadata_root)
+
+    assert missed
+    assert report.findings == ()

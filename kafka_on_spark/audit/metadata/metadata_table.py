@@ -5,7 +5,7 @@ merges files into one with the same rows; then the counter of the log's end stay
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList
@@ -55,8 +55,12 @@ class MetadataTableReplay:
         """The files of the newest version, in the order of their rows."""
         return sorted(self._files.values(), key=lambda file: (_base(file) or 0, file.path))
 
+    def first_but(self, read: Container[str]) -> FileEntry | None:
+        """Return the first file of the newest version but for those that were read."""
+        return next((file for file in self.files if file.path not in read), None)
+
     def merged_into(self, path: str) -> list[FileEntry]:
-        """Return the files that a merge wrote into one, in order; a merge does not delete them."""
+        """Return the files that a merge wrote into one, in order; they may be deleted by now."""
         return sorted(self._merged.get(path, []), key=lambda file: _base(file) or 0)
 
     def _checkpoint(self, step: TableCheckpoint) -> None:

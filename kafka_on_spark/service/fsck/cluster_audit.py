@@ -73,9 +73,10 @@ class _MetadataReader:
         snapshots = self._snapshots() if self._is_first else {}
         self._is_first = False
         committed_end = self.voters.catch_up()
-        for file in self._main.table.files:
-            if file.path not in self._read_files:
-                self._take(file, snapshots, committed_end)
+        taken = {*self._read_files}
+        while (file := self._main.table.first_but(taken)) is not None:
+            taken.add(file.path)
+            self._take(file, snapshots, committed_end)
         for end, found in snapshots.items():
             # It is of a cluster that was at this root before, or the log was rolled back.
             above = "it ends above the log's end, and no process reads it"
@@ -88,11 +89,7 @@ class _MetadataReader:
         try:
             batches = self._main.archive.rows(file.path)
         except CorruptLogError as error:
-            self._read_files.add(file.path)
-            self.replay.damage(error.message, path=file.path)
-            for before in self._main.table.merged_into(file.path):
-                if before.path not in self._read_files:
-                    self._take(before, snapshots, committed_end)
+            self._miss(file, error, snapshots, committed_end)
             return
         self._main.note(file, batches, committed_end)
         for batch in batches:
@@ -105,6 +102,19 @@ class _MetadataReader:
             for reader, name in snapshots.pop(self.replay.end_offset, ()):
                 self._check_snapshot(reader, name)
         self._read_files.add(file.path)
+
+    def _miss(
+        self, file: FileEntry, error: CorruptLogError, snapshots: _Snapshots, committed_end: int
+    ) -> None:
+        """Take a file that can't be read: its rows may be in another one by now, or still in those
+        that were merged into it."""
+        if file in self._main.table.files and self._main.has_replaced(file):
+            return
+        self._read_files.add(file.path)
+        self.replay.damage(error.message, path=file.path)
+        for before in self._main.table.merged_into(file.path):
+            if before.path not in self._read_files:
+                self._take(before, snapshots, committed_end)
 
     def _snapshots(self) -> _Snapshots:
         """Return the snapshots on the voters' roots by where they end."""

@@ -114,11 +114,20 @@ class VoterReader:
 
     def read_rows(self, end: int) -> None:
         """Read the files of the newest version, of the batches up to `end`."""
-        for file in self.table.files:
+        read: set[str] = set()
+        while (file := self.table.first_but(read)) is not None:
+            read.add(file.path)
             try:
                 self.note(file, self.archive.rows(file.path), end)
             except CorruptLogError as error:
-                self.table.add("I15", error.message, path=file.path)
+                if not self.has_replaced(file):
+                    self.table.add("I15", error.message, path=file.path)
+
+    def has_replaced(self, file: FileEntry) -> bool:
+        """Return whether the table has put the rows of a file into another one meanwhile: then the
+        file may be deleted."""
+        self.catch_up()
+        return file not in self.table.files
 
     def coverage(self, place: Place) -> Coverage:
         """Return how far the table was checked."""

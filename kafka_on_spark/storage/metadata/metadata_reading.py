@@ -20,22 +20,25 @@ def read_batches(
 ) -> list[MetadataBatch]:
     """Return the batches between two offsets; `files`: those of the table at `uri`, in order.
 
+    The last files are read first: they are small and soon merged, and then deleted a minute later,
+    and a long log takes longer to read.
+
     Raises:
         CorruptLogError: A file is missing or damaged, or there is a gap between two batches.
         KafkaStorageError: The root does not answer.
     """
-    expected = from_offset
-    batches = []
-    for file in files:
-        if file.end_offset <= from_offset or file.base_offset >= end_offset:
-            continue
+    wanted = [f for f in files if f.end_offset > from_offset and f.base_offset < end_offset]
+    parts = []
+    for file in reversed(wanted):
         path = f"{uri}/{file.path}"
         content = root_files.read(path, METADATA_FILE_BYTES_MAX)
-        for batch in decode_file(content, path, from_offset=from_offset, end_offset=end_offset):
-            if batch.base_offset != expected:
-                raise CorruptLogError(
-                    "a gap in the metadata log", expected=expected, found=batch.base_offset
-                )
-            batches.append(batch)
-            expected = batch.end_offset
+        parts.append(decode_file(content, path, from_offset=from_offset, end_offset=end_offset))
+    batches = [batch for part in reversed(parts) for batch in part]
+    expected = from_offset
+    for batch in batches:
+        if batch.base_offset != expected:
+            raise CorruptLogError(
+                "a gap in the metadata log", expected=expected, found=batch.base_offset
+            )
+        expected = batch.end_offset
     return batches

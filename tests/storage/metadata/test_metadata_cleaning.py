@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import ClusterRecord, PartitionChangeRecord, Stamp
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
@@ -23,7 +24,7 @@ from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_fi
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_placement import log_files
 from kafka_on_spark.storage.roots.root_lists import BETWEEN
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.builders import BEGINNING
 from tests.cluster.week.simulated_time import SimulatedTime
 
@@ -270,6 +271,39 @@ def test_from_any_moment_the_snapshot_before_is_no_further_than_the_newest(count
         for before, after in pairwise(older):
             assert after - before <= 2 * (newest - before) + 1000
     assert len(kept) <= 3 + (1000 * count).bit_length()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda log: log.read(from_offset=Offset(0)), id="read"),
+        pytest.param(lambda log: list(log.batches_from(Offset(0))), id="batches-from"),
+        pytest.param(lambda log: log.offset_at(0), id="offset-at"),
+    ],
+)
+def test_a_reader_that_misses_a_file_reads_the_table_again(log, tmp_path, monkeypatch, read):
+    expected = read(log)
+    really, begun, missed = RootFiles.read, [], []
+    merged = {f"{log.uri}/{each}" for each in active_of(log)}
+
+    def late(files, path, bytes_max):
+        if path in merged and not begun:
+            begun.append(path)
+            while log.voter_log.merge():
+                pass
+            log.clean(FAR)
+        content = really(files, path, bytes_max)
+        if path in merged and content is None:
+            missed.append(path)
+        return content
+
+    other = DeltaMetadataLog(str(tmp_path), StorageOptions())
+    other.voter_log.load()
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 2)
+    monkeypatch.setattr(RootFiles, "read", late)
+
+    assert read(other) == expected
+    assert missed
 
 
 # How much a voter holds
