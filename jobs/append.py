@@ -2,8 +2,8 @@
 
 Before the first commit of a number, a run lists the number's files in the checkpoint. The next run
 finishes a number that was cut off, and then takes the files that are new as the next one. Records
-of a file keep their order, and files follow one another by name. A file must be whole when it
-appears, and stay as it is until its number is appended.
+of a file keep their order, and those with a key follow the order of the files' names, too. A file
+must be whole when it appears, and stay as it is until its number is appended.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from jobs.appending.checkpoint import Checkpoint, Listed
 from jobs.appending.source import FORMATS, Source
 from jobs.command_line import Parser, on_cluster, pair
 from kafka_on_spark import Cluster
+from kafka_on_spark.cli.call.output import plural
 
 COMMAND = "./spark-submit.sh jobs/append.py"
 
@@ -49,7 +50,7 @@ def append(spark: SparkSession, cluster: Cluster, given: argparse.Namespace) -> 
         _append_listed(cluster, given, checkpoint, lists[-1], source.records(lists[-1]))
     new = {"number": len(lists), **source.list_new(lists)}
     if not new["files"]:
-        print(f"Nothing is new in {source.path}: {len(lists):,} numbers are appended")
+        print(f"Nothing is new in {source.path}; appended before: {plural(len(lists), 'number')}")
         return 0
     records = source.records(new)  # columns that are not there are said before it is listed
     checkpoint.add(new)
@@ -76,7 +77,7 @@ def _append_listed(
         producer_epoch=given.producer_epoch,
     )
     checkpoint.mark_done(number)
-    print(f"Number {number}, {len(listed['files']):,} files: {result}", flush=True)
+    print(f"Number {number}, {plural(len(listed['files']), 'file')}: {result}", flush=True)
 
 
 def main(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ import sys
 
 from jobs.command_line import Parser, on_cluster, rounds
 from kafka_on_spark import Cluster
+from kafka_on_spark.cli.call.output import plural
 
 COMMAND = "./spark-submit.sh jobs/controller.py"
 
@@ -27,9 +28,10 @@ def control(cluster: Cluster, seconds: float | None) -> tuple[str, int]:
     """Make one pass, or passes for some seconds; return what they did, and the exit code."""
     report = cluster.run_controller(seconds)
     figures = (
-        f"{report.passes:,} passes: fenced {_named(report.fenced)}, came back"
-        f" {_named(report.unfenced)}, {report.leaders_moved:,} partitions with another leader,"
-        f" {report.records_deleted:,} records deleted, {report.tables_removed:,} tables removed"
+        f"{report.passes:,} {'pass' if report.passes == 1 else 'passes'}: fenced"
+        f" {_named(report.fenced)}, came back {_named(report.unfenced)},"
+        f" {plural(report.leaders_moved, 'partition')} with another leader, deleted"
+        f" {plural(report.records_deleted, 'record')} and {plural(report.tables_removed, 'table')}"
     )
     denied = [f"the roots of {_named(report.denied)} deny this process"] if report.denied else []
     return "; ".join([figures, *denied, *report.upkeep_failures]), 0

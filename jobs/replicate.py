@@ -10,6 +10,7 @@ import sys
 
 from jobs.command_line import Parser, on_cluster, rounds
 from kafka_on_spark import Cluster
+from kafka_on_spark.cli.call.output import plural
 
 COMMAND = "./spark-submit.sh jobs/replicate.py"
 
@@ -29,9 +30,11 @@ def replicate(cluster: Cluster, given: argparse.Namespace) -> tuple[str, int]:
     report = cluster.replicate(given.topic, is_sweep=given.sweep)
     is_well = report.is_caught_up and not report.upkeep_failures
     figures = (
-        f"{report.partition_count:,} partitions had work: copied {report.copied_records:,} records"
-        f" ({report.copied_bytes:,} bytes), cut {report.truncated_records:,}, changed"
-        f" {report.isr_changes:,} ISRs; {'all' if report.is_caught_up else 'not all'} are caught up"
+        f"Visited {plural(report.partition_count, 'partition')} with work, copied"
+        f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
+        f" {plural(report.truncated_records, 'record')}, changed"
+        f" {plural(report.isr_changes, 'ISR')}:"
+        f" {'all' if report.is_caught_up else 'not all'} are caught up"
     )
     return "; ".join([figures, *report.failures, *report.upkeep_failures]), 0 if is_well else 1
 

@@ -115,8 +115,8 @@ class Source:
         of |= {"headers": _headers(rows, given.headers)} if given.headers else {}
         of |= {"timestamp": _time(rows, given.timestamp)} if given.timestamp else {}
         records = rows.select([column.alias(name) for name, column in of.items()])
-        if len(files) == 1:
-            return records  # Spark gives its parts to tasks in their order
+        if len(files) == 1 or not given.key or given.format == "delta":
+            return records  # parts of a file come in order, and a table's files have none
         place = {"file": F.col("_metadata.file_path"), "at": F.col("_metadata.file_block_start")}
         place |= {"row": F.monotonically_increasing_id()}
         placed = rows.select([each.alias(name) for name, each in (of | place).items()])

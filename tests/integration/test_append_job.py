@@ -79,8 +79,8 @@ def test_what_is_new_is_appended_once_and_in_the_order_of_names(spark, disks, tm
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(";")[0] for line in said] == [
         "Number 0, 2 files: 330 records appended to orders, 0 found as appended before",
-        f"Nothing is new in {source}: 1 numbers are appended",
-        "Number 1, 1 files: 30 records appended to orders, 0 found as appended before",
+        f"Nothing is new in {source}",
+        "Number 1, 1 file: 30 records appended to orders, 0 found as appended before",
     ]
     last = disks.cluster.read("orders").to_pylist()
     assert '"day":3' in max((row["value"].decode() for row in last), key=len)

@@ -168,7 +168,7 @@ def test_the_jobs_run_there(spark, disks, tmp_path):
     given = append.parse([str(each) for each in words])
 
     assert [append.append(spark, disks.cluster, given) for _ in range(2)] == [0, 0]
-    assert controller.control(disks.cluster, None)[0].startswith("1 passes: fenced no broker")
+    assert controller.control(disks.cluster, None)[0].startswith("1 pass: fenced no broker")
     line, code = replicate.replicate(disks.cluster, replicate.parse(["--cluster", "c"]))
 
     assert (code, line[-17:]) == (0, "all are caught up")
