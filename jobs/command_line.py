@@ -108,7 +108,7 @@ def on_cluster(command: str, given: argparse.Namespace, work: Work) -> int:
     try:
         spark = build_session(Path(command).stem)
         if spark.conf.get("spark.log.level", None) is None:
-            spark.sparkContext.setLogLevel("ERROR")
+            spark.sparkContext.setLogLevel("OFF")  # a task that fails is told in the sentence
         # It writes each error a second time, as JSON with its trace.
         logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
         register_data_source(spark)
