@@ -280,7 +280,7 @@ def _draw_axes(axes: "Axes") -> None:
 
 
 def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> int:
-    """Mark events with their names; return the number of levels of names, so that none overlap."""
+    """Mark events with their names, where there is room; return the number of levels of names."""
     low, high = axes.get_xlim()
     ends: list[float] = []  # where each level's last name ends
     for event in events:
@@ -288,10 +288,10 @@ def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> int:
         name = f"broker {event.broker_id} {_EVENT_NAMES[event.state]}"
         half = len(name) * _LETTER_SHARE * (high - low) / 2
         level = next((each for each, end in enumerate(ends) if end < moment - half), len(ends))
-        if level == _LEVELS_MAX:
-            level = ends.index(min(ends))
-        ends[level : level + 1] = [moment + half]
         axes.axvline(moment, color="black", linewidth=1, linestyle="--", zorder=5)
+        if level == _LEVELS_MAX:
+            continue  # names on top of each other say nothing; the line shows when it was
+        ends[level : level + 1] = [moment + half]
         axes.annotate(
             name,
             xy=(moment, 1.0),

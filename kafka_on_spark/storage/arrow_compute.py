@@ -6,9 +6,17 @@ tenth of the start of a process, and most processes that open a cluster read and
 
 from typing import Any
 
+from kafka_on_spark.errors import KafkaOnSparkError
+
 
 def __getattr__(name: str) -> Any:
-    import pyarrow.compute
+    try:
+        import pyarrow.compute
+    except (ImportError, OSError) as error:
+        raise KafkaOnSparkError(
+            f"pyarrow.compute can't be imported in the middle of a call ({error}): see that this"
+            " process may open more files and that its packages are whole, and call again"
+        ) from error
 
     found = globals()[name] = getattr(pyarrow.compute, name)
     return found

@@ -43,7 +43,7 @@ def show_logs(session: Session, topics: Sequence[str]) -> None:
         write_json([logs_as_dict(each) for each in partitions])
         return
     logs = [log for each in partitions for log in each.replicas]
-    write_table(COLUMNS, [_row(log, len(topics)) for log in logs if log.is_made and not log.error])
+    write_table(COLUMNS, [_row(log) for log in logs if log.is_made and not log.error])
     for each in partitions:
         say(*_decided(each))
     missing = sum(not log.is_made for log in logs)
@@ -84,10 +84,10 @@ def _decision(entry: HistoryEntry | None) -> dict[str, Any] | None:
     }
 
 
-def _row(log: LogDescription, topic_count: int) -> dict[str, Any]:
+def _row(log: LogDescription) -> dict[str, Any]:
     part = log.compacted
     return {
-        "topic": log.topic if topic_count > 1 else None,
+        "topic": log.topic,
         "partition": log.partition,
         "broker": log.broker_id,
         "log_start_offset": log.log_start_offset,
