@@ -35,7 +35,7 @@ from jobs.benchmarks.small_spark import small_spark
 from jobs.benchmarks.streaming import micro_batch, stream
 from jobs.benchmarks.tables import tables
 from jobs.benchmarks.thousand import thousand
-from jobs.benchmarks.throughput import append, append_keyless, read, replicate
+from jobs.benchmarks.throughput import append, append_keyless, processor, read, replicate
 from jobs.benchmarks.tools import tools
 from jobs.benchmarks.view import view
 from jobs.command_line import Parser
@@ -60,6 +60,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     "small-spark": small_spark,
 }
 LONGER: dict[str, Callable[[Bench], list[Row]]] = {
+    "processor": processor,
     "serve": serve,
     "thousand": thousand,
     "micro-batch": micro_batch,

@@ -18,7 +18,7 @@ from typing import Final, Self
 import pyspark
 from pyspark.sql import SparkSession
 
-from jobs.benchmarks.bench import PARTITIONS, Bench, seconds
+from jobs.benchmarks.bench import PARTITIONS, Bench, descendants, seconds
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.session import build_session
 
@@ -61,16 +61,6 @@ class Peaks:
             with suppress(FileNotFoundError, ProcessLookupError, StopIteration):
                 kind, peak = kind_of(pid), peak_of(pid)
                 self.largest[kind] = max(self.largest[kind], peak)
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
-    found = []
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found
 
 
 def peak_of(pid: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from jobs.benchmarks import kafka_recorded
-from jobs.benchmarks.bench import PARTITIONS, Bench, seconds
+from jobs.benchmarks.bench import PARTITIONS, Bench, processor_seconds, seconds
 from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark.spark.run.task_runner import task_count
 
@@ -24,6 +24,36 @@ def append(bench: Bench) -> list[Row]:
 def append_keyless(bench: Bench) -> list[Row]:
     """Measure the same without keys."""
     return [_append(bench, "append, keyless, 3 replicas, acks=all, flushed", ["value"], 0.9)]
+
+
+def processor(bench: Bench) -> list[Row]:
+    """Measure the processor time of a keyed append, against writing the rows to a Delta table."""
+    topics: list[str] = []
+
+    def ours(run: int) -> float:
+        if topics:
+            bench.drop_topic(topics.pop())
+        topics.append(bench.new_topic(replicas=3))
+        frame = bench.frame(_count(bench, run))
+        return processor_seconds(lambda: bench.cluster.append(topics[-1], frame, acks="all"))
+
+    def delta(run: int) -> float:
+        folder = bench.folder / "peer.delta"
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = bench.frame(_count(bench, run)).write.format("delta")
+        return processor_seconds(lambda: writer.save(str(folder)))
+
+    mine, theirs = bench.alternate(ours, delta)
+    bench.drop_topic(topics.pop())
+    return [
+        row(
+            f"processor time of an append, keyed, 3 replicas, flushed, {bench.records:,} records",
+            mine,
+            "s",
+            peer="delta-spark writes the rows once (1 copy, not flushed)",
+            peer_values=theirs,
+        )
+    ]
 
 
 def _append(bench: Bench, name: str, columns: list[str], ratio_max: float) -> Row:
