@@ -29,7 +29,7 @@ class RefusedWrite:
     def __str__(self) -> str:
         if not self.size_bytes:
             return "read-only"
-        return f"full (it has no room for {self.size_bytes:,} bytes)"
+        return f"full (no room for {self.size_bytes:,} bytes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.controller.brokers import broker_changes
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append.waiting import append_watch
-from kafka_on_spark.service.control import controller_loop
-from tests.simulation.checks.controllers import LAST_MEMBER_ANSWERS
 from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.faults.aimed_plans import filling
-from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.mutants.seeing import seen_without
+from tests.simulation.mutants.small_pass_mutants import FILLING_MUTANTS
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 10
@@ -26,22 +21,6 @@ SOMETIMES = (
     "fenced for want of room",
     "refused write noted",
 )
-
-MUTANTS = [
-    Mutant(
-        "the last member of an ISR is not fenced for want of room",
-        (
-            (broker_changes, "is_last_in_sync", lambda image, broker_id: False),
-            (controller_loop, "is_last_in_sync", lambda image, broker_id: False),
-        ),
-        invariant=LAST_MEMBER_ANSWERS,
-    ),
-    Mutant(
-        "partitions elect at once",
-        ((append_watch, "note_refused", lambda *arguments: ControllerResult([], [])),),
-        invariant="L6 an append goes on without a disk",
-    ),
-]
 
 
 @pytest.mark.parametrize("first", chunk_starts(SEEDS, CHUNK))
@@ -63,7 +42,7 @@ def test_every_event_that_a_plan_allows_happened():
     assert missed(filling, SOMETIMES, SEEDS_MORE, CHUNK) == []
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)
+@pytest.mark.parametrize("mutant", FILLING_MUTANTS, ids=lambda mutant: mutant.rule)
 def test_a_missing_rule_is_seen_by_the_invariant_that_it_keeps(mutant):
     seeds = range(mutant.seed, mutant.seed + MUTANT_SEEDS_MAX)
 

@@ -39,7 +39,7 @@ LIST_COLUMNS: Final = {
     "state": "state",
     "rack": "rack",
     "root": "root",
-    "refuses": "refuses",
+    "writes": "writes",
 }
 COLUMNS: Final = {
     "broker": "broker",
@@ -51,7 +51,7 @@ COLUMNS: Final = {
     "in_sync": "in sync",
     "lost": "lost",
     "root": "root",
-    "refuses": "refuses",
+    "writes": "writes",
 }
 
 
@@ -120,7 +120,7 @@ def _row(broker: BrokerDescription) -> dict[str, Any]:
         "replicas": broker.replica_count,
         "in_sync": broker.in_sync_count,
         "lost": broker.lost_count,
-        "refuses": None if refused is None else f"writes: it is {refused}",
+        "writes": None if refused is None else f"refused: {refused}",
     }
 
 

@@ -217,6 +217,7 @@ def test_a_nearly_full_root_holds_up_no_append_and_is_welcome_when_it_has_room(
         assert isr_of(cluster, "orders") == sorted({1, 2, 3} - {full})
         assert cluster.image.brokers[full].state is BrokerState.ACTIVE
         assert cluster.run_controller().fenced == (full,)
+        assert str(cluster.image.brokers[full].refused).startswith("full (no room for 5")
         assert cluster.run_controller().unfenced == ()
         (root / "ballast").unlink()
         assert cluster.run_controller().unfenced == (full,)

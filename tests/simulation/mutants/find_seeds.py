@@ -10,7 +10,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.simulation.compacted_plan import compacted
-from tests.simulation.faults.aimed_plans import forged, retained, sole, tidied, uncontrolled
+from tests.simulation.faults.aimed_plans import (
+    filling,
+    forged,
+    retained,
+    sole,
+    tidied,
+    uncontrolled,
+)
 from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
 from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
@@ -18,7 +25,11 @@ from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.mutants.protocol_mutants import MUTANTS, Mutant
 from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
-from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
+from tests.simulation.mutants.small_pass_mutants import (
+    FILLING_MUTANTS,
+    SOLE_MUTANTS,
+    UNCONTROLLED_MUTANTS,
+)
 from tests.simulation.plan import Plan
 from tests.simulation.simulation import simulate
 from tests.simulation.test_mutants import MAKERS, RARE, SEEDS_MAX
@@ -33,6 +44,7 @@ BY_INVARIANT: list[tuple[list[Mutant], Maker]] = [
     (FORGING_MUTANTS, forged),
     (UNCONTROLLED_MUTANTS, uncontrolled),
     (SOLE_MUTANTS, sole),
+    (FILLING_MUTANTS, filling),
 ]
 BY_ANYTHING = [*EXPIRING_MUTANTS, *MERGING_MUTANTS]
 """The first violation there is has to be the one of their rule."""

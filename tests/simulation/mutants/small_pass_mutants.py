@@ -1,18 +1,20 @@
-"""Rules of small passes, switched off one at a time: the simulation must see each."""
+"""Rules of small passes, and of full disks, switched off one at a time: the simulation must see each."""
 
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller.brokers import silence
+from kafka_on_spark.controller.brokers import broker_changes, silence
 from kafka_on_spark.controller.brokers.silence import Silence
 from kafka_on_spark.controller.commands import small_pass
 from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.service.append.waiting import append_watch, readmitted_replicas
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
+from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing import probes
 from kafka_on_spark.service.probing.probes import ProbeResult
+from tests.simulation.checks.controllers import LAST_MEMBER_ANSWERS
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 
@@ -134,3 +136,20 @@ SOLE_MUTANTS = [
     ),
 ]
 """Rules that show where nobody else brings news."""
+
+FILLING_MUTANTS = [
+    Mutant(
+        "the last member of an ISR is not fenced for want of room",
+        (
+            (broker_changes, "is_last_in_sync", lambda image, broker_id: False),
+            (controller_loop, "is_last_in_sync", lambda image, broker_id: False),
+        ),
+        invariant=LAST_MEMBER_ANSWERS,
+    ),
+    Mutant(
+        "partitions elect at once",
+        ((append_watch, "note_refused", lambda *arguments: ControllerResult([], [])),),
+        invariant="L6 an append goes on without a disk",
+    ),
+]
+"""Rules of roots that have no room."""
