@@ -1,6 +1,7 @@
 """`topics`: creates, alters, deletes, describes and lists topics, as kafka-topics does."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import typer
@@ -32,7 +33,11 @@ from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.cli.topics.topic_logs import show_logs
 from kafka_on_spark.cli.topics.topic_rows import COLUMNS, partition_rows, summary, topic_as_dict
 from kafka_on_spark.controller.partitions.partition_states import PartitionState
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.ids import INTERNAL_TOPICS
 
 FILTERS: Final[Mapping[str, PartitionState]] = {
@@ -160,19 +165,26 @@ def topics(
 
 def _create(session: Session, given: Mapping[str, Any]) -> None:
     name = needed(given["topic"], "--topic", "name the topic to create")
+    there_already = {"topic": name, "created": False}
     if given["if_not_exists"] and name in session.cluster.image.topic_ids:
-        session.conclude(f"Topic {name} exists already.", {"topic": name, "created": False})
+        session.conclude(f"Topic {name} exists already.", there_already)
         return
     assignment = given["replica_assignment"]
-    topic_id = session.do(
-        lambda: session.cluster.create_topic(
-            name,
-            partitions=given["partitions"],
-            replication_factor=given["replication_factor"],
-            replica_assignment=None if assignment is None else _assignment(assignment),
-            configs=pairs(given["config"], "--config"),
+    try:
+        topic_id = session.do(
+            lambda: session.cluster.create_topic(
+                name,
+                partitions=given["partitions"],
+                replication_factor=given["replication_factor"],
+                replica_assignment=None if assignment is None else _assignment(assignment),
+                configs=pairs(given["config"], "--config"),
+            )
         )
-    )
+    except TopicAlreadyExistsError:  # another process was quicker
+        if not given["if_not_exists"]:
+            raise
+        session.conclude(f"Topic {name} exists already.", there_already)
+        return
     answer = {"topic": name, "topic_id": topic_id, "created": True}
     session.conclude(f"Created topic {name} (id {topic_id}).", answer)
 
@@ -257,14 +269,18 @@ def _confirm_removal(session: Session, name: str, count: int, to: int, change: C
     )
 
 
-def _deletion_of(name: str) -> Change:
-    return lambda cluster: cluster.delete_topic(name)
+def _deletion_of(name: str, if_exists: bool) -> Change:
+    def delete(cluster: Any) -> None:
+        with suppress(*[UnknownTopicOrPartitionError] * if_exists):  # another process was quicker
+            cluster.delete_topic(name)
+
+    return delete
 
 
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
     needed(_asked(given), "--topic", "name the topics to delete")
     names = _found(session, given, given["if_exists"])
-    deletions = [_deletion_of(name) for name in names]
+    deletions = [_deletion_of(name, given["if_exists"]) for name in names]
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
         record_count = sum(each.log_end_offset - each.log_start_offset for each in offsets)
