@@ -5,7 +5,6 @@ Reads a `MetadataHistory`, so that a cluster as of a moment answers all of it as
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.controller.moves.reassignment import (
     Reassignment,
     ReassignmentStatus,
@@ -55,7 +54,7 @@ class Answers:
 
     def describe_group(self, group: str) -> list[GroupLag]:
         image = self._metadata.catch_up()
-        saved_partitions(image, group)
+        describe_members(image, group)  # there is such a group, with members or with offsets
         return describe_group(image, group)
 
     def reassignments(self) -> list[Reassignment]:

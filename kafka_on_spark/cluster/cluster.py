@@ -763,10 +763,11 @@ class Cluster:
         return self._parts.answers.list_groups()
 
     def describe_group(self, group: str) -> list[GroupLag]:
-        """Return where a group stands in each partition, and how far it is behind.
+        """Return where a group stands in each partition, and how far it is behind: nothing of a
+        partition for which it has committed nothing.
 
         Raises:
-            GroupIdNotFoundError: No group of that name has committed an offset.
+            GroupIdNotFoundError: There is no such group.
         """
         return self._parts.answers.describe_group(group)
 

@@ -292,6 +292,9 @@ def test_a_group_with_members_and_no_offsets_is_there_and_is_not_deleted(call, t
         for action in (("--delete",), ("--delete-offsets", "--topic", topic)):
             refused = call.refused("consumer-groups", *action, *named, "--yes")
             assert "has 1 member:" in refused
+        assert named[1] in cluster.list_groups()
+        assert cluster.describe_group(named[1]) == []
+        assert call.json("consumer-groups", "--describe", *named) == []
 
 
 def test_a_consumer_that_prints_leaves_its_group(call, group, topic, cluster):

@@ -294,7 +294,10 @@ def _assignment(member: MemberDescription) -> str:
 
 
 def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
-    image = session.cluster.image
+    image, groups = session.cluster.image, list(_described(session, given))
+    for group in groups:
+        if not describe_group(image, group):
+            note(f"Group {group} has committed no offset.")
     rows = [
         {
             "group": group,
@@ -303,7 +306,7 @@ def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
             "log_end_offset": lag.high_watermark,
             "lag": lag.lag,
         }
-        for group in _described(session, given)
+        for group in groups
         for lag in describe_group(image, group)
     ]
     write_rows(session.output, COLUMNS, rows)
