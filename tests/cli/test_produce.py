@@ -2,15 +2,18 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
-from kafka_on_spark.cli.produce.appending import ChunkAppends
+from kafka_on_spark.cli.produce.appending import SILENT_MS, ChunkAppends, NotAppendedError
 from kafka_on_spark.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
     RequestTimedOutError,
+    RootFullError,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from tests.fakes import FakeClock
 
 
 @pytest.fixture
@@ -307,3 +310,25 @@ def test_keyless_records_of_each_append_share_a_partition_that_has_a_leader(clus
         appends._sequence += 1
 
     assert sorted(chosen) == [0, 1, 2]
+
+
+def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):
+    """As where the metadata root is full."""
+    clock, tries = FakeClock(), []
+
+    class FullCluster:
+        def append(self, topic, batch, *, timeout_ms, **others):
+            tries.append(timeout_ms)
+            clock.advance(timeout_ms)
+            raise RootFullError("no space is left")
+
+    appends = ChunkAppends(FullCluster(), "t", acks="all", delivery_timeout_ms=10_000)
+    appends._clock = clock
+    began_ms = clock.monotonic_ms()
+
+    with pytest.raises(NotAppendedError, match="no space is left"):
+        appends.append(pa.record_batch({"value": [b"x"]}))
+
+    assert tries[0] == SILENT_MS
+    assert capsys.readouterr().err.count("no space is left") == 1
+    assert clock.monotonic_ms() - began_ms == 10_000

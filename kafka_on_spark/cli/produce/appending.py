@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kafka_on_spark.cli.call.output import note
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
@@ -29,6 +30,9 @@ from kafka_on_spark.storage.calls.random_ids import new_uuid
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 1_000
 """Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
+
+SILENT_MS = 2_000
+"""So long a chunk is tried before people are told why it takes longer."""
 
 _OF_A_RECORD = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
 """What refuses a whole append before its first commit, for one of its records."""
@@ -144,11 +148,13 @@ class ChunkAppends:
             _GivenUpError: There is none.
             And what refuses one of its records: nothing was appended.
         """
-        end_ms = self._clock.monotonic_ms() + self._delivery_timeout_ms
+        began_ms = self._clock.monotonic_ms()
+        end_ms = began_ms + self._delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1
-        is_unknown = False
+        is_unknown = is_told = False
         for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
-            left_ms = end_ms - self._clock.monotonic_ms()
+            until_ms = end_ms if is_told else min(end_ms, began_ms + SILENT_MS)
+            try_ms = until_ms - self._clock.monotonic_ms()
             try:
                 result = self._cluster.append(
                     self._topic,
@@ -156,14 +162,19 @@ class ChunkAppends:
                     acks=self._acks,
                     producer_id=self._producer_id,
                     sequence=sequence,
-                    timeout_ms=max(left_ms, TRY_MS_MIN),
+                    timeout_ms=max(try_ms, TRY_MS_MIN),
                 )
             except KafkaOnSparkError as error:
                 is_unknown = is_unknown or _may_stand(error)
                 if isinstance(error, _OF_A_RECORD) and not is_unknown:
                     raise
+                now_ms = self._clock.monotonic_ms()
+                left_ms = end_ms - now_ms
                 if not is_passing(error) or left_ms <= pause_ms:
                     raise _GivenUpError(error, is_unknown=is_unknown) from None
+                if not is_told and now_ms - began_ms >= SILENT_MS:
+                    note(f"Tries for {left_ms // 1000} s more: {error}")
+                    is_told = True
                 self._clock.sleep_ms(pause_ms)
             else:
                 self.tally.add(result)
