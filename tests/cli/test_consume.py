@@ -7,6 +7,7 @@ import pytest
 
 from kafka_on_spark import Record
 from kafka_on_spark.cli.consume import asked, printing
+from kafka_on_spark.cluster.consuming import handouts
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
 from tests.cluster.disks import records
@@ -39,6 +40,47 @@ def test_end_is_what_was_committed_when_it_began(printed, new_topic):
     assert printed(topic, "-o", "latest", "-e") == ""
     assert printed(topic, "-o", "42", "-e") == "", "nothing stands there yet"
     assert printed(topic, "-o", "42", "--timeout-ms", 1) == ""
+
+
+@pytest.mark.parametrize("end", [("-e",), ("--timeout-ms", 1)], ids=lambda end: end[0])
+def test_it_ends_with_an_error_where_no_replica_can_be_read(
+    call, new_topic, disks, monkeypatch, end
+):
+    """What can be read is printed. Replicas that are away for a moment are waited for."""
+    monkeypatch.setattr(printing, "UNREADABLE_MS", 1)
+    topic = new_topic(replica_assignment={0: [1], 1: [2]})
+    disks.cluster.append(topic, [Record(None, "a", partition=1)])
+    disks.cluster.append(topic, [Record(None, "b", partition=0)])
+
+    disks.take_away(1)
+    try:
+        result = call._run("consume", "-t", topic, "--from-beginning", *end)
+    finally:
+        disks.give_back(1)
+
+    assert result.code == 2
+    assert f"{topic}-0 can't be read from any replica" in result.complaint
+    assert result.out == "a\n"
+    assert call("consume", "-t", topic, "--from-beginning", "-e") == "b\na\n"
+
+
+def test_an_end_is_looked_for_where_records_were_printed_and_nowhere_else(
+    printed, new_topic, cluster, monkeypatch
+):
+    """Else a call of P partitions asks P² positions."""
+    count, asked_for, position = 40, [], Consumer.position
+    topic = new_topic(partitions=count)
+    cluster.append(topic, [Record(None, "x", partition=each) for each in range(count)])
+
+    def noted(consumer, name):
+        asked_for.append(name)
+        return position(consumer, name)
+
+    monkeypatch.setattr(Consumer, "position", noted)
+    monkeypatch.setattr(handouts, "GATHER_MS", 0)  # a poll returns what one partition has
+
+    assert printed(topic, "--from-beginning", "-e") == _texts(*"x" * count)
+    assert len(asked_for) <= 3 * count
 
 
 def test_maximum_ends_it_in_the_middle_of_a_batch(printed, new_topic):

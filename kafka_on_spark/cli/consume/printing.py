@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 SLICE_MS: Final = 500
 """So often a wait sees that the reader of the output has gone away."""
 
+UNREADABLE_MS: Final = 3_000
+"""A call that is to end does so once nothing else is left for so long than partitions that can't be
+read from any replica."""
+
 COMMIT_MS: Final = 5_000
 """Between two commits of a group's offsets, which the metadata log keeps for ever. Source:
 auto.commit.interval.ms."""
@@ -58,6 +62,9 @@ class Printing:
         self._printed_to: dict[TopicPartition, int] = {}
         self._committed_at_ms = self._clock.monotonic_ms()
         self._reached: set[TopicPartition] = set()
+        self._moved: set[TopicPartition] = set()
+        self._open: set[TopicPartition] | None = None
+        self._failing_since_ms: int | None = None
         self.record_count = 0
 
     def run(
@@ -69,12 +76,14 @@ class Printing:
         Raises:
             KeyboardInterrupt: Somebody has interrupted it.
             BrokenPipeError: The reader of the output has gone away.
+            KafkaStorageError: All that is left of what is to end can't be read from any replica.
             And what `Consumer.poll` raises.
         """
         idle_since_ms = self._clock.monotonic_ms()
         while not self._is_full() and not self._is_at_end(stops):
             with self._interrupts.waiting():
                 table = self._consumer.poll(self._wait_ms(idle_since_ms))
+            self._open = self._open if table.num_rows else None
             if table.num_rows:
                 before = self.record_count
                 self._print(table, stops)
@@ -82,10 +91,22 @@ class Printing:
                 idle_since_ms = self._clock.monotonic_ms()
             elif self._consumer.is_waiting:
                 idle_since_ms = self._clock.monotonic_ms()
-            elif self._left_ms(idle_since_ms) <= 0:
-                break
+            else:
+                is_over = self._left_ms(idle_since_ms) <= 0
+                self._check_readable(is_over=is_over, is_to_end=stops is not None)
+                if is_over:
+                    break
             _check_reader()
             self._commit_if_due()
+
+    def _check_readable(self, *, is_over: bool, is_to_end: bool) -> None:
+        failure, now_ms = self._consumer.failure, self._clock.monotonic_ms()
+        if failure is None:
+            self._failing_since_ms = None
+            return
+        self._failing_since_ms = self._failing_since_ms or now_ms
+        if is_over or (is_to_end and now_ms - self._failing_since_ms >= UNREADABLE_MS):
+            raise failure
 
     def commit(self) -> None:
         """Commit what was printed, of the partitions that are still there.
@@ -133,6 +154,7 @@ class Printing:
         for name in names:
             self._printed_to.pop(name, None)
             self._reached.discard(name)
+        self._open = None
 
     def _commit_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -157,13 +179,25 @@ class Printing:
     def _is_at_end(self, stops: dict[TopicPartition, int] | None) -> bool:
         if not stops:
             return stops is not None
+        if self._open:
+            # Positions move by what is printed; where there are gaps, the next idle poll tells.
+            self._check_reached(self._open & self._moved, stops)
+        self._moved.clear()
+        if self._open:
+            return False
         mine = set(self._consumer.assignment())
-        for name in sorted(mine & stops.keys() - self._reached):
-            if self._consumer.position(name) >= stops[name]:
-                self._reached.add(name)
-                self._consumer.pause([name])
+        self._open = mine & stops.keys() - self._reached
+        self._check_reached(set(self._open), stops)
         # A member that has no partition yet waits for one: the others are at work on theirs.
-        return bool(mine) and not (mine & stops.keys()) - self._reached
+        return bool(mine) and self._open == set()
+
+    def _check_reached(self, names: set[TopicPartition], stops: dict[TopicPartition, int]) -> None:
+        reached = {name for name in names if self._consumer.position(name) >= stops[name]}
+        if reached:
+            self._reached |= reached
+            self._consumer.pause(reached)
+        if self._open is not None:  # else partitions were lost meanwhile
+            self._open -= reached
 
     def _left_ms(self, idle_since_ms: int) -> float:
         if self._timeout_ms is None:
@@ -177,10 +211,11 @@ class Printing:
 
     def _print(self, table: pa.Table, stops: dict[TopicPartition, int] | None) -> None:
         """Print rows below their stops, and no more than are asked for."""
-        out, printed_to = sys.stdout.buffer, {}
+        out, printed_to, moved = sys.stdout.buffer, {}, set()
         form = _for_a_terminal(self._form) if sys.stdout.isatty() else self._form
         for record in chain.from_iterable(map(records_of, table.to_batches())):
             name = TopicPartition(record.topic, record.partition)
+            moved.add(name)
             if stops is not None and record.offset >= stops.get(name, 0):
                 continue
             if self._is_full():
@@ -190,6 +225,7 @@ class Printing:
             printed_to[name] = record.offset + 1
         out.flush()
         self._printed_to |= printed_to
+        self._moved |= moved
 
 
 def _for_a_terminal(form: Form) -> Form:

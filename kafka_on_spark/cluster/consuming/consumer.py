@@ -149,6 +149,12 @@ class Consumer:
         sessions at most, in which members are fenced that were killed."""
         return self._consuming.is_waiting
 
+    @property
+    def failure(self) -> KafkaOnSparkError | None:
+        """Why the partition that fails for longest can't be read from any replica; None: all can.
+        It is tried again, and others are read meanwhile."""
+        return self._consuming.failure
+
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Read these partitions and no others, as in `[("orders", 0)]`. What was handed out before
         counts as processed; with enable_auto_commit it is committed, and a failure of that logged.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Generic
 
 from kafka_on_spark.controller.groups.checks import Membership
-from kafka_on_spark.errors import InvalidRequestError, WakeupError
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, WakeupError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -62,8 +62,9 @@ class Consuming(Generic[Rows]):
         self._make_member = make_member
         self._member: Member | None = None
         self._subscription: Subscription | None = None
-        self._resolved: MetadataImage | None = None
-        self._resolved_owned: Set[PartitionKey] | None = None
+        self._resolved: Mapping[PartitionKey, None] | None = None
+        self._assignment: tuple[MetadataImage | None, object, Mapping[PartitionKey, None]]
+        self._assignment = None, None, {}
         self._is_begun = False
         self._positions = Positions(settings, metadata.pieces_newest_first)
         self.saving = Saving(
@@ -116,18 +117,29 @@ class Consuming(Generic[Rows]):
         Raises: as `assigned_keys`; and InvalidRequestError: nothing was subscribed to.
         """
         image = self._wait.newest()
+        self._follow_first()
+        return list(self._assigned(image))
+
+    def _follow_first(self) -> None:
         if self._member is not None and not self._member.is_begun:
             self._member.follow()
-        return self._assigned(image)
 
-    def _assigned(self, image: MetadataImage) -> list[PartitionKey]:
+    def _assigned(self, image: MetadataImage) -> Mapping[PartitionKey, None]:
+        """Return the partitions that are read in an image, in order: the same as long as nothing
+        has changed, since positions are asked for one by one."""
         if self._subscription is None:
             raise InvalidRequestError(
                 "the consumer has no partitions: give it topics, or assign partitions to it"
             )
-        if self._member is not None:
-            return sorted(each for each in self._member.owned if image.partition(each) is not None)
-        return assigned_keys(image, self._subscription)
+        member = self._member
+        of = self._subscription if member is None else member.owned
+        if self._assignment[0] is not image or self._assignment[1] is not of:
+            if member is None:
+                keys = assigned_keys(image, self._subscription)
+            else:
+                keys = sorted(each for each in member.owned if image.partition(each) is not None)
+            self._assignment = image, of, dict.fromkeys(keys)
+        return self._assignment[2]
 
     def standing(self, key: PartitionKey) -> Standing:
         """Return the position in a partition; it is decided now if it was not.
@@ -186,7 +198,9 @@ class Consuming(Generic[Rows]):
         self.paused -= keys
 
     def _check_assigned(self, key: PartitionKey) -> None:
-        if key not in self.assignment():
+        image = self._wait.newest()
+        self._follow_first()
+        if key not in self._assigned(image):
             name = self._metadata.image.name_of(key)
             raise InvalidRequestError(f"{name} is not assigned to this consumer: assign it first")
 
@@ -200,6 +214,11 @@ class Consuming(Generic[Rows]):
         self._turns.turn = None
 
     # Handing out
+
+    @property
+    def failure(self) -> KafkaOnSparkError | None:
+        """Why the partition that fails for longest can't be read; None: all can."""
+        return self._turns.failure
 
     @property
     def is_waiting(self) -> bool:
@@ -309,14 +328,12 @@ class Consuming(Generic[Rows]):
 
     def _resolve(self, image: MetadataImage) -> None:
         """Take up partitions that are new in `image`, and leave those that are gone."""
-        standings = self._positions.standings
-        owned = None if self._member is None else self._member.owned
-        if self._resolved is image and self._resolved_owned is owned:
+        standings, keys = self._positions.standings, self._assigned(image)
+        if self._resolved is keys:
             return
-        keys = self._assigned(image)
-        self.leave(standings.keys() - set(keys))
+        self.leave(standings.keys() - keys.keys())
         self._begin(image, [key for key in keys if key not in standings])
-        self._resolved, self._resolved_owned, self._is_begun = image, owned, True
+        self._resolved, self._is_begun = keys, True
 
     def _begin(self, image: MetadataImage, keys: Sequence[PartitionKey]) -> None:
         is_member = self._member is not None

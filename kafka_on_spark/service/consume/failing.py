@@ -18,6 +18,7 @@ RETRY_MS_MAX: Final = 1_000
 
 @dataclass(slots=True)
 class _Failing:
+    error: KafkaOnSparkError
     since_ms: int
     retry_at_ms: int
     tries: int = 1
@@ -40,13 +41,20 @@ class FailingPartitions:
         known = self._failing.get(key)
         if known is None:
             log.warning("a consumer reads other partitions meanwhile: %s", error)
-            self._failing[key] = _Failing(now_ms, now_ms + RETRY_MS_MIN)
+            self._failing[key] = _Failing(error, now_ms, now_ms + RETRY_MS_MIN)
             return
         if now_ms - known.since_ms >= self._timeout_ms:
             del self._failing[key]
             raise error
+        known.error = error
         known.retry_at_ms = now_ms + int(pause_ms(known.tries, RETRY_MS_MIN, RETRY_MS_MAX))
         known.tries += 1
+
+    @property
+    def longest(self) -> KafkaOnSparkError | None:
+        """The last error of the partition that fails for longest; None: none fails."""
+        known = min(self._failing.values(), key=lambda each: each.since_ms, default=None)
+        return None if known is None else known.error
 
     def is_waiting(self, key: PartitionKey, now_ms: int) -> bool:
         """Return whether a partition is not to be tried yet."""

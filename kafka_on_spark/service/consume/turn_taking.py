@@ -9,6 +9,7 @@ from typing import Final, Generic
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    KafkaOnSparkError,
     OffsetOutOfRangeError,
     RequestTimedOutError,
 )
@@ -54,6 +55,11 @@ class TurnTaking(Generic[Rows]):
         self._client_rack = client_rack
         self._failing = FailingPartitions(timeout_ms)
         self._last: PartitionKey | None = None
+
+    @property
+    def failure(self) -> KafkaOnSparkError | None:
+        """As `FailingPartitions.longest`."""
+        return self._failing.longest
 
     def forget(self, keys: Set[PartitionKey]) -> None:
         """Forget what was read of some partitions and not handed out: it is read again."""
