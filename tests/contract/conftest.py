@@ -23,8 +23,9 @@ from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
+    begin_puts,
+    ended,
     new_segment,
-    put_segment,
 )
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
@@ -124,7 +125,8 @@ def real_disks(prepared, topic, options=OPTIONS, store=None):
             schema=RECORD_SCHEMA,
         )
         segment, content = new_segment(records, LeaderEpoch(0))
-        assert put_segment([address], segment, content, options) == {address.broker_id: None}
+        writes = begin_puts([address], segment, content, options)
+        assert ended([writes]) == [{address.broker_id: None}]
         return segment
 
     def path(address, name):

@@ -18,7 +18,7 @@ from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment, put_segment
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, begin_puts, ended, new_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 
@@ -59,7 +59,8 @@ def write(replica, address, *segments, epoch=0, producer=None):
         segment, content = new_segment(
             pa.Table.from_pylist(rows, RECORD_SCHEMA), LeaderEpoch(epoch)
         )
-        assert put_segment([address], segment, content, OPTIONS) == {address.broker_id: None}
+        writes = begin_puts([address], segment, content, OPTIONS)
+        assert ended([writes]) == [{address.broker_id: None}]
         made.append(segment)
     staged = StagedBatch(segments=tuple(made), partition_count=3, producer=producer)
     return commit_decided(

@@ -7,6 +7,7 @@ forgets the leader's log that the one before has seen, so that it can't acknowle
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,25 @@ from tests.search.upkeep.upkeep_programs import Deciding, Retaining, Tidying
 
 LATE_MS = 1_000_000_000
 """A round comes long after all appends, so a replica that lacks a record then leaves the ISR."""
+
+
+class _Here(AppendThreads):
+    """A try runs where it is begun, and its fetches in lanes of the process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def tries(self, brokers: Any) -> Any:
+        return self
+
+    def fetches(self, brokers: Any) -> Any:
+        return self._process
+
+    @staticmethod
+    def submit(work: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments))
+        return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ class Appending:
             process.replicas,
             process.segments,
             process.clock,
-            threads=AppendThreads(process, process),  # type: ignore[arg-type]
+            threads=_Here(process),
             random=lambda: 0.0,
             second_inspections=_second_inspections(process),
         )

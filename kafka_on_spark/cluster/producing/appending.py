@@ -5,7 +5,7 @@ topics at once. What a try's errors mean is decided in service/append/produce/de
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import count
 from typing import Final, TypeVar
@@ -25,7 +25,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun, StagedSegment
@@ -160,6 +160,14 @@ class ProducerAppends:
             parts += [PendingPart(name, key, number, split[key]) for key in sorted(split)]
         return number, parts, outcomes
 
+    def apart(self, parts: Iterable[PendingPart]) -> list[list[PendingPart]]:
+        """Return partitions that need the same brokers together: one of these may hang."""
+        found: dict[Set[BrokerId], list[PendingPart]] = {}
+        for part in parts:
+            partition = self._services.metadata.image.partition(part.key)
+            found.setdefault(partition.isr if partition else frozenset(), []).append(part)
+        return list(found.values())
+
     def try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:
         """Try to append what has no answer yet; `told` of what this settles, partition by
         partition.
@@ -271,30 +279,28 @@ class ProducerAppends:
     ) -> list[_Staged]:
         """Stage a topic's partitions together, or one by one if that fails."""
         batch = batch_of([(each.key.partition, each.records) for each in parts])
-        rows = stage_records(plan.order, [batch], self._services.options)
-        error = _refusal(rows)
+        rows = stage_records(
+            plan.order,
+            [batch],
+            self._services.options,
+            by_partition=True,
+            is_patient=any(each.last_error is not None for each in parts),  # not at a first try
+        )
+        refused = {row.partition: _refusal(row) for row in rows if row.error_code != NO_ERROR}
+        error = refused.get(-1)
         if error is None:
-            return [(plan, rows, parts)]
+            for each in parts:
+                if (alone := refused.get(each.key.partition)) is not None:
+                    outcomes += delivery.fail([each], alone, may_be_appended=False)
+            staged = [each for each in parts if each.key.partition not in refused]
+            of_staged = [row for row in rows if row.partition not in refused]
+            return [(plan, of_staged, staged)] if staged else []
         if len(parts) == 1:
             outcomes += delivery.fail(parts, error, may_be_appended=False)
             return []
-        alone = [self._stage(plan, delivery, [each], outcomes) for each in parts]
-        return (
-            [
-                (
-                    plan,
-                    [row for staged in alone for _, rows, _ in staged for row in rows],
-                    [
-                        part
-                        for staged in alone
-                        for _, _, staged_parts in staged
-                        for part in staged_parts
-                    ],
-                )
-            ]
-            if any(alone)
-            else []
-        )
+        apart = [each for part in parts for each in self._stage(plan, delivery, [part], outcomes)]
+        rows = [row for _, of_part, _ in apart for row in of_part]
+        return [(plan, rows, [part for _, _, [part] in apart])] if apart else []
 
     def _append(
         self, delivery: Delivery, staged: Sequence[_Staged], told: Told, end_ms: int
@@ -378,8 +384,5 @@ def _halves(items: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
     return items[:middle], items[middle:]
 
 
-def _refusal(rows: Iterable[StagedSegment]) -> KafkaOnSparkError | None:
-    for row in rows:
-        if row.error_code != NO_ERROR:
-            return ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")
-    return None
+def _refusal(row: StagedSegment) -> KafkaOnSparkError:
+    return ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")

@@ -1,7 +1,8 @@
 """The threads that try again what has no answer after an append's first try.
 
-What one first try has left has a thread of its own until all of it has answers: what can go on soon
-must not wait for what can't, nor share the time of its tries. So threads are as many as there are
+What one first try has left of partitions that need the same brokers has a thread of its own until
+all of it has answers: what can go on soon must not wait for what can't, nor share the time of its
+tries. So threads are as many as there are
 muted partitions, at most, and not more than `THREADS_MAX`: then one of them takes more between its
 tries.
 """

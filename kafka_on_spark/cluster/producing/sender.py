@@ -270,8 +270,8 @@ class Sender:
         with self._lock:
             self._under_way = []
             self._muted.mute(left)
-        if left:
-            self._retriers.begin(left, self._retry)
+        for each in self._appends.apart(left):
+            self._retriers.begin(each, self._retry)
 
     def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
         """Begin an append, and try it once; return what has no answer then."""

@@ -3,13 +3,18 @@
 A round tries each partition once: place, append, and have the in-sync replicas fetch. One metadata
 commit then moves all high watermarks. A part that is not acknowledged waits, and is tried again in
 the next round, with the leader of then, until the time is up.
+
+A try waits for the roots of its partition, and one of them may hang. So each runs in a thread, and
+the round goes on without those that take much longer than the others. They are not waited for any
+more once their partition has another leader, or does without the replica that they wait for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Executor, Future
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.pace.back_off import pauses_ms
@@ -26,7 +31,7 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -68,6 +73,12 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
 
+FIRST_TRY_MS: Final = 2000.0
+"""A round goes on after so long though no try has ended: why they take so long is looked into."""
+
+OTHER_TRIES_MS: Final = 500.0
+"""Once a try of a round has ended the others have so long, or as long again as that one took."""
+
 # After these, the append is tried again on a newer image, with the new leader if there is one.
 _TRY_AGAIN: Final = (
     *ROOTS_AWAY,
@@ -80,12 +91,37 @@ _TRY_AGAIN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class AppendThreads:
-    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for none."""
+    """Two pools for each set of brokers that partitions need: what waits for a root that hangs
+    holds up nobody who does without. Two, so that none waits for itself: tries wait for fetches.
 
-    partitions: Executor
-    fetches: Executor
+    `new_pool`: returns a pool whose threads have this name.
+    """
+
+    def __init__(self, new_pool: Callable[[str], Executor]) -> None:
+        self._new_pool = new_pool
+        self._pools: dict[tuple[str, Set[BrokerId]], Executor] = {}
+
+    def tries(self, brokers: Set[BrokerId]) -> Executor:
+        """Return the pool for tries of partitions that need these brokers."""
+        return self._pool("partition", brokers)
+
+    def fetches(self, brokers: Set[BrokerId]) -> Executor:
+        """Return the pool for their fetches."""
+        return self._pool("fetch", brokers)
+
+    def _pool(self, name: str, brokers: Set[BrokerId]) -> Executor:
+        found = self._pools.get((name, brokers))
+        return found or self._pools.setdefault((name, brokers), self._new_pool(name))
+
+    def wait(self, tries: Collection[Future[Any]], timeout_ms: float, *, for_all: bool) -> None:
+        """Wait for one of some tries, or `for_all`, for `timeout_ms` at most."""
+        wait_for(tries, timeout_ms / 1000, ALL_COMPLETED if for_all else FIRST_COMPLETED)
+
+    def close(self) -> None:
+        """Take no more work; what a root that hangs keeps is not waited for."""
+        for each in list(self._pools.values()):
+            each.shutdown(wait=False)
 
 
 @dataclass(slots=True)
@@ -102,6 +138,7 @@ class _Pending:
         leader_failure: What the last try met in the leader's log, if that failed.
         last_error: The last error of a try or of the metadata log.
         tried: The partition as it was at the last try.
+        trial: That try, until its end was seen.
         wait: What that try met, if it may last.
     """
 
@@ -114,7 +151,22 @@ class _Pending:
     leader_failure: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
+    trial: "Future[PartitionReport | KafkaOnSparkError] | None" = None
     wait: Wait | None = None
+
+    def is_outdated(self, image: MetadataImage) -> bool:
+        """Return whether a try under way is not to be waited for: its partition has another leader,
+        or does without a replica that it may wait for."""
+        now = image.partition(self.part.key)
+        if self.trial is None or self.tried is None or now is None:
+            return False
+        before = self.tried
+        return now.leader_epoch != before.leader_epoch or now.isr != before.isr
+
+    def anew(self) -> "_Pending":
+        """Return the same for another try beside the one under way. Each knows the `puts` of both:
+        where one has landed the other conflicts, and finds it."""
+        return replace(self, trial=None, appended=None, leader_failure=None, may_be_appended=True)
 
 
 _Pendings = dict[PartitionKey, _Pending]
@@ -190,13 +242,23 @@ class Appender:
         answers = _Answers(take)
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while pending:
-            ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
+            image = self._metadata.image
+            pending |= {
+                key: each.anew() for key, each in pending.items() if each.is_outdated(image)
+            }
+            ready = [
+                each
+                for key, each in pending.items()
+                if each.trial is None and not watch.is_blocked(key)
+            ]
             self._round(pending, answers, acks, ready)
             if acks == "0":
                 self._give_up(pending, answers, watch)
             if not pending:
                 break
-            if self._clock.monotonic_ms() > deadline_ms:
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            is_stuck = all(each.trial is not None for each in pending.values())
+            if left_ms < (OTHER_TRIES_MS if is_stuck else 0):
                 self._give_up(pending, answers, watch)
                 break
             watch.update([each.wait for each in pending.values() if each.wait is not None])
@@ -239,13 +301,14 @@ class Appender:
         self, pending: _Pendings, answers: _Answers, acks: str, ready: Sequence[_Pending]
     ) -> None:
         """Try the `ready` ones of the pending partitions once; move the finished to `answers`."""
-        image = self._metadata.image
-        tries = self._each(lambda each: self._try(image, each, acks), ready)
+        for each in ready:
+            self._begin(each, acks)
+        ended = self._ended(list(pending.values()), has_begun=bool(ready))
         self._second_inspections.record(
-            each.leader_failure for each in ready if each.leader_failure is not None
+            each.leader_failure for each, _ in ended if each.leader_failure is not None
         )
         reports = []
-        for each, attempt in zip(ready, tries, strict=True):
+        for each, attempt in ended:
             size_bytes = sum(segment.size_bytes for segment in each.part.batch.segments)
             each.wait = wait_of(each.part.key, each.tried, attempt, size_bytes)
             if isinstance(attempt, KafkaOnSparkError):
@@ -262,21 +325,46 @@ class Appender:
         for each in list(pending.values()):
             self._acknowledge(each, acks, pending, answers)
 
-    def _each(
-        self,
-        work: Callable[[_Pending], PartitionReport | KafkaOnSparkError],
-        pending: Sequence[_Pending],
-    ) -> list[PartitionReport | KafkaOnSparkError]:
-        if len(pending) == 1:
-            return [work(pending[0])]
-        return list(self._threads.partitions.map(work, pending))
+    def _begin(self, each: _Pending, acks: str) -> None:
+        """Begin a try."""
+        image, key, is_first_try = self._metadata.image, each.part.key, each.tried is None
+        each.tried, each.leader_failure, each.appended = image.partition(key), None, None
+        if each.tried is None:
+            brokers, each.wait = frozenset[BrokerId](), None
+        else:
+            brokers = each.tried.isr
+            each.wait = Wait(key=key, partition=each.tried, error="a root has not answered yet")
+        each.trial = self._threads.tries(brokers).submit(
+            self._try, image, each, acks, brokers, is_first_try
+        )
+
+    def _ended(
+        self, pending: Sequence[_Pending], *, has_begun: bool
+    ) -> list[tuple[_Pending, PartitionReport | KafkaOnSparkError]]:
+        """Wait for tries, if one has begun; return those that have ended, and what came of each."""
+        tries = [each.trial for each in pending if each.trial is not None]
+        began_ms = self._clock.monotonic_ms()
+        if has_begun:
+            self._threads.wait(tries, FIRST_TRY_MS, for_all=False)
+        if has_begun and any(each.done() for each in tries):
+            others_ms = max(OTHER_TRIES_MS, self._clock.monotonic_ms() - began_ms)
+            self._threads.wait(tries, others_ms, for_all=True)
+        ended = []
+        for each in pending:
+            if each.trial is not None and each.trial.done():
+                ended.append((each, each.trial.result()))
+                each.trial = None
+        return ended
 
     def _try(
-        self, image: MetadataImage, each: _Pending, acks: str
+        self,
+        image: MetadataImage,
+        each: _Pending,
+        acks: str,
+        brokers: Set[BrokerId],
+        is_first_try: bool,
     ) -> PartitionReport | KafkaOnSparkError:
         """Place and append one part, and have it fetched for acks=all; return what to report."""
-        each.leader_failure = each.appended = None
-        is_first_try = each.tried is None
         try:
             placed = self._place(image, each, acks)
             if isinstance(placed, LeaderFailure):
@@ -292,16 +380,14 @@ class Appender:
                 read_borders=partial(self._segments.borders, placed.leader),
             )
             each.is_appended, each.is_duplicate = True, each.appended.is_duplicate
-            return self._report(image, each.appended, acks, is_first_try=is_first_try)
+            return self._report(image, each.appended, acks, brokers, is_first_try=is_first_try)
         except KafkaOnSparkError as error:
             return error
 
     def _place(self, image: MetadataImage, each: _Pending, acks: str) -> PlacedPart | LeaderFailure:
-        key = each.part.key
-        partition = image.partition(key)
+        key, partition = each.part.key, each.tried
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
-        each.tried = partition
         is_appended = each.is_appended or each.may_be_appended
         if acks == "all":
             check_min_isr(image, key, partition, is_appended=is_appended)
@@ -319,7 +405,13 @@ class Appender:
         )
 
     def _report(
-        self, image: MetadataImage, appended: AppendedPart, acks: str, *, is_first_try: bool
+        self,
+        image: MetadataImage,
+        appended: AppendedPart,
+        acks: str,
+        brokers: Set[BrokerId],
+        *,
+        is_first_try: bool,
     ) -> PartitionReport:
         if acks != "all":
             return report_leader(appended, self._clock.now_ms())
@@ -329,7 +421,7 @@ class Appender:
             replicas=self._replicas,
             segments=self._segments,
             clock=self._clock,
-            threads=self._threads.fetches,
+            threads=self._threads.fetches(brokers),
             is_first_try=is_first_try,
         )
 
@@ -376,8 +468,8 @@ class Appender:
     ) -> None:
         """Move `each` to `answers` if it is acknowledged under the image of now."""
         partition = self._metadata.image.partition(each.part.key)
-        if partition is None or each.appended is None:
-            return  # its last try has not found it in its leader's log
+        if partition is None or each.appended is None or each.trial is not None:
+            return  # its last try has not ended, or not found it in its leader's log
         read = partial(self._segments.borders, each.appended.placed.leader)
         answer = acknowledge(each.appended, partition, acks=acks, read_borders=read)
         if answer is not None:

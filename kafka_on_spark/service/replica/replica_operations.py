@@ -301,6 +301,6 @@ def append(
         try:
             return Appended(replica.commit(state, decided), batch, is_duplicate=False)
         except CommitConflictError:
-            puts.pop()  # certainly not written
+            puts.remove(batch)  # certainly not written
             state = replica.load()
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)

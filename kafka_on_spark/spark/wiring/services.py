@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.log.batch import Segment
     from kafka_on_spark.query.reads.read_order import ReadOrder
     from kafka_on_spark.service.append.append_service import AppendService
+    from kafka_on_spark.service.append.appender import AppendThreads
     from kafka_on_spark.service.append.produce.producers import ProducerRuns
     from kafka_on_spark.service.control.one_shot_commands import CommandRunner
     from kafka_on_spark.service.describe.sizes import MoveProgress
@@ -156,10 +157,16 @@ class Services:
         )
 
     @made_once
+    def _append_threads(self) -> "AppendThreads":
+        from kafka_on_spark.service.append.appender import AppendThreads
+
+        return AppendThreads(partial(DaemonThreads, THREADS))
+
+    @made_once
     def appends(self) -> "AppendService":
         """Plans appends, and commits what was staged."""
         from kafka_on_spark.service.append.append_service import AppendService
-        from kafka_on_spark.service.append.appender import Appender, AppendThreads
+        from kafka_on_spark.service.append.appender import Appender
         from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
         from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
         from kafka_on_spark.spark.run.probing import probe_where_it_appends
@@ -174,7 +181,7 @@ class Services:
                 self.replicas,
                 segments,
                 self.clock,
-                threads=AppendThreads(self._partitions, self._fetches),
+                threads=self._append_threads,
                 random=random.random,
                 second_inspections=self.second_inspections,
             ),
@@ -367,6 +374,7 @@ class Services:
         self._maintenance.shutdown(wait=True)
         for pool in (self._task_threads, self._partitions, self._fetches):
             pool.shutdown(wait=True)
+        self._append_threads.close()
 
 
 def check_created(services: Services, metadata_root: str) -> None:

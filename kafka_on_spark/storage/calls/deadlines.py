@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.access.storage_options import is_local
@@ -122,15 +122,17 @@ class Call(Job[T]):
                 return self.result()
             if until is not None and time.monotonic() >= until:
                 if until == missed:
-                    self._leave()
+                    self.until = until  # it is stuck, though its step may take longer
+                    raise self.leave()
                 # A moment more: a process that was frozen has not waited, whatever the clock says.
                 missed = until
 
-    def _leave(self) -> NoReturn:
+    def leave(self) -> KafkaStorageError:
+        """Wait for it no more; return the error of its caller, as `in_time`."""
         if _pool_of(self.root).withdraw(self):
-            raise KafkaStorageError(f"{self.root} does not answer: all its threads wait for it")
+            return KafkaStorageError(f"{self.root} does not answer: all its threads wait for it")
         self.is_left = True
-        raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
+        return RootHangsError(f"{self.root} does not answer: a call to it hangs")
 
 
 _pools: Final[dict[str, DaemonThreads]] = {}

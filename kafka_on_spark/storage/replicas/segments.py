@@ -6,7 +6,9 @@ without opening a table.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -21,11 +23,11 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.storage import arrow_compute as pc
-from kafka_on_spark.storage.calls.deadlines import begin
+from kafka_on_spark.storage.calls.deadlines import Call, begin, long_call_seconds
 from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
@@ -273,44 +275,90 @@ def checked_content(
     return path, content
 
 
-def put_segment(
+OTHERS_SECONDS: Final = 0.5
+"""Once each partition has its records somewhere, the other replicas have so long at least."""
+
+IMPATIENT_PART: Final = 15
+"""Who does not wait for a root that hangs waits for this part of the time that a write may take."""
+
+LOOK_SECONDS: Final = 0.25
+
+Write = Call[None] | KafkaStorageError
+"""A write to one root, or why it was not begun."""
+
+
+def begin_puts(
     addresses: Iterable[ReplicaAddress],
     segment: Segment,
     content: Any,
     options: StorageOptions,
     *,
     flushes_folder: bool = False,
-) -> dict[int, KafkaOnSparkError | None]:
-    """Write a new segment to several replicas at once, flushed; return the failure of each
-    broker, None where it is written. `flushes_folder`: its name is durable, too."""
+) -> dict[BrokerId, Write]:
+    """Begin to write a new segment to several replicas, flushed; return the writes, by broker.
+    `flushes_folder`: its name is durable afterwards, too."""
 
     def put(address: ReplicaAddress) -> None:
         _put(address, segment.file_name, content, options)
         if flushes_folder:
             flush_folder(address)
 
-    puts = {address.broker_id: _begin_put(partial(put, address), address) for address in addresses}
-    return {broker_id: wait() for broker_id, wait in puts.items()}
+    return {each.broker_id: begin_write(each, partial(put, each)) for each in addresses}
 
 
-def _begin_put(
-    put: Callable[[], None], address: ReplicaAddress
-) -> Callable[[], KafkaOnSparkError | None]:
-    """Begin a put; return a function that waits for it and returns its failure."""
+def begin_write(address: ReplicaAddress, write: Callable[[], None]) -> Write:
+    """Begin a write to a replica's root."""
     try:
-        call = begin(address.root, put)
+        return begin(address.root, write)
     except KafkaStorageError as error:
-        failure = error  # the name of an exception is gone after its clause
-        return lambda: failure
+        return error
 
-    def wait() -> KafkaOnSparkError | None:
-        try:
-            call.in_time()
-        except KafkaOnSparkError as error:
-            return error
-        return None
 
-    return wait
+def ended(
+    writes: Sequence[Mapping[BrokerId, Write]], *, is_patient: bool = True
+) -> list[dict[BrokerId, KafkaOnSparkError | None]]:
+    """Wait for writes of several partitions; return the failures of each, None where it is written.
+
+    A partition needs one replica that has its records. Once each has one, the others have as long
+    again: an append goes on without them, and who fetches brings them what they lack. `is_patient`:
+    one of which no root answers is waited for until the deadlines of its calls.
+    """
+    began = time.monotonic()
+    for each in writes:
+        calls = [write for write in each.values() if isinstance(write, Call)]
+        while not any(call.done() and not call.exception() for call in calls):
+            limit = None if is_patient else began
+            if not (left := [call for call in calls if _may_end(call, limit)]):
+                break
+            wait(left, LOOK_SECONDS, FIRST_COMPLETED)
+    running = [
+        write
+        for each in writes
+        for write in each.values()
+        if isinstance(write, Call) and _may_end(write, None)
+    ]
+    wait(running, max(OTHERS_SECONDS, time.monotonic() - began))
+    return [{broker_id: _failure(write) for broker_id, write in each.items()} for each in writes]
+
+
+def _may_end(call: Call[None], began: float | None) -> bool:
+    """Return whether to wait for a call; `began`: for a part of what such a call may take."""
+    if call.done() or call.is_stuck:
+        return False
+    patience = long_call_seconds(call.root) / IMPATIENT_PART
+    return began is None or time.monotonic() < began + patience
+
+
+def _failure(write: Write) -> KafkaOnSparkError | None:
+    if isinstance(write, KafkaStorageError):
+        return write
+    if not write.done():
+        return write.leave()
+    try:
+        write.result()
+    except KafkaOnSparkError as error:
+        return error
+    return None
 
 
 def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:

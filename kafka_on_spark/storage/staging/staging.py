@@ -6,10 +6,9 @@ and nothing else, because every file has a name of its own.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -29,10 +28,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StagedSegment, StageOrder
 from kafka_on_spark.storage import arrow_compute as pc
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.hashing import (
     add_digests,
@@ -44,12 +41,17 @@ from kafka_on_spark.storage.replicas.replica_folders import flush_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     TIMESTAMP,
+    Write,
+    begin_puts,
+    begin_write,
+    ended,
     new_segment,
-    put_segment,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 log = logging.getLogger(__name__)
+
+_Writes = Mapping[BrokerId, Write]
 
 BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
 """Bytes of records that a task holds before it writes them: with a few encoded segments and Arrow's
@@ -72,9 +74,14 @@ def stage_records(
     options: StorageOptions,
     *,
     task_number: int = 0,
+    by_partition: bool = False,
+    is_patient: bool = True,
 ) -> list[StagedSegment]:
-    """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code."""
-    stager = Stager(order, options)
+    """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code.
+
+    `by_partition`, `is_patient`: as of a Stager.
+    """
+    stager = Stager(order, options, by_partition=by_partition, is_patient=is_patient)
     # Keyless records go to another partition with each append, and to the same one when a task
     # runs again.
     sticky = first_sticky(order, task_number)
@@ -94,17 +101,33 @@ def first_sticky(order: StageOrder, task_number: int) -> int:
     return task_number + order.now_us // 1000
 
 
-def refusal_of(error: ProtocolError) -> StagedSegment:
-    """Return a refusal as a task's row."""
-    return StagedSegment(partition=-1, segment=None, error_code=error.code, error=error.message)
+def refusal_of(error: ProtocolError, partition: int = -1) -> StagedSegment:
+    """Return a refusal as a task's row; -1: it is of all records."""
+    return StagedSegment(
+        partition=partition, segment=None, error_code=error.code, error=error.message
+    )
 
 
 class Stager:
-    """Records of one task, by partition, until they are written."""
+    """Records of one task, by partition, until they are written.
 
-    def __init__(self, order: StageOrder, options: StorageOptions) -> None:
+    `by_partition`: a partition whose records reach no root is refused alone, by a row.
+    `is_patient`: as of `ended`.
+    """
+
+    def __init__(
+        self,
+        order: StageOrder,
+        options: StorageOptions,
+        *,
+        by_partition: bool = False,
+        is_patient: bool = True,
+    ) -> None:
         self._order = order
         self._options = options
+        self._by_partition = by_partition
+        self._is_patient = is_patient
+        self._refused: dict[int, KafkaStorageError] = {}
         self._buffered: dict[int, list[pa.RecordBatch]] = {}
         self._digests: dict[int, int] = {}
         self._bytes: dict[int, int] = {}
@@ -192,22 +215,36 @@ class Stager:
         count as a holder of the partition's segments.
         """
         self.write_all(is_last=True)
-        failures = self._failed | {
-            (address.key.partition, address.broker_id): failure
-            for address, failure in zip(
-                self._folders, _folder_threads().map(_flush, self._folders), strict=True
-            )
-            if failure is not None
-        }
-        return [_with_durable_holders(each, failures) for each in self._staged]
+        flushes: dict[int, dict[BrokerId, Write]] = {}
+        for each in self._folders:
+            of_partition = flushes.setdefault(each.key.partition, {})
+            of_partition[each.broker_id] = begin_write(each, partial(flush_folder, each))
+        for number, failures in zip(flushes, self._ended(list(flushes.values())), strict=True):
+            self._note_failures(number, failures)
+        durable = [self._with_durable_holders(each) for each in self._staged]
+        refusals = [refusal_of(error, number) for number, error in self._refused.items()]
+        return [*(each for each in durable if each.partition not in self._refused), *refusals]
+
+    def _ended(self, writes: Sequence[_Writes]) -> list[dict[BrokerId, KafkaOnSparkError | None]]:
+        return ended(writes, is_patient=self._is_patient)
+
+    def _note_failures(
+        self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
+    ) -> None:
+        for broker_id, failure in failures.items():
+            if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
+                self._failed[number, broker_id] = failure
 
     def _write(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
-        """Encode one partition after the other, while threads write those before.
+        """Encode one partition after the other, while those before are written.
 
         A partition's last put flushes its folders, which makes the names of all its segments
-        durable.
+        durable. What reaches none of a target's `replicas` is written to its `others`.
         """
-        under_way: list[tuple[StagedSegment, Future[Any], bool]] = []
+        under_way: list[
+            tuple[StagedSegment, bool, Callable[[Iterable[ReplicaAddress]], _Writes]]
+        ] = []
+        writes: list[_Writes] = []
         for number in sorted(numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
@@ -222,23 +259,62 @@ class Stager:
                     payload_digest=self._digests.pop(number, 0),
                     has_keyless=part.column("key").null_count > 0,
                 )
-                put = _folder_threads().submit(
-                    _put, target, segment, content, self._options, flushes_folder=is_whole
+                put = partial(
+                    begin_puts,
+                    segment=segment,
+                    content=content,
+                    options=self._options,
+                    flushes_folder=is_whole,
                 )
-                under_way.append((staged, put, is_whole))
-        for staged, put, has_flushed_folders in under_way:
-            failures = put.result()
-            target = self._order.targets[staged.partition]
-            for each in (*target.replicas, *target.others):
-                failure = failures.get(each.broker_id)
-                if failure is not None:  # perhaps of a flush, which is not trusted to succeed later
-                    self._failed[staged.partition, each.broker_id] = failure
-                if failures.get(each.broker_id, 1) is None:
-                    if has_flushed_folders:
-                        self._folders.pop(each, None)
-                    else:
-                        self._folders[each] = None
-            self._staged.append(_with_holders(staged, failures))
+                writes.append(put(target.replicas))
+                under_way.append((staged, is_whole, put))
+        found = self._ended(writes)
+        again = [
+            place
+            for place, failures in enumerate(found)
+            if all(failure is not None for failure in failures.values())
+        ]
+        others = [under_way[each][2](self._target(under_way[each][0]).others) for each in again]
+        for place, failures in zip(again, self._ended(others), strict=True):
+            found[place] |= failures
+        for (staged, is_whole, _), failures in zip(under_way, found, strict=True):
+            self._take(staged, failures, has_flushed_folders=is_whole)
+
+    def _target(self, staged: StagedSegment) -> PartitionTarget:
+        return self._order.targets[staged.partition]
+
+    def _take(
+        self,
+        staged: StagedSegment,
+        failures: Mapping[BrokerId, KafkaOnSparkError | None],
+        *,
+        has_flushed_folders: bool,
+    ) -> None:
+        target = self._target(staged)
+        self._note_failures(staged.partition, failures)
+        for each in (*target.replicas, *target.others):
+            if failures.get(each.broker_id, 1) is None:
+                if has_flushed_folders:
+                    self._folders.pop(each, None)
+                else:
+                    self._folders[each] = None
+        holders = tuple(each for each, failure in failures.items() if failure is None)
+        self._staged.append(replace(staged, holders=holders))
+        if not holders:
+            self._refuse(staged.partition, failures)
+
+    def _with_durable_holders(self, staged: StagedSegment) -> StagedSegment:
+        number = staged.partition
+        durable = tuple(each for each in staged.holders if (number, each) not in self._failed)
+        if not durable and number not in self._refused:
+            self._refuse(number, {each: self._failed[number, each] for each in staged.holders})
+        return replace(staged, holders=durable)
+
+    def _refuse(self, number: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]) -> None:
+        error = _reached_no_root(number, failures)
+        if not self._by_partition:
+            raise error
+        self._refused.setdefault(number, error)
 
 
 def _of_readable_size(table: pa.Table) -> list[pa.Table]:
@@ -249,39 +325,8 @@ def _of_readable_size(table: pa.Table) -> list[pa.Table]:
     return [*_of_readable_size(table.slice(0, half)), *_of_readable_size(table.slice(half))]
 
 
-def _put(
-    target: PartitionTarget,
-    segment: Segment,
-    content: Any,
-    options: StorageOptions,
-    *,
-    flushes_folder: bool,
-) -> dict[int, KafkaOnSparkError | None]:
-    """Write a segment to the target's replicas; to its `others` if none of these is reached."""
-    put = partial(
-        put_segment,
-        segment=segment,
-        content=content,
-        options=options,
-        flushes_folder=flushes_folder,
-    )
-    failures = put(target.replicas)
-    if all(failure is not None for failure in failures.values()):
-        failures |= put(target.others)
-    return failures
-
-
-def _with_holders(
-    staged: StagedSegment, failures: dict[int, KafkaOnSparkError | None]
-) -> StagedSegment:
-    holders = tuple(BrokerId(each) for each, failure in failures.items() if failure is None)
-    if not holders:
-        raise _reached_no_root(staged.partition, failures)
-    return replace(staged, holders=holders)
-
-
 def _reached_no_root(
-    partition: int, failures: Mapping[int, KafkaOnSparkError | None]
+    partition: int, failures: Mapping[BrokerId, KafkaOnSparkError | None]
 ) -> KafkaStorageError:
     reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
     said = f"the records of partition {partition} reached no root ({reasons})"
@@ -292,32 +337,6 @@ def _reached_no_root(
     if all(isinstance(each, REFUSES_WRITES) for each in failures.values()):
         return RootFullError(f"{said}: make room there or mount it writable, and append again")
     return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
-
-
-def _flush(address: ReplicaAddress) -> KafkaOnSparkError | None:
-    try:
-        flush_folder(address)
-    except KafkaOnSparkError as error:
-        return error
-    return None
-
-
-def _with_durable_holders(
-    staged: StagedSegment, failures: Mapping[tuple[int, BrokerId], KafkaOnSparkError]
-) -> StagedSegment:
-    durable = tuple(each for each in staged.holders if (staged.partition, each) not in failures)
-    if not durable:
-        found: dict[int, KafkaOnSparkError | None] = {
-            each: failures[staged.partition, each] for each in staged.holders
-        }
-        raise _reached_no_root(staged.partition, found)
-    return replace(staged, holders=durable)
-
-
-@lru_cache(maxsize=1)
-def _folder_threads() -> DaemonThreads:
-    """Return this process's threads for segments; each waits for single puts only."""
-    return DaemonThreads(4, "stage")
 
 
 def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:

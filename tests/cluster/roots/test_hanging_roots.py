@@ -137,6 +137,45 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
     assert lines == ["6", "3", "False"]
 
 
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["its writes", "every call"])
+def test_a_root_that_hangs_stops_no_partition_that_others_hold_whatever_deadlines_its_calls_have(
+    base, is_frozen
+):
+    """Nor its own ones once its broker is fenced: here by the producer itself."""
+    lines = lines_of_an_interpreter(
+        base,
+        f"""
+        cluster.create_topic("mine", replica_assignment={{0: [1, 2], 1: [1, 3], 2: [3, 1]}},
+            configs={{"min.insync.replicas": 1}})
+        producer = cluster.producer(linger_ms=100)
+        def sent():
+            return [producer.send("mine", None, b"v", partition=number) for number in range(3)]
+        for each in sent():
+            each.result(60)
+        for module, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "scandir")):
+            whole = getattr(module, name)
+            def hang(path, *more, whole=whole, **named):
+                is_write = bool(more and whole.__name__ == "open" and more[0] & os.O_CREAT)
+                if isinstance(path, str) and path.startswith(roots[3]):
+                    if is_write or not {is_frozen}:
+                        threading.Event().wait()
+                return whole(path, *more, **named)
+            setattr(module, name, hang)
+        deadlines.SHORT_CALL_SECONDS = deadlines.LONG_CALL_SECONDS = 3600.0
+        late = sent()
+        print(late[0].result(60).offset, [each.done() for each in late])
+        print(producer.send("mine", None, b"v", partition=0).result(60).offset)
+        print([each.result(60).offset for each in late])
+        names = [each.name for each in threading.enumerate()]
+        print(0 < names.count(roots[3]) <= deadlines.THREADS_A_ROOT)
+        sys.stdout.flush()
+        os._exit(0)
+        """,
+    )
+
+    assert lines == ["1 [True, False, False]", "2", "[1, 1, 1]", "True"]
+
+
 def test_delta_rs_that_hangs_is_left_behind(base):
     """It writes checkpoints, after the answer."""
     lines = lines_of_an_interpreter(

@@ -11,7 +11,7 @@ from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
@@ -105,7 +105,7 @@ class Driver:
             self.worker.replicas,
             self.worker.segments,
             self.clock,
-            threads=AppendThreads(self.threads, self.threads),  # type: ignore[arg-type]
+            threads=self.threads,  # type: ignore[arg-type]
             random=node.rng.random,
             second_inspections=self.second_inspections,
         )

@@ -9,6 +9,7 @@ between two port calls touches nothing that others see.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, Final
 
 import greenlet
@@ -20,6 +21,9 @@ STEP_MS: Final = 2
 
 HANG_MS: Final = 1000.0
 """How long a call is waited for that does not come back."""
+
+IMPATIENT: Final = 0.1
+"""How often an append goes on before its tries have ended."""
 
 STARTED_AT_MS: Final = 1_700_000_000_000
 
@@ -306,11 +310,40 @@ class Lock:
 
 
 class Threads:
-    """What an Appender needs of a thread pool: `map`, each call a greenlet of the node."""
+    """What an Appender needs of its threads, each call a greenlet of the node."""
 
     def __init__(self, scheduler: Scheduler, node: Node) -> None:
         self._scheduler = scheduler
         self._node = node
+        self._rng = random.Random(str(node.rng.getstate()))  # draws nothing from the node's
+        self._begun: list[tuple[Future[Any], Task]] = []
+
+    def tries(self, brokers: object) -> "Threads":
+        """Return this: greenlets are as many as are asked for."""
+        return self
+
+    fetches = tries
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any) -> "Future[Any]":
+        """Begin a call."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work(*arguments))
+            except Exception as error:
+                future.set_exception(error)
+
+        task = self._scheduler.spawn(self._node.child_name("thread"), self._node, run)
+        self._begun = [*((one, of) for one, of in self._begun if not of.is_done), (future, task)]
+        return future
+
+    def wait(self, tries: Sequence["Future[Any]"], timeout_ms: float, *, for_all: bool) -> None:
+        """Wait for some calls; now and then for a moment only, as where a root hangs."""
+        if self._rng.random() < IMPATIENT:
+            self._scheduler.sleep(timeout_ms)
+        else:
+            self._scheduler.wait_for([task for future, task in self._begun if future in tries])
 
     def map(self, work: Callable[[Any], Any], *arguments: Iterable[Any]) -> list[Any]:
         """Return the results in order; all calls run at once."""

@@ -12,8 +12,9 @@ from kafka_on_spark.storage.replicas.merging.merged_files import rewrite
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
+    begin_puts,
+    ended,
     new_segment,
-    put_segment,
     read_segment,
 )
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -42,7 +43,7 @@ def written(place, base, *counts, before=NO_CHAIN, epoch=EPOCH, at_ms=5, **field
     segments, first = [], base
     for count in counts:
         segment, content = new_segment(rows(first, count), epoch)
-        failures = put_segment([place], segment, content, OPTIONS)
+        [failures] = ended([begin_puts([place], segment, content, OPTIONS)])
         assert failures[place.broker_id] is None
         segments.append(segment)
         first += count

@@ -33,8 +33,9 @@ from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
+    begin_puts,
+    ended,
     new_segment,
-    put_segment,
     read_segment,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem
@@ -200,7 +201,7 @@ def test_replica_is_created_appended_to_copied_and_read(root, options):
     replica = replicas.open(leader)
     lead(replica)
     segment, content = new_segment(records(b"a", b"b"), LeaderEpoch(0))
-    assert put_segment([leader], segment, content, options) == {1: None}
+    assert ended([begin_puts([leader], segment, content, options)]) == [{1: None}]
 
     staged = StagedBatch(segments=(segment,), partition_count=1, producer=None)
     before = replica.load()

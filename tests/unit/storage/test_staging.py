@@ -313,7 +313,7 @@ def test_a_producer_that_may_write_to_no_root_is_told_so_and_not_to_wait(order, 
     def denied(addresses, **rest):
         return {each.broker_id: RootAccessDeniedError("permission denied") for each in addresses}
 
-    monkeypatch.setattr(staging, "put_segment", denied)
+    monkeypatch.setattr(staging, "begin_puts", denied)
 
     [staged] = stage_records(order(partition_count=1), [batch({})], OPTIONS)
 
@@ -327,11 +327,11 @@ def test_a_replica_that_failed_to_flush_the_last_segment_holds_none_of_those_bef
     """A flush that succeeds after one that failed may have written nothing."""
 
     def fail_to_flush(addresses, *, flushes_folder, **rest):
-        failures = really(addresses, flushes_folder=flushes_folder, **rest)
-        return failures | ({2: KafkaStorageError("can't flush")} if flushes_folder else {})
+        writes = really(addresses, flushes_folder=flushes_folder, **rest)
+        return writes | ({2: KafkaStorageError("can't flush")} if flushes_folder else {})
 
-    really = staging.put_segment
-    monkeypatch.setattr(staging, "put_segment", fail_to_flush)
+    really = staging.begin_puts
+    monkeypatch.setattr(staging, "begin_puts", fail_to_flush)
     stager = staging.Stager(order(partition_count=1), OPTIONS)
     stager.add(batch({}), 0)
     stager.write_all()

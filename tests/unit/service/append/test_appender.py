@@ -88,18 +88,17 @@ def appender(roots):
     for each in (1, 2):
         replicas.create(address(each))
     begin_leadership(replicas.open(address(1)), partition("1 2"))
-    with ThreadPoolExecutor(2) as threads:
-        yield lambda images: Unwatched(
-            images,
-            replicas,
-            MemorySegmentStore(roots),
-            FakeClock(),
-            threads=AppendThreads(threads, threads),
-            random=lambda: 0.5,
-            second_inspections=SecondInspections(
-                images, FakeClock(), run=lambda orders: [], timeout_ms=1000
-            ),
-        )
+    return lambda images: Unwatched(
+        images,
+        replicas,
+        MemorySegmentStore(roots),
+        FakeClock(),
+        threads=AppendThreads(lambda name: ThreadPoolExecutor(2, name)),
+        random=lambda: 0.5,
+        second_inspections=SecondInspections(
+            images, FakeClock(), run=lambda orders: [], timeout_ms=1000
+        ),
+    )
 
 
 # fmt: off
