@@ -27,7 +27,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("source", help="a folder, a file or a Delta table, as Spark reads it")
     parser.add_cluster()
     add("--topic", required=True, metavar="NAME", help="the topic to append to")
-    add("--id", required=True, metavar="NAME", help="the producer, which nobody else may be")
+    add(
+        "--id",
+        required=True,
+        type=_name,
+        metavar="NAME",
+        help="the producer, which nobody else may be",
+    )
     add("--checkpoint", required=True, metavar="URL", help="a folder for this job's lists alone")
     add("--format", choices=FORMATS, default="parquet", help="of the files (default parquet)")
     add("--option", action="append", type=pair, metavar="NAME=VALUE", help="of Spark's reader")
@@ -37,6 +43,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--timestamp", metavar="COLUMN", help="times, texts of times, or ms since 1970")
     add("--producer-epoch", type=int, metavar="N", help="given where an error asks for it")
     return parser.parse_args(arguments)
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not allowed: give a text of your own")
+    return text
 
 
 def append(spark: SparkSession, cluster: Cluster, given: argparse.Namespace) -> int:
