@@ -4,6 +4,7 @@ Apart from `consuming`, which says when there is more to hand out: it knows of n
 and no group.
 """
 
+from collections import deque
 from collections.abc import Iterator, Set
 from typing import Final, Generic
 
@@ -55,6 +56,8 @@ class TurnTaking(Generic[Rows]):
         self._client_rack = client_rack
         self._failing = FailingPartitions(timeout_ms)
         self._last: PartitionKey | None = None
+        self._due: deque[PartitionKey] = deque()
+        self._due_in: MetadataImage | None = None
 
     @property
     def failure(self) -> KafkaOnSparkError | None:
@@ -111,14 +114,26 @@ class TurnTaking(Generic[Rows]):
 
         Raises: as `revised`.
         """
+        # For each turn it would take too long to look for all that are due.
+        if image is self._due_in and self._due and self._begin_due(image, paused):
+            return True
+        self._due_in = image
+        self._due = deque(due_in_turn(image, self._positions.standings, self._last))
+        self._failing.keep_only(self._due)
+        return self._begin_due(image, paused)
+
+    def _begin_due(self, image: MetadataImage, paused: Set[PartitionKey]) -> bool:
         now_ms = self._clock.monotonic_ms()
         standings = self._positions.standings
-        due = due_in_turn(image, standings, self._last)
-        self._failing.keep_only(due)
-        for key in due:
-            if key in paused or self._failing.is_waiting(key, now_ms):
+        while self._due:
+            key = self._due[0]
+            is_left = key not in standings or key in paused
+            is_left = is_left or self._failing.is_waiting(key, now_ms)
+            if not is_left:
+                self._positions.revise(image, key)  # where that raises, this one stays the next
+            self._due.popleft()
+            if is_left:
                 continue
-            self._positions.revise(image, key)
             start, end = standings[key].offset, partition_of(image, key).high_watermark
             if start < end:
                 order = plan_read(

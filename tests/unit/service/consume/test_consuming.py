@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.query.subscription import Assign
+from kafka_on_spark.service.consume import turn_taking
 from tests.builders import KEY, TOPIC, TOPIC_ID
 from tests.unit.service.consume.readers import TIMEOUT_MS, Reader
 
@@ -116,6 +117,21 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 
     records = [each for batch in reader.log.batches for each in batch.records]
     assert not [each for each in records if isinstance(each, RemoveGroupMemberRecord)]
+
+
+def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back_has_its_turn(
+    monkeypatch,
+):
+    looked, look = [], turn_taking.due_in_turn
+    monkeypatch.setattr(turn_taking, "due_in_turn", lambda *of: looked.append(of) or look(*of))
+    reader = Reader(*[1] * 30)
+
+    first = [reader.poll()[0] for _ in range(15)]
+    reader.consuming.seek(KEY, 0)
+    rest = [reader.poll()[0] for _ in range(16)]
+
+    assert first + rest == [*range(30), 0]
+    assert len(looked) <= 3
 
 
 @pytest.mark.parametrize("fault", [MemoryError(), TimeoutError("an alarm"), KeyboardInterrupt()])
