@@ -1,6 +1,6 @@
 """Calls to roots and their deadlines: a call that hangs is left, and its caller gets an error.
 
-Each root has a bounded pool of daemon threads, and every call to the root runs in one of them. So a
+Each root has bounded pools of daemon threads, and every call to the root runs in one of them. So a
 root that hangs holds these threads, and nobody who calls another root. `within` with seconds is one
 step on the root: a read, a put. `within` without seconds is a whole operation, whose steps have the
 deadlines: what the operation computes between two steps may take any time.
@@ -53,7 +53,8 @@ READ_BYTES_A_SECOND: Final = 16 * 2**20
 """What the slowest usable disk reads."""
 
 THREADS_A_ROOT: Final = 16
-"""Calls that a root gets at once."""
+"""Calls that a root gets at once; and so many more that calls to other roots wait for, such as
+reads for a copy: two roots that only copied from each other would else stand still."""
 
 STUCK_MAX: Final = 4
 """Calls to one root that may hang before no more calls to it begin."""
@@ -73,6 +74,7 @@ class Call(Job[T]):
 
     Attributes:
         root: The root, also of its steps, which run in the same thread.
+        is_for_another: A call to another root waits for it.
         until: When it has to have a thread, then the deadline of its current step; None between
             two steps.
     """
@@ -80,6 +82,7 @@ class Call(Job[T]):
     def __init__(self, root: str, work: Callable[[], T], seconds: float | None = None) -> None:
         super().__init__(work)
         self.root = root
+        self.is_for_another = _current_call() is not None
         self.until: float | None = None
         self._seconds = seconds
         self.extend(long_call_seconds(root) if seconds is None else seconds)
@@ -129,23 +132,28 @@ class Call(Job[T]):
 
     def leave(self) -> KafkaStorageError:
         """Wait for it no more; return the error of its caller, as `in_time`."""
-        if _pool_of(self.root).withdraw(self):
+        if _pools_of(self.root)[self.is_for_another].withdraw(self):
             return KafkaStorageError(f"{self.root} does not answer: all its threads wait for it")
         self.is_left = True
         return RootHangsError(f"{self.root} does not answer: a call to it hangs")
 
 
-_pools: Final[dict[str, DaemonThreads]] = {}
+_Pools = tuple[DaemonThreads, DaemonThreads]
+"""A root's, by whether calls to other roots wait for its jobs."""
+
+_pools: Final[dict[str, _Pools]] = {}
 
 
-def _pool_of(root: str) -> DaemonThreads:
-    pool = _pools.get(root)
-    if pool is None:
+def _pools_of(root: str) -> _Pools:
+    pools = _pools.get(root)
+    if pools is None:
         if len(_pools) >= POOLS_MAX:
-            for idle in [name for name, each in list(_pools.items()) if not each.running]:
-                _pools.pop(idle, None)
-        pool = _pools.setdefault(root, DaemonThreads(THREADS_A_ROOT, root))
-    return pool
+            for name, (own, others) in list(_pools.items()):
+                if not own.running and not others.running:
+                    _pools.pop(name, None)
+        made = DaemonThreads(THREADS_A_ROOT, root), DaemonThreads(THREADS_A_ROOT, root)
+        pools = _pools.setdefault(root, made)
+    return pools
 
 
 def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Call[T]:
@@ -156,17 +164,17 @@ def begin(root: str, work: Callable[[], T], seconds: float | None = None) -> Cal
         ClusterClosedError: This process was forked from one that had used a cluster.
     """
     check_not_forked()
-    pool = _pool_of(root)
-    stuck = 0
-    if len(pool.running) >= STUCK_MAX:
-        stuck = sum(isinstance(each, Call) and each.is_stuck for each in list(pool.running))
+    pools, stuck = _pools_of(root), 0
+    if len(pools[0].running) + len(pools[1].running) >= STUCK_MAX:
+        running = [job for each in pools for job in list(each.running)]
+        stuck = sum(isinstance(each, Call) and each.is_stuck for each in running)
     if stuck >= STUCK_MAX:
         raise KafkaStorageError(
             f"{root} is away: it does not answer, {stuck} calls to it hang, and no more calls begin"
             " until one of them returns"
         )
     call = Call(root, work, seconds)
-    pool.begin(call)
+    pools[call.is_for_another].begin(call)
     return call
 
 

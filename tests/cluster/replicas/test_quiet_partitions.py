@@ -159,7 +159,7 @@ def test_many_partitions_have_the_marks_of_each_but_where_a_root_hangs(
         assert sum(each is None for found in marks for each in found) == 1
         root = str(disks.root(2))
         stuck = [deadlines.Call(root, lambda: None, -60.0) for _ in range(deadlines.STUCK_MAX)]
-        monkeypatch.setattr(deadlines._pool_of(root), "running", {*stuck})
+        monkeypatch.setattr(deadlines._pools_of(root)[0], "running", {*stuck})
         found = marks_of_many(orders, OPTIONS, threads)
 
     assert found == [

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -155,6 +156,22 @@ def test_a_call_that_has_no_thread_by_its_deadline_is_never_made(hang: threading
         within("/full", lambda: pytest.fail("it was made"), SHORT)
     hang.set()
     assert all(each.in_time() for each in calls)
+
+
+def test_two_roots_whose_threads_all_copy_from_each_other_go_on() -> None:
+    both = threading.Barrier(2 * deadlines.THREADS_A_ROOT)
+
+    def copy(source: str) -> int:
+        both.wait(60.0)
+        return within(source, lambda: 1, 60.0)
+
+    calls = [
+        deadlines.begin(target, partial(copy, source))
+        for target, source in (("/one", "/two"), ("/two", "/one"))
+        for _ in range(deadlines.THREADS_A_ROOT)
+    ]
+
+    assert sum(each.in_time() for each in calls) == len(calls)
 
 
 def test_a_call_that_needs_another_root_waits_in_its_own_thread_and_hangs_in_that_roots(
