@@ -175,6 +175,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "log.cleaner.io.max.bytes.per.second": Setting(str(LONG_MAX), integer(1)),
     # Ours: how long a running stream waits for a metadata root that does not answer.
     "metadata.away.timeout.ms": Setting("300000", integer(0)),
+    # Ours: so far after the metadata root's time a commit or an append may be, by its process's
+    # clock. Clocks that are kept right differ by less, and stores tell whole seconds.
+    "clock.ahead.max.ms": Setting("60000", integer(0)),
     # The metadata quorum, with Kafka's defaults. A process that has not read them yet takes these.
     "controller.quorum.fetch.timeout.ms": Setting("2000", integer(1, INT_MAX)),
     "controller.quorum.election.timeout.ms": Setting("1000", integer(1, INT_MAX)),

@@ -34,7 +34,7 @@ from kafka_on_spark.log.producers import (
 )
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from kafka_on_spark.ports.process import Order, Result
 from tests.merged_files import Borders, rewritten
 
@@ -583,6 +583,10 @@ class MemoryMetadataLog:
         self.snapshots: dict[Offset, MetadataBatch] = {}
         self.faults: deque[Fault] = deque()
         self.is_offline = False
+        self.ask_root_ms: Callable[[], int | None] = lambda: None
+
+    def root_ms(self) -> int | None:
+        return self.ask_root_ms()
 
     @property
     def end_offset(self) -> Offset:
@@ -606,8 +610,8 @@ class MemoryMetadataLog:
 
     def offset_at(self, time_ms: int) -> Offset:
         self._check_answers()
-        later = (batch.base_offset for batch in self.batches if batch.stamp.time_ms > time_ms)
-        return next(later, self.end_offset)
+        times = ((batch.base_offset, batch.stamp.time_ms) for batch in self.batches)
+        return log_end_at(times, self.end_offset, time_ms)
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset

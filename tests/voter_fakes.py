@@ -25,6 +25,7 @@ from kafka_on_spark.metadata.records import (
     LeaderChangeRecord,
     MetadataBatch,
     Stamp,
+    log_end_at,
 )
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import BatchKind, OffsetAndEpoch, RaftBatch, RaftLog
@@ -254,12 +255,14 @@ class MemoryVoterLog:
             raise CorruptLogError(f"the log lacks some of [{from_offset}, {to_offset})")
         return [self._root.content[each.write_id] for each in headers]
 
+    def root_ms(self) -> int:
+        raise KafkaStorageError("the root tells no time")
+
     def offset_at(self, time_ms: int) -> Offset:
         self._check()
-        for each in self._root.table.log.batches:
-            if self._root.content[each.write_id].stamp.time_ms > time_ms:
-                return each.base_offset
-        return self._root.table.log.end_offset
+        log, content = self._root.table.log, self._root.content
+        times = ((each.base_offset, content[each.write_id].stamp.time_ms) for each in log.batches)
+        return log_end_at(times, log.end_offset, time_ms)
 
     def snapshots(self) -> list[OffsetAndEpoch]:
         self._check()

@@ -62,11 +62,8 @@ def offset_commit(draft: Any, record: OffsetCommitRecord) -> None:
 
 
 def _heard_at_ms(draft: Any, given_ms: int | None) -> int:
-    """Return from when on a client is silent that a batch tells of (I29).
-
-    By the newest time in the log, not by the clock of its process alone: by one that is behind, a
-    client that lives would expire at once, from its first word on, and however often it says where
-    it is. By one that is ahead some stay for too long, which costs room. `given_ms`: as a snapshot
-    says.
+    """Return from when on a client is silent that a batch tells of: the batch's time, which is not
+    by the clock of its process alone (`stamp_ms`). `given_ms`: as a snapshot says, or a reset of
+    the time.
     """
     return draft.time_ms if given_ms is None else given_ms

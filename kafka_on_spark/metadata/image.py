@@ -114,8 +114,8 @@ class MetadataImage:
 
     Attributes:
         offset: End of the log that was replayed, exclusive; what a commit names.
-        time_ms: The newest time of the batches replayed: that of the last one may be by a clock
-            that is behind.
+        time_ms: The time of the newest batch. It may go back: a clock that was ahead has no say
+            in what comes after.
         cluster_id: None before the ClusterRecord.
         generation: How often people went on without a majority of the metadata roots.
         registered_voters: All voters that the log has ever named, as `VotersRecord` has them.
@@ -155,6 +155,13 @@ class MetadataImage:
     groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
     consumer_groups: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     requests: tuple[AdminRequestRecord, ...] = ()
+
+    def newest_ms(self) -> int:
+        """Return the newest time in it: of the newest commit, or of what a client said last."""
+        saved = (place.saved_at_ms for place in self.groups.values())
+        return max(
+            self.time_ms, max(self.producer_times.values(), default=0), max(saved, default=0)
+        )
 
     def topic(self, name: str) -> TopicImage:
         """Return the topic of that name.
@@ -217,8 +224,7 @@ class MetadataImage:
         draft = _Draft(self)
         for batch in batches:
             ensure(batch.base_offset == draft.offset, (batch.base_offset, draft.offset))
-            draft.batch_ms = batch.stamp.time_ms
-            draft.time_ms = max(draft.time_ms, draft.batch_ms)
+            draft.time_ms = batch.stamp.time_ms
             draft.offset = batch.end_offset
             for kind, run in groupby(batch.records, type):
                 if kind is PartitionChangeRecord:
@@ -237,7 +243,7 @@ class _Draft:
         self._copies: dict[str, Any] = {}
         self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
-        self.batch_ms = self.time_ms = image.time_ms
+        self.time_ms = image.time_ms
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.generation = image.generation
@@ -329,7 +335,7 @@ def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
     broker = brokers.get(record.broker_id)
     if broker is not None and broker.broker_epoch == record.broker_epoch:
         brokers[record.broker_id] = broker.put_in(
-            record.broker_state, draft.batch_ms, record.refused
+            record.broker_state, draft.time_ms, record.refused
         )
 
 

@@ -5,6 +5,7 @@ field left at KEEP does not change. The records of a decision carry its `cause` 
 figures. The batch's Stamp says once which process committed it, and when.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_on_spark.ids import (
@@ -37,7 +38,7 @@ class Stamp:
     """The process that committed a batch of records, and the time.
 
     Attributes:
-        time_ms: The process's wall clock, for people; no rule of safety rests on it.
+        time_ms: When, as `stamp_ms` says; no rule of safety rests on it.
         controller_id: Process that decided, or None for an appender or a replication round.
         controller_epoch: Its controllership, or None.
         application_id: Spark's application id, or None without Spark.
@@ -49,10 +50,55 @@ class Stamp:
     application_id: str | None = None
 
 
+def stamp_ms(own_ms: int, root_ms: int | None, newest_ms: int, ahead_max_ms: int) -> int:
+    """Return the time of a commit or an append: its process's own, held to two other clocks.
+
+    `own_ms` is by the clock of its process, `root_ms` by that of the root that the metadata log is
+    written to (None: it tells none), `newest_ms` the time of the newest commit, and what has passed
+    since. A clock that is ahead gives nobody its time: not more than `ahead_max_ms` after the
+    root's. By one that is behind, records would be too old from the first moment on, and clients
+    expire (I16, I29): not before the newest commit's, as far as the root's clock has come to it.
+    And a root's clock that is behind does not take the time back. So one wrong clock of the three
+    is outvoted.
+    """
+    if root_ms is None:
+        return max(own_ms, newest_ms)  # a time that is too late deletes nothing
+    least_ms, most_ms = min(root_ms, newest_ms), max(root_ms + ahead_max_ms, newest_ms)
+    return min(max(own_ms, least_ms), most_ms)
+
+
+def too_old_by_ms(own_ms: int, root_ms: int, newest_ms: int) -> int:
+    """Return the time by which something is too old to be kept: the earliest of three clocks.
+
+    `own_ms` is by the clock of the process that decides, `root_ms` by that of the leader's root,
+    `newest_ms` the time of the newest commit in the metadata log, which is the decision's own: what
+    `stamp_ms` says now. An older one would have nothing go where nobody else commits.
+    """
+    return min(own_ms, root_ms, newest_ms)
+
+
+def log_end_at(batches: Iterable[tuple[Offset, int]], end: Offset, time_ms: int) -> Offset:
+    """Return where a log ended at a moment, by the base offsets and times of its batches: where the
+    fewest batches stand on the wrong side, the first such place. `end` is where it ends now.
+
+    Times may go back: clocks differ, and some are wrong. A few batches by a clock that was far
+    ahead, or behind, hide nothing. A later moment never has fewer records.
+    """
+    found, least, balance = Offset(0), 0, 0
+    is_found = True
+    for base_offset, batch_ms in batches:
+        if is_found:
+            found = base_offset
+        balance += 1 if batch_ms > time_ms else -1
+        is_found = balance < least
+        least = min(least, balance)
+    return end if is_found else found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
     """The cluster exists. The first record of the first decision; and of one by which people go on
-    without a majority of its metadata roots.
+    without a majority of its metadata roots; and of one that says what time it is, no more.
 
     Attributes:
         generation: How often that was; None: as before.

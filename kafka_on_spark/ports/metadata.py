@@ -29,11 +29,12 @@ class MetadataLog(Protocol):
         ...
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment: the base of the first batch of a later time.
+        """Return where the log ended at a moment, as `log_end_at` does."""
+        ...
 
-        Clocks of committing processes differ, so times may go back. The first later time counts, so
-        that a later moment never has fewer records.
-        """
+    def root_ms(self) -> int | None:
+        """Return the time of the root that commits are put on, ms since 1970 UTC; None: it tells
+        none now. No request is made for it, as far as the store tells its time by itself."""
         ...
 
     def append(

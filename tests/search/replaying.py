@@ -376,6 +376,9 @@ class _MetadataLog:
     def has_next(self) -> bool:
         raise AssertionError("no search waits for commits")
 
+    def root_ms(self) -> int | None:
+        return None
+
     def offset_at(self, time_ms: int) -> Offset:
         raise AssertionError("no search opens the past")
 

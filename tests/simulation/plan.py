@@ -105,6 +105,7 @@ class Plan:
         session_ms: broker.session.timeout.ms; short ones make for many elections.
         fetch_bytes: replica.fetch.max.bytes.
         skew_ms: Wall clocks are wrong by at most this.
+        clock_ahead_ms: clock.ahead.max.ms.
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
         looks_first: Processes that wait look for a next commit before they read the metadata log.
@@ -140,6 +141,7 @@ class Plan:
     session_ms: int = 1500
     fetch_bytes: int = 1_000_000
     skew_ms: int = 0
+    clock_ahead_ms: int = 60_000
     verdict_ms: int = 300
     is_unclean: bool = False
     delete_delay_ms: int = 0

@@ -108,6 +108,7 @@ class Simulation:
         )
         self.checker.true_now_ms = lambda: STARTED_AT_MS + self.world.scheduler.now_ms
         self.checker.ledger.are_tombstones_timed = plan.are_clocks_right
+        self.checker.ledger.are_clients_right = "client clock jump" not in plan.events
         self._create()
         disks.observer = self.checker
         self.passes = Passes(plan, self.world, self.checker.ledger, self._drivers)

@@ -4,7 +4,7 @@ is refused; what a log knows of producers is lost with no file of it, and double
 import pytest
 
 from tests.simulation.chunks import missed, outcomes
-from tests.simulation.faults.expiring_plans import behind, expiring, late
+from tests.simulation.faults.expiring_plans import ahead, behind, expiring, late
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
 from tests.simulation.mutants.seeing import first_seen_without, seen_with
 from tests.simulation.test_simulation import failure_text
@@ -50,6 +50,15 @@ def test_a_clock_of_a_client_that_is_behind_has_nobody_expire():
     assert met["fault: member clock jump"] > 0
 
 
+def test_a_clock_that_is_hours_or_years_ahead_gives_nobody_its_time_and_has_nothing_go():
+    failed, met = outcomes(ahead, 0, CHUNK)
+
+    assert failed is None, failure_text(failed)
+    assert met["fault: clock far ahead"] > 0
+    assert met["deleted by retention"] > 0
+    assert met["producer id expired"] > 0
+
+
 def test_processes_that_begin_late_and_far_behind_bring_nothing_back():
     failed, met = outcomes(late, 0, 1)
 
@@ -59,7 +68,7 @@ def test_processes_that_begin_late_and_far_behind_bring_nothing_back():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("plan", [behind, expiring, late], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", [ahead, behind, expiring, late], ids=lambda plan: plan.__name__)
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
 def test_it_is_so_with_more_seeds(first, plan):
     failed, _ = outcomes(plan, first, CHUNK)

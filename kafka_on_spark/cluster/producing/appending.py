@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Final, TypeVar
 
-from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
@@ -123,9 +122,8 @@ class ProducerAppends:
         log.warning("a producer can't go on under its id; it takes another: %s", self.producer_id)
 
     def now_ms(self) -> int:
-        """Return the time of a record that is sent now: by the clock of this process or, if that is
-        behind, by the newest decision that this process has seen."""
-        return heard_at_ms(self._services.metadata.image, self._services.clock.now_ms())
+        """Return the time of a record that is sent now."""
+        return self._services.clock.now_ms()
 
     def learn(self, topic: str) -> TopicLimits:
         """Return what a topic allows by now.

@@ -14,7 +14,13 @@ from kafka_on_spark.log.batch import WRITER_PREFIX
 from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
-from kafka_on_spark.metadata.records import OffsetCommitRecord, Record, RemoveProducerRecord
+from kafka_on_spark.metadata.records import (
+    ClusterRecord,
+    OffsetCommitRecord,
+    ProducerRecord,
+    Record,
+    RemoveProducerRecord,
+)
 
 MINUTE_MS: Final = 60_000
 """The unit of offsets.retention.minutes."""
@@ -68,6 +74,65 @@ def _offsets(image: MetadataImage, since_ms: int, minutes: int) -> list[Record]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class TimeReset:
+    """What a reset of the metadata's time found ahead of the clocks, and has begun to count anew.
+
+    Attributes:
+        newest_ms: The newest time in the metadata before.
+        now_ms: What time it is.
+        producers: Producer ids.
+        offsets: Offsets of groups without members.
+    """
+
+    newest_ms: int
+    now_ms: int
+    producers: int = 0
+    offsets: int = 0
+
+
+def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]:
+    """Decide that it is `now_ms`, and that clients that were heard of later were heard of now;
+    nothing if no time is ahead by more than clocks may differ.
+
+    What records are stamped with stays as it is. Members of groups renew their offsets themselves.
+    """
+    newest_ms, latest_ms = (
+        image.newest_ms(),
+        now_ms + image.settings().integer("clock.ahead.max.ms"),
+    )
+    if newest_ms <= latest_ms or image.cluster_id is None:
+        return ControllerResult([], TimeReset(newest_ms, now_ms))
+    cause = f"the time is reset by request: it was {newest_ms - now_ms} ms ahead"
+    producers = [
+        ProducerRecord(
+            producer_id=producer_id,
+            producer_epoch=image.producers[producer_id],
+            renewed_at_ms=now_ms,
+            cause=cause,
+        )
+        for producer_id, at_ms in image.producer_times.items()
+        if at_ms > latest_ms
+    ]
+    offsets = [
+        OffsetCommitRecord(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=place.offset,
+            leader_epoch=place.leader_epoch,
+            unclean_generation=place.unclean_generation or None,
+            renewed_at_ms=now_ms,
+            cause=cause,
+        )
+        for (group, key), place in image.groups.items()
+        if place.saved_at_ms > latest_ms and group not in image.consumer_groups
+    ]
+    says_time = ClusterRecord(cluster_id=image.cluster_id, cause=cause)
+    done = TimeReset(newest_ms, now_ms, len(producers), len(offsets))
+    return ControllerResult([says_time, *producers, *offsets], done)
+
+
 def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
     """Return whether a record is a group's offset that has expired; a command removes some, too."""
     return (
@@ -77,21 +142,18 @@ def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
     )
 
 
-def heard_at_ms(image: MetadataImage, now_ms: int) -> int:
-    """Return what time it is for a client that says or appends something now, by its clock or, if
-    that is behind, by the newest commit: else the client would expire at once, and its records be
-    too old from the first moment on."""
-    return max(image.time_ms, now_ms)
-
-
 def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:
-    """Return whether a run should renew its id now: half of the time is over.
-
-    By which clock: as in `needs_saving_again`.
-    """
+    """Return whether a run should renew its id now: half of the time is over."""
     half_ms = image.settings().integer("producer.id.expiration.ms") // 2
-    now_ms = heard_at_ms(image, now_ms)
-    return now_ms - image.producer_times.get(producer_id, now_ms) >= half_ms
+    renewed_at_ms = image.producer_times.get(producer_id)
+    return renewed_at_ms is not None and _is_to_be_said_again(image, renewed_at_ms, now_ms, half_ms)
+
+
+def _is_to_be_said_again(image: MetadataImage, said_at_ms: int, now_ms: int, after_ms: int) -> bool:
+    """Return whether what a client said is older than `after_ms`, by the clock of its process or by
+    the newest commit: the log may have gone on since the process looked at its clock. What was said
+    by a clock that was far ahead is to be said again, too."""
+    return max(image.time_ms, now_ms) - said_at_ms >= after_ms or said_at_ms - now_ms >= after_ms
 
 
 def offsets_retention_ms(settings: Settings) -> int:
@@ -100,13 +162,9 @@ def offsets_retention_ms(settings: Settings) -> int:
 
 
 def needs_saving_again(image: MetadataImage, known: GroupOffset | None, now_ms: int) -> bool:
-    """Return whether half of the time is over after which a saved offset expires.
-
-    By the clock of the process that saves, or by the newest commit, if its clock is behind: where
-    nothing is committed for long, the first to commit may be the controller that lets it expire.
-    """
+    """Return whether half of the time is over after which a saved offset expires."""
     half_ms = offsets_retention_ms(image.settings()) // 2
-    return known is not None and heard_at_ms(image, now_ms) - known.saved_at_ms >= half_ms
+    return known is not None and _is_to_be_said_again(image, known.saved_at_ms, now_ms, half_ms)
 
 
 def registered_producers(image: MetadataImage) -> RegisteredProducers | None:

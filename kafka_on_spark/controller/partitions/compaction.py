@@ -4,7 +4,7 @@ A decision takes no new partition epoch. It is committed on the image that it is
 ISR that has finished the decision before is the ISR of then. Source: LogCleanerManager, of which
 the clock of a tombstone differs: it runs from when every replica that counts has lost what the
 tombstone deletes. It is read after the decision that says so was seen in the metadata log: a commit
-may take as long as it likes. One wrong clock of two, whichever it is, makes the wait longer only.
+may take as long as it likes. One wrong clock of three, whichever it is, makes the wait longer only.
 One wait at a time is under way, so that a register has two numbers of it and not a list: what is
 cleaned meanwhile waits for the next, twice delete.retention.ms in all at most.
 """
@@ -48,9 +48,9 @@ class CompactionReport:
         dirt: The leader's dirty part, by the register's offsets before the look.
         replicas: What each replica that answered says.
         cleaned_below: K in the image that the look was planned on.
-        now_ms: The time of the look: the smaller of the controller's clock and the root's, since a
-            clock that is ahead must not remove a tombstone.
-        latest_ms: The larger of both, since a clock that is behind must not begin the wait before.
+        now_ms: The time of the look: the earliest of three clocks, since one that is ahead must not
+            remove a tombstone.
+        latest_ms: The latest of them, since a clock that is behind must not begin the wait before.
     """
 
     key: PartitionKey

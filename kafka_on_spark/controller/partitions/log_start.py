@@ -71,7 +71,7 @@ class LeaderLook:
         partition_epoch: That of the image by which the task was ordered.
         log_start_offset: Where the log starts by that image.
         limits: The limits by that image.
-        now_ms: The time by which batches are too old: the smaller of two clocks.
+        now_ms: The time by which batches are too old: the earliest of three clocks.
         found: What may be kept.
     """
 

@@ -7,10 +7,8 @@ writer, or of this process.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from kafka_on_spark.config import check_acks, leaves_auto_controller
-from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.commands.producer_runs import check_not_fenced
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
@@ -46,9 +44,6 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
-CLOCK_BEHIND_MS: Final = 60_000
-"""A clock that is so far behind is told of: those that a network sets agree better."""
-
 Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
 
@@ -74,7 +69,6 @@ class AppendService:
         self._producers = producers
         self._appender = appender
         self._clock = clock
-        self._is_clock_told = False
         self._warned_of: set[TopicId] = set()
         self._create_replicas = create_replicas
         self._expanded = expanded
@@ -117,7 +111,7 @@ class AppendService:
             topic_image,
             acks=acks,
             has_producer=producer_id is not None,
-            now_ms=self._now_ms(image),
+            now_ms=self._clock.now_ms(),
         )
         writer = self._producers.take_over(transactional_id)
         producer = self._producers.begin(producer_id, producer_epoch, sequence)
@@ -203,7 +197,7 @@ class AppendService:
             NotEnoughReplicasError: Nothing was written.
         """
         topic = _topic(image, topic_id)
-        now_ms = self._now_ms(image)
+        now_ms = self._clock.now_ms()
         order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
         return AppendPlan(
             topic_id=topic_id, order=order, acks=acks, producer=producer, timeout_ms=timeout_ms
@@ -317,7 +311,7 @@ class AppendService:
             for row in rows:
                 if row.segment is not None:
                     batches.setdefault(row.partition, []).append(row.segment)
-            notice = retention_notice(topic, settings, batches.values(), self._now_ms(image))
+            notice = retention_notice(topic, settings, batches.values(), self._clock.now_ms())
             if notice is not None:
                 notices[plan.topic_id] = notice
                 if plan.topic_id not in self._warned_of:
@@ -333,7 +327,7 @@ class AppendService:
         take: Callable[[AnsweredPart], None] | None = None,
     ) -> list[AnsweredPart]:
         acks = appends[0][0].acks
-        now_ms = self._now_ms(image)
+        now_ms = self._clock.now_ms()
         parts = [part for plan, rows in appends for part in _parts(image, plan, rows, now_ms)]
         for plan, _ in appends:
             check_writer_not_fenced(image.producers, plan.writer)
@@ -367,19 +361,6 @@ class AppendService:
         self._note_findings()
         self._maintain(self._metadata.image, keys)
         return answers
-
-    def _now_ms(self, image: MetadataImage) -> int:
-        """Return the time of an append, and of its records without one."""
-        now_ms = self._clock.now_ms()
-        heard_ms = heard_at_ms(image, now_ms)
-        if heard_ms - now_ms > CLOCK_BEHIND_MS and not self._is_clock_told:
-            self._is_clock_told = True
-            log.warning(
-                "the clock of this process is %d s behind the newest decision of the cluster:"
-                " appends have the time of that decision; set the clock right",
-                (heard_ms - now_ms) // 1000,
-            )
-        return heard_ms
 
 
 def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from kafka_on_spark.controller.commands.expiry import heard_at_ms
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
@@ -375,7 +374,7 @@ class Appender:
                 catch_up=self._metadata.catch_up,
                 is_appended=each.is_appended,
                 is_duplicate=each.is_duplicate,
-                now_ms=heard_at_ms(image, self._clock.now_ms()),
+                now_ms=self._clock.now_ms(),
                 puts=each.puts,
                 read_borders=partial(self._segments.borders, placed.leader),
             )

@@ -67,6 +67,7 @@ class CompactionPasses:
         self,
         metadata: MetadataDecider,
         clock: Clock,
+        commit_clock: Clock,
         *,
         run_looks: RunCompactionLooks,
         timeout_ms: int,
@@ -77,6 +78,7 @@ class CompactionPasses:
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
+        self._commit_clock = commit_clock
         self._run_looks = run_looks
         self._timeout_ms = timeout_ms
         self._looked_at_ms: dict[PartitionKey, int] = {}
@@ -152,6 +154,7 @@ class CompactionPasses:
         to all partitions together.
         """
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        commit_ms = self._commit_clock.now_ms()
         backoff_ms = image.settings().integer("log.cleaner.backoff.ms")
         keys = [
             PartitionKey(topic.topic_id, number)
@@ -175,7 +178,7 @@ class CompactionPasses:
         for key in sorted(due, key=last.__getitem__):
             partition = image.partition(key)
             assert partition is not None, "it is of this image"
-            orders.append(plan_compaction_look(image, key, partition, wall_ms))
+            orders.append(plan_compaction_look(image, key, partition, wall_ms, commit_ms))
         return orders
 
     def _look(

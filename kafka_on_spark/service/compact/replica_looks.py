@@ -18,6 +18,7 @@ from kafka_on_spark.log.merged_segment import LogPart, MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.replica_operations import check_complete
@@ -38,6 +39,7 @@ class CompactionLookOrder:
         addresses: Its replicas, the leader's first.
         min_lag_ms: min.compaction.lag.ms.
         now_ms: The process's wall clock.
+        commit_ms: The time of what it commits.
     """
 
     key: PartitionKey
@@ -45,6 +47,7 @@ class CompactionLookOrder:
     addresses: tuple[ReplicaAddress, ...]
     min_lag_ms: int
     now_ms: int
+    commit_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,11 @@ RunCompactionLooks = Callable[[Sequence[CompactionLookOrder]], list[CompactionLo
 
 
 def plan_compaction_look(
-    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, now_ms: int
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    now_ms: int,
+    commit_ms: int,
 ) -> CompactionLookOrder:
     """Return the order to look at the replicas of `partition`, which has a leader."""
     leader = partition.leader
@@ -77,6 +84,7 @@ def plan_compaction_look(
         addresses=tuple(address_of(image, key, partition, each) for each in (leader, *others)),
         min_lag_ms=image.settings(key.topic_id).integer("min.compaction.lag.ms"),
         now_ms=now_ms,
+        commit_ms=commit_ms,
     )
 
 
@@ -90,7 +98,7 @@ def run_compaction_look(
         check_leader_epoch(leader.leader_epoch, partition.leader_epoch)
         check_complete(leader, partition)
         root_ms = root_now_ms(order.addresses[0])
-        now_ms = min(order.now_ms, root_ms)
+        now_ms = too_old_by_ms(order.now_ms, root_ms, order.commit_ms)
     except KafkaOnSparkError as error:
         return CompactionLook(error=error.message, may_pass=isinstance(error, PASSING))
     seen = {order.addresses[0].broker_id: _progress(order.addresses[0], leader)}
@@ -106,7 +114,7 @@ def run_compaction_look(
         replicas=seen,
         cleaned_below=partition.compaction.cleaned_below,
         now_ms=now_ms,
-        latest_ms=max(order.now_ms, root_ms),
+        latest_ms=max(order.now_ms, root_ms, order.commit_ms),
     )
     return CompactionLook(report=report)
 

@@ -7,8 +7,8 @@ from typing import Final
 from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_retention_ms
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.retain.leader_looks import earlier
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,12 @@ RootsNow = Callable[[MetadataImage], int | None]
 
 
 class Expiry:
-    """Expiry as one controller does it. Two clocks must agree that something is too old: its own
-    and a root's, so that one wrong clock takes nothing away."""
+    """Expiry as one controller does it, by its own clock, a root's, and `commit_clock`, which says
+    the time of what it commits: see `too_old_by_ms`."""
 
-    def __init__(self, clock: Clock, *, roots_now_ms: RootsNow) -> None:
+    def __init__(self, clock: Clock, commit_clock: Clock, *, roots_now_ms: RootsNow) -> None:
         self._clock = clock
+        self._commit_clock = commit_clock
         self._roots_now_ms = roots_now_ms
         self._checked_at_ms: int | None = None
 
@@ -38,7 +39,7 @@ class Expiry:
             root_now_ms = self._roots_now_ms(image)
             if root_now_ms is None:
                 return  # the next pass looks again
-            now_ms = earlier(now_ms, root_now_ms)
+            now_ms = too_old_by_ms(now_ms, root_now_ms, self._commit_clock.now_ms())
             expired = submit(lambda newest: expire(newest, now_ms))
             log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
         self._checked_at_ms = self._clock.monotonic_ms()

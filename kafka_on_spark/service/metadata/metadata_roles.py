@@ -58,7 +58,7 @@ class MetadataLogReader(MetadataHistory, Protocol):
         ...
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, by the clocks of the committing processes."""
+        """Return where the log ended at a moment, as `log_end_at` does."""
         ...
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:

@@ -34,6 +34,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.awaited_results import AwaitedResults
+from kafka_on_spark.service.metadata.commit_clock import CommitClock
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
 from kafka_on_spark.service.metadata.metadata_watch import UNWATCHED, MetadataWatch
@@ -68,6 +69,9 @@ class MetadataService:
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
     `table` returns the URL of the log, for SQL. `watch` is told of commits and of what is replayed.
+
+    Attributes:
+        clock: Says the time of what this process commits and appends.
     """
 
     def __init__(
@@ -86,12 +90,19 @@ class MetadataService:
         self._watch = watch
         self._log = metadata_log
         self._clock = clock
+        self.clock: Clock = CommitClock(
+            clock,
+            ask_root_ms=metadata_log.root_ms,
+            newest_ms=self._newest_ms,
+            ahead_max_ms=lambda: self._image.settings().integer("clock.ahead.max.ms"),
+        )
         self._random = random
         self._application_id = application_id
         self._after_commit = after_commit
         self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
         self._image = MetadataImage()
+        self._replayed_at_ms = clock.monotonic_ms()
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
         self._awaited_results = AwaitedResults()
@@ -163,6 +174,7 @@ class MetadataService:
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 before, self._image = self._image, self._image.replay(*batches)
+                self._replayed_at_ms = self._clock.monotonic_ms()
                 self._awaited_results.record_all(batches)
                 if not is_first:
                     self._watch.replayed(before, batches, self._image)
@@ -219,7 +231,7 @@ class MetadataService:
         return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, by the clocks of the committing processes."""
+        """Return where the log ended at a moment, as `log_end_at` does."""
         return self._log.offset_at(time_ms)
 
     def _start_from_snapshot(self) -> None:
@@ -306,6 +318,7 @@ class MetadataService:
                     self.catch_up()
                 else:
                     self._image = image.replay(batch)
+                    self._replayed_at_ms = self._clock.monotonic_ms()
                     self._awaited_results.record_all([batch])
                     self._record_own_change(batch)
                     lock.mark_committed()
@@ -317,10 +330,15 @@ class MetadataService:
         self._after_commit()
         return result.response
 
+    def _newest_ms(self) -> int:
+        """Return the time of the newest commit, and what has passed since this process replayed it:
+        also where nobody else commits, a process whose clock is behind does not stand still."""
+        return self._image.time_ms + self._clock.monotonic_ms() - self._replayed_at_ms
+
     def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
         controller_id, controller_epoch = controller or (None, None)
         return Stamp(
-            time_ms=self._clock.now_ms(),
+            time_ms=self.clock.now_ms(),
             controller_id=controller_id,
             controller_epoch=controller_epoch,
             application_id=self._application_id,
@@ -353,7 +371,7 @@ class MetadataService:
             KafkaStorageError: The metadata root does not answer.
         """
         self.check_open()
-        return self._log.clean(self._clock.now_ms())
+        return self._log.clean(self.clock.now_ms())
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""

@@ -23,7 +23,7 @@ from kafka_on_spark.raft.quorum.creation import (
 from kafka_on_spark.raft.quorum.elections import Candidacy, best_log, next_epoch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
-from kafka_on_spark.service.quorum.elections import Elections
+from kafka_on_spark.service.quorum.elections import Elections, first_stamp
 from kafka_on_spark.service.quorum.voter_tables import VoterTables
 
 TRIES_MAX: Final = 8
@@ -40,7 +40,8 @@ def begin_log(tables: VoterTables, elections: Elections, clock: Clock, cluster_i
             is there.
     """
     voters = tables.voters
-    header, batch = _bootstrap(voters, cluster_id, clock.now_ms())
+    stamp = first_stamp(tables, voters.keys[0], clock)
+    header, batch = _bootstrap(voters, cluster_id, stamp)
     for _ in range(TRIES_MAX):
         found = [tables.load(key) for key in voters.keys]
         step = _next_step(found, voters, cluster_id)
@@ -72,7 +73,7 @@ def _found(root: str, table: VoterTable) -> FoundRoot:
     return FoundRoot(root, is_empty=False, table=table, bootstrap=first[0].write_id)
 
 
-def _bootstrap(voters: VoterSet, cluster_id: str, time_ms: int) -> tuple[RaftBatch, MetadataBatch]:
+def _bootstrap(voters: VoterSet, cluster_id: str, stamp: Stamp) -> tuple[RaftBatch, MetadataBatch]:
     record = VotersRecord(
         voters=tuple(map(str, voters.voters)),
         cluster_id=cluster_id,
@@ -82,7 +83,6 @@ def _bootstrap(voters: VoterSet, cluster_id: str, time_ms: int) -> tuple[RaftBat
     header = RaftBatch(
         start, end, QuorumEpoch(0), bootstrap_id(cluster_id), BatchKind.DECISION, voters
     )
-    stamp = Stamp(time_ms=time_ms)
     return header, MetadataBatch(base_offset=start, stamp=stamp, records=(record,))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
+from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -19,7 +20,7 @@ from kafka_on_spark.errors import (
     QuorumUnavailableError,
 )
 from kafka_on_spark.ids import DirectoryId, QuorumEpoch
-from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, Stamp, stamp_ms
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.elections import Candidacy, Waiting, decide_candidacy, next_epoch
 from kafka_on_spark.raft.tables.candidacy import (
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 VOTES_MAX: Final = 4
 """How often a voter is asked again whose table another has just committed on."""
+
+CLOCK_AHEAD_MAX_MS: Final = int(SETTINGS["clock.ahead.max.ms"].default)
 
 FIRST_EPOCH: Final = 1
 """A new cluster's: nobody need hear of that election."""
@@ -166,9 +169,9 @@ class Elections:
             directory_id=_directory(candidate.key),
             cause=f"elected in epoch {candidate.quorum_epoch} by {len(votes)} voters",
         )
-        stamp = Stamp(time_ms=self._clock.now_ms())
-        batch = MetadataBatch(base_offset=candidate.log.end_offset, stamp=stamp, records=(record,))
         key, most_ms = candidate.key, self._votes_ms()
+        stamp = first_stamp(self._tables, key, self._clock)
+        batch = MetadataBatch(base_offset=candidate.log.end_offset, stamp=stamp, records=(record,))
         try:
             leader = self._tables.in_time(
                 key, partial(self._tables.append, candidate, change, batch), most_ms
@@ -180,6 +183,13 @@ class Elections:
         level = logging.INFO if leader.quorum_epoch == FIRST_EPOCH else logging.WARNING
         log.log(level, "voter %s leads the metadata quorum in epoch %d", *_term(leader))
         return leader
+
+
+def first_stamp(tables: VoterTables, key: VoterKey, clock: Clock) -> Stamp:
+    """Return the stamp of a batch that a process puts on voter `key` without having read the log:
+    by the setting's default, and without a newest commit."""
+    root_ms = tables.root_ms(key)
+    return Stamp(time_ms=stamp_ms(clock.now_ms(), root_ms, 0, CLOCK_AHEAD_MAX_MS))
 
 
 def _stands(table: VoterTable, epoch: QuorumEpoch) -> bool:

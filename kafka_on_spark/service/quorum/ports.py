@@ -92,8 +92,16 @@ class VoterLog(Protocol):
         """
         ...
 
+    def root_ms(self) -> int:
+        """Return the time of the root, ms since 1970 UTC.
+
+        Raises:
+            KafkaStorageError: It does not answer, takes no writes, or tells no time.
+        """
+        ...
+
     def offset_at(self, time_ms: int) -> Offset:
-        """Return the base of the first batch of a later time, or the log's end.
+        """Return where the log ended at a moment, as `log_end_at` does.
 
         Raises: as `load`.
         """

@@ -70,6 +70,10 @@ class ProvedLog:
         """Return False: it stays as it is."""
         return False
 
+    def root_ms(self) -> int | None:
+        """Return None: nothing is committed."""
+        return None
+
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the proved log ended at a moment.
 

@@ -192,13 +192,18 @@ class QuorumLog:
         return answers
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment: the base of the first batch of a later time.
+        """Return where the log ended at a moment, as `log_end_at` does.
 
         Raises: as `read`.
         """
         led = self._leadership.confirm()
         found = self._of_first((led.view.key,), lambda each: each.offset_at(time_ms))
         return min(found, led.view.log.end_offset)
+
+    def root_ms(self) -> int | None:
+        """Return the time of the leader's root; None: it tells none now, or nobody leads."""
+        leader = self.leader
+        return None if leader is None else self.tables.root_ms(leader)
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset

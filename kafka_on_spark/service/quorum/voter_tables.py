@@ -263,6 +263,21 @@ class VoterTables:
             f"voter {key} does not answer in time: what it was asked may still be done"
         )
 
+    def root_ms(self, key: VoterKey) -> int | None:
+        """Return the time of a voter's root; None: it tells none now, which says nothing more."""
+
+        def ask() -> int | None:
+            try:
+                return self.log_of(key).root_ms()
+            except UNREADABLE as error:
+                log.info("the root of voter %s does not tell the time: %s", key, error)
+                return None
+
+        try:
+            return None if self.hangs(key) else self.in_time(key, ask)
+        except (CommitOutcomeUnknownError, KafkaStorageError):
+            return None
+
     def hangs(self, key: VoterKey) -> bool:
         """Return whether a call on a voter has been under way for longer than it is waited for.
         The only voter is waited for as long as its calls take."""

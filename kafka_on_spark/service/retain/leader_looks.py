@@ -1,7 +1,7 @@
 """One look at a leader's log: what retention may delete of it. A task, one partition each.
 
 A wrong clock must not delete: what looks too old by the clock of the process that decides is judged
-again by the root's, if that is behind.
+again by the earliest of three.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.log_starts import try_to_advance
@@ -31,8 +32,9 @@ Raises KafkaStorageError if the root does not answer."""
 class LookOrder:
     """A partition, its leader's replica, its limits, and the time of the process that decides.
 
-    `is_dry_run`: a log start that was decided before is not applied. `registered`: the producer ids
-    that have not expired, if any has.
+    `now_ms` is by its own clock, `commit_ms` by that of what it commits. `is_dry_run`: a log start
+    that was decided before is not applied. `registered`: the producer ids that have not expired, if
+    any has.
     """
 
     key: PartitionKey
@@ -40,6 +42,7 @@ class LookOrder:
     address: ReplicaAddress
     limits: RetentionLimits
     now_ms: int
+    commit_ms: int
     is_dry_run: bool = False
     registered: RegisteredProducers | None = None
 
@@ -59,6 +62,7 @@ def plan_look(
     partition: PartitionRegistration,
     limits: RetentionLimits,
     now_ms: int,
+    commit_ms: int,
 ) -> LookOrder:
     """Return the order to look at the leader of `partition`, which has one."""
     assert partition.leader is not None
@@ -68,13 +72,9 @@ def plan_look(
         address=address_of(image, key, partition, partition.leader),
         limits=limits,
         now_ms=now_ms,
+        commit_ms=commit_ms,
         registered=registered_producers(image),
     )
-
-
-def earlier(now_ms: int, root_ms: int) -> int:
-    """Return the time by which something is too old, of a process's clock and a root's."""
-    return min(now_ms, root_ms)
 
 
 def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> LookResult:
@@ -105,7 +105,7 @@ def run_look(order: LookOrder, replicas: ReplicaStore, root_now_ms: RootNow) -> 
 
         found = found_at(now_ms)
         if found.newest_ms is not None:
-            now_ms = earlier(now_ms, root_now_ms(order.address))
+            now_ms = too_old_by_ms(now_ms, root_now_ms(order.address), order.commit_ms)
             found = found_at(now_ms)
     except KafkaOnSparkError as error:
         return LookResult(error=error.message, may_pass=isinstance(error, PASSING))

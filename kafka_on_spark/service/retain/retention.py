@@ -77,6 +77,7 @@ class Retention:
         self,
         metadata: MetadataDecider,
         clock: Clock,
+        commit_clock: Clock,
         *,
         run_looks: RunLooks,
         run_log_starts: RunLogStarts,
@@ -87,6 +88,7 @@ class Retention:
         self._watch = watch or UpkeepWatch(clock)
         self._metadata = metadata
         self._clock = clock
+        self._commit_clock = commit_clock
         self._run_looks = run_looks
         self._run_log_starts = run_log_starts
         self._random_below = random_below
@@ -202,6 +204,7 @@ class Retention:
         self, image: MetadataImage, keys: Iterable[PartitionKey], is_all: bool
     ) -> list[LookOrder]:
         now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        commit_ms = self._commit_clock.now_ms()
         limits_by_topic: dict[TopicId, RetentionLimits | None] = {}
         orders = []
         for key in keys:
@@ -211,7 +214,7 @@ class Retention:
             if limits is None or partition is None or not can_delete(partition):
                 continue
             if is_all or is_due(partition, limits, self._last.get(key), monotonic_ms):
-                orders.append(plan_look(image, key, partition, limits, now_ms))
+                orders.append(plan_look(image, key, partition, limits, now_ms, commit_ms))
         return orders
 
     def _look(self, image: MetadataImage, orders: Sequence[LookOrder]) -> list[LookResult]:

@@ -58,7 +58,6 @@ from kafka_on_spark.spark.run.frames import kind_of
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -137,7 +136,7 @@ def _plan(
         image_offset=image.offset,
         acks=options.acks,
         has_producer=has_producer,
-        now_ms=SystemClock().now_ms(),
+        now_ms=metadata.clock.now_ms(),
         needs_min_isr=not is_stream,
     )
     order = None if options.topic is None else topics.order_of(image, options.topic)
@@ -251,7 +250,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         self._options = options
         self._plan = _plan(metadata, options, has_producer=producer_id is not None, is_stream=False)
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
-        runs = ProducerRuns(metadata, SystemClock(), timeout_ms=timeout_ms)
+        runs = ProducerRuns(metadata, metadata.clock, timeout_ms=timeout_ms)
         self._writer = runs.take_over(options.transactional_id)
         self._producer = runs.begin(producer_id, options.producer_epoch, options.sequence)
 

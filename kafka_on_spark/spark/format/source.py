@@ -47,7 +47,6 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.time_lookup import time_lookup
-from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.root_lists import cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -364,7 +363,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         try:
             kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
             moved = metadata.submit(
-                lambda image: save_group(image, group, kept, SystemClock().now_ms()),
+                lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
             )
             if moved:

@@ -7,11 +7,11 @@ from uuid import uuid4
 from kafka_on_spark.controller.partitions.forcing import awaiting_leaders, begin_generation
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.raft.epochs import Generation
 from kafka_on_spark.raft.quorum.generations import check_may_force
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.control.forced_elections import ForcedElections, ForcedElectionsReport
+from kafka_on_spark.service.quorum.elections import first_stamp
 from kafka_on_spark.service.quorum.forcing import (
     Standing,
     all_that_answer,
@@ -74,7 +74,7 @@ def force(url: str, node_id: int, options: StorageOptions) -> ForcedGeneration:
             metadata_log.tables,
             voter,
             begin_generation,
-            stamp=Stamp(time_ms=SystemClock().now_ms()),
+            stamp=first_stamp(metadata_log.tables, voter.key, SystemClock()),
             new_id=lambda: uuid4().hex,
         )
     services = Services.open(voter.root, options, None)

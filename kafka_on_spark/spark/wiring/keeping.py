@@ -49,7 +49,6 @@ from kafka_on_spark.spark.wiring.upkeep import (
     replica_upkeep,
     retention_of,
 )
-from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
@@ -63,7 +62,7 @@ class KeepingPorts:
 
     Attributes:
         metadata: The image, and commits to it.
-        clock: The system's clock.
+        clock: Says the time of what this process commits and appends.
         tasks: Runs each kind of task.
         second_inspections: Inspects again what this process has found bad once.
         hint_roots: Where hints for other processes lie.
@@ -77,7 +76,7 @@ class KeepingPorts:
     """
 
     metadata: MetadataService
-    clock: SystemClock
+    clock: Clock
     tasks: KeepingCalls
     second_inspections: SecondInspections
     hint_roots: HintRoots
@@ -94,7 +93,7 @@ class Keeping:
     """Runs rounds and passes, and remembers between them what they have learned.
 
     Attributes:
-        clock: The system's clock.
+        clock: Says the time of what this process commits and appends.
         tasks: Runs each kind of task.
         watch: What this process has seen of upkeep: what was done, and what fails.
         pace: Back-offs and throttles of this process's rounds.
@@ -129,11 +128,9 @@ class Keeping:
         )
         self.lost_inspector = LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost)
         timeout_ms = self._timeout_ms
-        self.retention: Retention = retention_of(
-            metadata, clock, tasks, watch, timeout_ms=timeout_ms
-        )
+        self.retention: Retention = retention_of(metadata, tasks, watch, timeout_ms=timeout_ms)
         self.compaction: CompactionPasses = compaction_of(
-            metadata, clock, tasks, watch, timeout_ms=timeout_ms
+            metadata, tasks, watch, timeout_ms=timeout_ms
         )
 
     @property
@@ -187,7 +184,7 @@ class Keeping:
             maintain=charged(self.upkeep.run_share, ledger, UPKEEP) if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
-            expiry=expiry_of(self.clock, self.tasks.options) if dry_run is None else None,
+            expiry=expiry_of(self._metadata, self.tasks.options) if dry_run is None else None,
             silent_groups=self.silent_groups if dry_run is None else None,
             compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
             after_pass=after_pass,

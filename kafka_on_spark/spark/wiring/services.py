@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.process import TaskRunner
+from kafka_on_spark.ports.process import Clock, TaskRunner
 from kafka_on_spark.service.describe.counts import BEGUN, CountedMetadata, Counts
 from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
@@ -60,7 +60,7 @@ class Services:
 
     Attributes:
         options: Credentials of all roots.
-        clock: The system's clock.
+        clock: Says the time of what this process commits and appends.
         metadata: The image, and commits to it.
         spark: The session that tasks run on and that scans views; None: there is none.
         runner: Where tasks run.
@@ -81,8 +81,7 @@ class Services:
         self.options = options
         self.spark = spark
         self.ledger = ledger
-        self.clock = SystemClock()
-        self.counts = Counts(self.clock.precise_ms, BEGUN)
+        self.counts = Counts(SystemClock().precise_ms, BEGUN)
         self.controller_id = f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}"
         self._task_threads = DaemonThreads(THREADS, "task")
         self._partitions = DaemonThreads(THREADS, "partition")
@@ -102,6 +101,7 @@ class Services:
             awaits=awaits,
             watch=CountedMetadata(self.counts),
         )
+        self.clock: Clock = self.metadata.clock
         self._hint_roots = HintRoots(metadata_log_of(self.metadata).roots, options)
         self.heartbeats = HeartbeatFiles(self._hint_roots)
 

@@ -17,7 +17,7 @@ from kafka_on_spark.service.replicate.second_inspection import Finding
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
-from kafka_on_spark.storage.calls.clock import processor_ms
+from kafka_on_spark.storage.calls.clock import SystemClock, processor_ms
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
@@ -57,7 +57,6 @@ def replica_upkeep(
 
 def compaction_of(
     metadata: MetadataService,
-    clock: Clock,
     tasks: KeepingCalls,
     watch: UpkeepWatch,
     *,
@@ -66,7 +65,8 @@ def compaction_of(
     """Return the decisions of compaction of this process."""
     return CompactionPasses(
         metadata,
-        clock,
+        SystemClock(),
+        metadata.clock,
         run_looks=tasks.look_at_replicas,
         timeout_ms=timeout_ms,
         random_below=random.randrange,
@@ -76,7 +76,6 @@ def compaction_of(
 
 def retention_of(
     metadata: MetadataService,
-    clock: Clock,
     tasks: KeepingCalls,
     watch: UpkeepWatch,
     *,
@@ -85,7 +84,8 @@ def retention_of(
     """Return the retention of this process."""
     return Retention(
         metadata,
-        clock,
+        SystemClock(),
+        metadata.clock,
         run_looks=tasks.look_at_leaders,
         run_log_starts=tasks.advance_log_starts,
         random_below=random.randrange,
@@ -94,7 +94,7 @@ def retention_of(
     )
 
 
-def expiry_of(clock: Clock, options: StorageOptions) -> Expiry:
+def expiry_of(metadata: MetadataService, options: StorageOptions) -> Expiry:
     """Return what decides which producer ids and groups' offsets have expired."""
 
     def roots_now_ms(image: MetadataImage) -> int | None:
@@ -103,4 +103,4 @@ def expiry_of(clock: Clock, options: StorageOptions) -> Expiry:
                 return root_now_ms(broker.root, broker.directory_id, options)
         return None
 
-    return Expiry(clock, roots_now_ms=roots_now_ms)
+    return Expiry(SystemClock(), metadata.clock, roots_now_ms=roots_now_ms)

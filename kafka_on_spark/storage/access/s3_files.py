@@ -4,8 +4,10 @@ where S3 is used.
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -29,6 +31,10 @@ KINDS: Final[Mapping[str, RequestKind]] = {
     "AbortMultipartUpload": RequestKind.DELETE,
 }
 """What S3's operations are billed as. All others list, or are billed as if they did."""
+
+# What each bucket's store said the time was, and when by this process's clock. A module global: a
+# store's clock is one, whichever client asks.
+_told: Final[dict[str, tuple[str, int]]] = {}
 
 CLIENTS_MAX: Final = 32
 """File systems that a process keeps, each with a client and its connections. One is of one set of
@@ -116,8 +122,25 @@ def _count_request(request: Any, event_name: str, **others: Any) -> None:
     asked(kind, _path.get(), bytes_in=int(size))
 
 
+def told_ms(bucket: str) -> int | None:
+    """Return the time of the store that keeps a bucket, ms since 1970 UTC: what its last answer to
+    this process said, and what has passed since; None: it has said none."""
+    told = _told.get(bucket)
+    if told is None:
+        return None
+    date, at_ns = told
+    try:
+        at_ms = parsedate_to_datetime(date).timestamp() * 1000
+    except ValueError:
+        return None
+    return int(at_ms) + (time.monotonic_ns() - at_ns) // 1_000_000
+
+
 def _count_answer(response_dict: Any, event_name: str, **others: Any) -> None:
-    """Count the bytes of an object that is read."""
+    """Note the time of an answer, and count the bytes of an object that is read."""
+    date = response_dict and response_dict["headers"].get("date")
+    if date:
+        _told[_path.get().partition("/")[0]] = date, time.monotonic_ns()
     if event_name.endswith(".GetObject") and response_dict and response_dict["status_code"] < 300:
         asked(
             RequestKind.GET,

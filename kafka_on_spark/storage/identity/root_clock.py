@@ -1,11 +1,13 @@
-"""The clock of a root: when its disk or store says that a file was written just now.
+"""The clock of a root: what its store said with its last answer, or when its disk says that a file
+was written just now.
 
 It stands beside the clock of the process that decides, so that one wrong clock deletes nothing.
 """
 
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.errors import KafkaStorageError
@@ -15,19 +17,41 @@ from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.ledger.as_on_s3 import count_look
+from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.object_files import time_in
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem
 
 
 def root_now_ms(root: str, expected: DirectoryId, options: StorageOptions) -> int:
-    """Return the time of a broker's root, ms since 1970 UTC: that of a file written for it.
-
-    Stores tell whole seconds, which are never ahead.
+    """Return the time of a broker's root, ms since 1970 UTC.
 
     Raises:
-        KafkaStorageError: It does not answer, takes no writes, is another disk, or tells no time.
+        KafkaStorageError: It is another disk; and as `now_ms_at`.
     """
     check_directory(root, expected, options)
+    return now_ms_at(root, options)
+
+
+def now_ms_at(root: str, options: StorageOptions) -> int:
+    """Return the time of a root, ms since 1970 UTC: on S3 that of its last answer and what has
+    passed since, elsewhere that of a file written for it. Stores tell whole seconds, which are
+    never ahead.
+
+    Raises:
+        KafkaStorageError: It does not answer, takes no writes, or tells no time.
+    """
+    if urlsplit(root).scheme in ("s3", "s3a"):
+        from kafka_on_spark.storage.access.s3_files import told_ms
+
+        now_ms = told_ms(urlsplit(root).netloc)
+        if now_ms is not None:
+            return now_ms
+    # What a store tells for nothing, the ledger does not count on a disk.
+    with on_a_disk_alone() if is_local(root) else nullcontext():
+        return _written_now_ms(root, options)
+
+
+def _written_now_ms(root: str, options: StorageOptions) -> int:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes

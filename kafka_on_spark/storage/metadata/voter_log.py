@@ -7,7 +7,7 @@ are Parquet files of the same columns beside it.
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from kafka_on_spark.errors import (
     RootReadOnlyError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
 from kafka_on_spark.raft.log.lookups import has_write
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.continuation import goes_on_from
@@ -43,6 +43,7 @@ from kafka_on_spark.storage.identity.metadata_root import (
     table_gone,
     went_back,
 )
+from kafka_on_spark.storage.identity.root_clock import now_ms_at
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
@@ -326,8 +327,13 @@ class DeltaVoterLog:
             return list(self._log_files)
 
     @on_root
+    def root_ms(self) -> int:
+        """Return the time of the root."""
+        return now_ms_at(self.root, self._options)
+
+    @on_root
     def offset_at(self, time_ms: int) -> Offset:
-        """Return the base of the first batch of a later time, or the log's end.
+        """Return where the log ended at a moment, as `log_end_at` does.
 
         This reads the files: a merged file holds many batches, and their times may go back.
         """
@@ -335,13 +341,13 @@ class DeltaVoterLog:
 
     def _offset_at(self, time_ms: int) -> Offset:
         files = self._files_now()
+        end = Offset(files[-1].end_offset if files else 0)
+        return log_end_at(self._batch_times(files), end, time_ms)
+
+    def _batch_times(self, files: Iterable[LogFile]) -> Iterator[tuple[Offset, int]]:
         for file in files:
             path = f"{self.uri}/{file.path}"
-            content = self._files.read(path, METADATA_FILE_BYTES_MAX)
-            for base_offset, batch_time_ms in batch_times(content, path):
-                if batch_time_ms > time_ms:
-                    return base_offset
-        return Offset(files[-1].end_offset if files else 0)
+            yield from batch_times(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
 
     # The rest of the root
 

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark.format.sink import BatchWriter
+from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import PATIENCE_MS, isr_of, values_of
 from tests.cluster.format.sinks import (
     TYPES,
@@ -214,7 +215,8 @@ WAITS = [
 
 @pytest.mark.parametrize("given, is_away", WAITS)
 def test_a_batch_waits_until_enough_replicas_are_in_sync(disks, monkeypatch, given, is_away):
-    cluster, tasks, clock = disks.cluster, [[row("three", b"a")]], FakeClock()
+    cluster, tasks = disks.cluster, [[row("three", b"a")]]
+    clock = FakeClock(SystemClock().now_ms())
     cluster.create_topic(
         "three", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
     )

@@ -80,6 +80,7 @@ class Retaining:
         retention = Retention(
             process.metadata,
             process.clock,
+            process.clock,
             run_looks=lambda orders: [
                 run_look(each, process.replicas, _time_of(process)) for each in orders
             ],
@@ -101,6 +102,7 @@ class Deciding:
         """Look at all replicas, and decide how far the log is compacted."""
         passes = CompactionPasses(
             process.metadata,
+            process.clock,
             process.clock,
             run_looks=lambda orders: [
                 run_compaction_look(each, process.replicas, _time_of(process)) for each in orders

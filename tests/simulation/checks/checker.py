@@ -66,6 +66,7 @@ class Checker(History):
         if after.log_end_offset < before.log_end_offset:
             table.verified = min(table.verified, after.log_end_offset)
         self._note_appended(key, before, change)
+        invariants.appended_in_time(self.ledger, change, int(self.true_now_ms()))
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
             self._forget(key, table)

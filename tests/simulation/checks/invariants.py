@@ -13,6 +13,7 @@ from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.upkeep.cleaning import files_of
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.checks.ledger import Ledger, Log, chain_link, records_of, require
 from tests.simulation.faults.forging import FORGED
@@ -199,6 +200,28 @@ def chains_tell_logs_apart(
         digest = batch.chain_digest
         forged = [value for _, value in rows_of(batch) if value >= FORGED]
         require(not forged, "I23 chain", f"{key.partition}: copied {forged}, which is forged")
+
+
+ONE_CLOCK = "I31 one clock gives nobody its time"
+
+
+def time_is_bounded(
+    image: MetadataImage, what: str, time_ms: int, true_ms: int, own_ms: int
+) -> None:
+    """I31: what a process commits or appends at the true time `true_ms`, when its own clock says
+    `own_ms`, has a time between both, and one ahead of the true one by the setting at most."""
+    ahead_max_ms = image.settings().integer("clock.ahead.max.ms")
+    most_ms = min(max(own_ms, true_ms), true_ms + ahead_max_ms)
+    told = f"{what} has {time_ms}, by a clock that says {own_ms} at {true_ms}"
+    require(min(own_ms, true_ms) <= time_ms <= most_ms, ONE_CLOCK, told)
+
+
+def appended_in_time(ledger: Ledger, change: LogChange, true_ms: int) -> None:
+    """I31, of an append. Whose clock it was by, and when that was read, a table does not say."""
+    for each in change.adds if change.operation == "append" and true_ms else ():
+        if isinstance(each, Batch):
+            own_ms = each.appended_at_ms if each.appended_at_ms < true_ms else 2**62
+            time_is_bounded(ledger.image, "an append", each.appended_at_ms, true_ms, own_ms)
 
 
 def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) -> None:

@@ -165,6 +165,9 @@ class Ledger:
         newest_run: The producer epoch under which each of these was appended last.
         expired_epochs: The epoch with which each producer id has expired last.
         alive_at_ms: When the last thing began that a producer or a group has done, by true time.
+        are_clients_right: No client's clock is behind.
+        committed_at_ms: When the last commit to the metadata log landed, by true time.
+        pause_ms: The longest time between two of them.
     """
 
     disks: Disks
@@ -180,6 +183,9 @@ class Ledger:
     newest_run: dict[int, int] = field(default_factory=dict)
     expired_epochs: dict[str, int] = field(default_factory=dict)
     alive_at_ms: dict[str, float] = field(default_factory=dict)
+    are_clients_right: bool = True
+    committed_at_ms: float = float("inf")
+    pause_ms: float = 0.0
 
     def log(self, key: PartitionKey) -> Log:
         """Return what is known of a partition."""

@@ -18,9 +18,12 @@ CLOCK_JUMPS = {
     "controller clock jump": "controller",
     "client clock jump": "client",
     "member clock jump": "member",
+    "clock far ahead": "",
 }
 """A process's clock is another one: any process's, or one of those that decide, append, or say where
 their group is; with how their names begin."""
+
+HOUR_MS = 3_600_000
 
 Event = tuple[str, ...]
 """The event's name, then what it is about, as text."""
@@ -65,12 +68,18 @@ class Drawing:
             is_away = self._world.disks.is_metadata_away
             return (name,) if is_away == (name == "metadata back") else None
         if name in CLOCK_JUMPS:
-            kind = CLOCK_JUMPS[name]
-            nodes = [each.name for each in self._nodes() if each.name.startswith(kind)]
-            if not nodes:
-                return None
-            return (name, rng.choice(nodes), str(rng.choice([-60_000, -500, 500, 60_000])))
+            return self._clock_jump(name, rng)
         return self._to_broker(name, rng)
+
+    def _clock_jump(self, name: str, rng: random.Random) -> Event | None:
+        kind = CLOCK_JUMPS[name]
+        nodes = [each.name for each in self._nodes() if each.name.startswith(kind)]
+        if not nodes:
+            return None
+        jumps = [-60_000, -500, 500, 60_000]
+        if name == "clock far ahead":
+            jumps = [2 * HOUR_MS, 100 * 24 * HOUR_MS, 3650 * 24 * HOUR_MS]
+        return (name, rng.choice(nodes), str(rng.choice(jumps)))
 
     def _to_broker(self, name: str, rng: random.Random) -> Event | None:
         broker = self._to_restore() if name == "restore" else self._broker(rng)

@@ -96,7 +96,22 @@ def behind(seed: int) -> Plan:
     return replace(
         plan,
         events={"kill": 0.004, "second driver": 0.004, **wrong},
-        expiring=Expiring(producers_ms=400, offsets_ms=300),
+        session_ms=200,
+        expiring=Expiring(producers_ms=1000, offsets_ms=1000),
+    )
+
+
+def ahead(seed: int) -> Plan:
+    """Return a plan in which clocks of processes go hours or years ahead, of those too that decide
+    what is too old."""
+    rng = random.Random(f"ahead/{seed}")
+    plan = expiring(seed)
+    events = {name: rate for name, rate in plan.events.items() if "clock" not in name}
+    return replace(
+        plan,
+        events=events | {"clock far ahead": 0.01},
+        clock_ahead_ms=rng.choice([50, 500, 5000]),
+        retention_ms=rng.choice([600, 2000]),
     )
 
 

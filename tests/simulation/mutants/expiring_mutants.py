@@ -16,9 +16,11 @@ from kafka_on_spark.query.offsets import group_offsets
 from kafka_on_spark.service.append import append_service, placing
 from kafka_on_spark.service.append.produce import producers as producers_of_a_process
 from kafka_on_spark.service.control import expiring as expiry
+from kafka_on_spark.service.metadata import commit_clock
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
-from tests.simulation.faults.expiring_plans import behind, damaged, expiring, late, returning
+from tests.simulation.checks.invariants import ONE_CLOCK
+from tests.simulation.faults.expiring_plans import ahead, damaged, expiring, late, returning
 from tests.simulation.mutants.protocol_mutants import CaughtMutant, Mutant, _no
 from tests.simulation.plan import Plan
 from tests.simulation.world import replica_log
@@ -30,12 +32,25 @@ def _only_older(known: Mapping[str, int], producer_id: str, producer_epoch: int)
         raise producer_fenced(producer_id, producer_epoch, newest)
 
 
-def _own(now_ms: int, root_ms: int) -> int:
-    return now_ms
+def _own(own_ms: int, root_ms: int, newest_ms: int) -> int:
+    return own_ms
 
 
-def _root_s(now_ms: int, root_ms: int) -> int:
+def _root_s(own_ms: int, root_ms: int, newest_ms: int) -> int:
     return root_ms
+
+
+def _latest(own_ms: int, root_ms: int, newest_ms: int) -> int:
+    return max(own_ms, root_ms, newest_ms)
+
+
+def _its_own(own_ms: int, root_ms: int | None, newest_ms: int, ahead_max_ms: int) -> int:
+    return own_ms
+
+
+def _from_the_newest_on(own_ms: int, root_ms: int | None, newest_ms: int, ahead_max_ms: int) -> int:
+    assert root_ms is not None
+    return min(max(own_ms, newest_ms), root_ms + ahead_max_ms)
 
 
 def _ahead_of_its_time(seen: Any, now_ms: int) -> Any:
@@ -59,14 +74,6 @@ class _AsLookedAt:
 
 
 _EXPIRE = expiry.expire
-
-
-def _by_its_own_clock(draft: Any, given_ms: int | None) -> int:
-    return int(draft.batch_ms) if given_ms is None else given_ms
-
-
-def _renewed_by_its_own_clock(seen: Any, now_ms: int) -> int:
-    return now_ms
 
 
 def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
@@ -207,17 +214,22 @@ EXPIRING_MUTANTS = [
         (group_offsets, "needs_saving_again", _no),
     ),
     _caught(
-        checks.SILENT,
-        "what a client says counts from the newest time in the log",
-        (clients, "_heard_at_ms", _by_its_own_clock),
-        plan=behind,
+        ONE_CLOCK,
+        "the time of a commit is held to the root's clock, and to the newest commit",
+        (commit_clock, "stamp_ms", _its_own),
+        plan=ahead,
+    ),
+    _caught(
+        ONE_CLOCK,
+        "the time of the newest commit is no floor where the root's clock is before it",
+        (commit_clock, "stamp_ms", _from_the_newest_on),
+        plan=ahead,
     ),
     _caught(
         checks.SILENT,
-        "a run renews its id from the newest time in the log on",
-        (producers_of_a_process, "heard_at_ms", _renewed_by_its_own_clock),
-        plan=behind,
-        seed=2,
+        "what is too old is so by the earliest of three clocks",
+        (expiry, "too_old_by_ms", _latest),
+        plan=ahead,
     ),
     _caught(
         checks.SILENT,
@@ -227,13 +239,13 @@ EXPIRING_MUTANTS = [
     _caught(
         checks.SILENT,
         "a controller's clock that is ahead has nothing expire",
-        (expiry, "earlier", _own),
+        (expiry, "too_old_by_ms", _own),
         seed=3,
     ),
     _caught(
         checks.SILENT,
         "a disk's clock that is ahead has nothing expire",
-        (expiry, "earlier", _root_s),
+        (expiry, "too_old_by_ms", _root_s),
         seed=11,
     ),
     _caught(

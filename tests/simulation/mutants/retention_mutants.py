@@ -22,11 +22,11 @@ def _nothing(*arguments: Any, **named: Any) -> None:
     return None
 
 
-def _own(now_ms: int, root_ms: int) -> int:
-    return now_ms
+def _own(own_ms: int, root_ms: int, newest_ms: int) -> int:
+    return own_ms
 
 
-def _root_s(now_ms: int, root_ms: int) -> int:
+def _root_s(own_ms: int, root_ms: int, newest_ms: int) -> int:
     return root_ms
 
 
@@ -69,13 +69,13 @@ RETENTION_MUTANTS = [
     ),
     Mutant(
         "a process's clock that is ahead deletes nothing",
-        ((leader_looks, "earlier", _own),),
+        ((leader_looks, "too_old_by_ms", _own),),
         seed=7,
         invariant="I16 retention",
     ),
     Mutant(
         "a disk's clock that is ahead deletes nothing",
-        ((leader_looks, "earlier", _root_s),),
+        ((leader_looks, "too_old_by_ms", _root_s),),
         seed=47,
         invariant="I16 retention",
     ),

@@ -59,6 +59,7 @@ def _settings(plan: Plan) -> dict[str, object]:
         "replica.verdict.delay.ms": plan.verdict_ms,
         "orphan.bytes.max": plan.orphan_bytes,
         "merge.min.lag.batches": plan.merge_lag,
+        "clock.ahead.max.ms": plan.clock_ahead_ms,
     }
     if plan.compaction is not None:
         settings |= plan.compaction.settings

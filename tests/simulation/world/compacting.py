@@ -160,7 +160,8 @@ def compaction_of(driver: "Driver", *, timeout_ms: int) -> CompactionPasses | No
         return None
     return CompactionPasses(
         driver.metadata,
-        driver.clock,
+        driver.own_clock,
+        driver.metadata.clock,
         run_looks=lambda orders: driver.executors.run(compaction_look_task, orders),
         timeout_ms=timeout_ms,
         random_below=lambda count: 0,

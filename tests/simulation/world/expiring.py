@@ -1,4 +1,4 @@
-"""Expiry of producer ids and of groups' offsets as simulated controllers do it, by two clocks."""
+"""Expiry of producer ids and of groups' offsets as simulated controllers do it, by three clocks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ def expiry_of(driver: "Driver") -> Expiry | None:
         world.seen["no root tells the time"] += 1
         return None
 
-    return Expiry(driver.clock, roots_now_ms=roots_now_ms)
+    return Expiry(driver.own_clock, driver.metadata.clock, roots_now_ms=roots_now_ms)
 
 
 @contextmanager

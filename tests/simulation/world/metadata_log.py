@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
+from tests.simulation.checks.invariants import time_is_bounded
 from tests.simulation.world.commits import Place, commit
 from tests.simulation.world.scheduler import Node
 from tests.simulation.world.world import FAILED, World
@@ -55,9 +56,12 @@ class SimulatedMetadataLog:
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
     ) -> MetadataBatch:
         assert records, "an empty batch would be a version without a decision"
+        true_ms = self._world.true_ms
+        own_ms = true_ms + self._node.skew_ms
         fault = self._world.scheduler.call("metadata append")
         self._check_answers(None)
         disks = self._world.disks
+        time_is_bounded(disks.image, "a commit", stamp.time_ms, true_ms, own_ms)
         batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
         def put() -> bool:
@@ -97,8 +101,13 @@ class SimulatedMetadataLog:
     def offset_at(self, time_ms: int) -> Offset:
         self._check_answers(self._world.scheduler.call("metadata read"))
         disks = self._world.disks
-        later = (each.base_offset for each in disks.batches if each.stamp.time_ms > time_ms)
-        return next(later, disks.image.offset)
+        times = ((each.base_offset, each.stamp.time_ms) for each in disks.batches)
+        return log_end_at(times, disks.image.offset, time_ms)
+
+    def root_ms(self) -> int | None:
+        """Return the true time, which no step of the simulation passes for: stores tell it with
+        what they answer anyhow."""
+        return None if self._world.disks.is_metadata_away else self._world.true_ms
 
     def check_writable(self) -> None:
         """A reader may write here."""

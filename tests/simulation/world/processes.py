@@ -64,10 +64,11 @@ class Driver:
         self.world = world
         self.node = node
         self.worker = Worker(world, node)
-        self.clock = self.worker.clock
+        self.own_clock = self.worker.clock
         self.metadata = MetadataService(
-            SimulatedMetadataLog(world, node), self.clock, random=node.rng.random
+            SimulatedMetadataLog(world, node), self.own_clock, random=node.rng.random
         )
+        self.clock = self.metadata.clock
         self.metadata._lock = Lock(world.scheduler)  # type: ignore[assignment]
         self.executors = Executors(world, node, workers.pick, twin_chance=twin_chance)
         self.threads = Threads(world.scheduler, node)

@@ -46,7 +46,8 @@ def retention_of(driver: "Driver", *, timeout_ms: int) -> Retention | None:
         return None
     return Retention(
         driver.metadata,
-        driver.clock,
+        driver.own_clock,
+        driver.metadata.clock,
         run_looks=lambda orders: driver.executors.run(look_task, orders),
         run_log_starts=lambda orders: driver.executors.run(log_start_task, orders),
         random_below=driver.node.rng.randrange,

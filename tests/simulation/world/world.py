@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.state import ReplicaState, check_log
 from tests.simulation.world.disks import Disks, Table
-from tests.simulation.world.scheduler import Scheduler
+from tests.simulation.world.scheduler import STARTED_AT_MS, Scheduler
 
 FAILED = ("failed", "hung")
 """What an inspection can meet, and then has seen nothing."""
@@ -80,6 +80,11 @@ class World:
     stale: set[str] = field(default_factory=set)
     commits_kept: int | None = None
     checked: dict[int, ReplicaState] = field(default_factory=dict)
+
+    @property
+    def true_ms(self) -> int:
+        """What right wall clocks say."""
+        return STARTED_AT_MS + int(self.scheduler.now_ms)
 
     def check(self, state: ReplicaState) -> None:
         """Check a log that was read, the first time that anybody reads it.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from kafka_on_spark.controller.commands.expiry import heard_at_ms, needs_renewal
+from kafka_on_spark.controller.commands.expiry import needs_renewal
 from kafka_on_spark.controller.commands.producer_runs import (
     GIVEN_EPOCH_MAX,
     NextAppend,
@@ -172,7 +172,7 @@ class ProducerRuns:
             record = ProducerRecord(
                 producer_id=producer_id,
                 producer_epoch=epoch,
-                renewed_at_ms=heard_at_ms(image, now_ms),
+                renewed_at_ms=now_ms,
                 cause="the run goes on",
             )
             return ControllerResult([record], None)

@@ -332,16 +332,3 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
     assert (first.error, second.error) == (None, None)
     assert (first.is_duplicate, second.is_duplicate) == (False, True)
     assert first.base_offset == second.base_offset == 0
-
-
-@pytest.mark.parametrize("ahead_ms", [-5, 0, 5])
-def test_an_append_is_never_older_than_the_newest_decision(roots, appender, ahead_ms):
-    """By the clock of a process that was reset it would be due for deletion at once."""
-    now_ms = FakeClock().now_ms()
-    image = replace(IN_SYNC, time_ms=now_ms + ahead_ms)
-    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
-
-    appender(Images(image)).append([part], acks="all", timeout_ms=1000)
-
-    [batch] = MemoryReplicaStore(roots).open(address(1)).load().batches
-    assert batch.appended_at_ms == now_ms + max(ahead_ms, 0)

@@ -15,6 +15,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.fakes import FakeClock, MemoryMetadataLog
 from tests.unit.service.controlled import World
 
@@ -162,14 +163,15 @@ def expire_all(world):
 
 def test_a_run_whose_clock_is_behind_renews_its_id_for_as_long_as_any_other(world):
     """It said that it was renewed a year ago, and the next pass of a controller let it expire."""
-    other, mine = runs(world), runs(world)
-    clock = FakeClock()
-    clock.advance(-52 * WEEK_MS)
-    mine._clock = mine._metadata._clock = clock
+    clock = FakeClock(world.clock.now_ms() - 52 * WEEK_MS)
+    metadata = MetadataService(world.log, clock, random=lambda: 0.5)
+    metadata.catch_up()
+    mine = ProducerRuns(metadata, metadata.clock, timeout_ms=1000)
     mine.begin("p", None, 1)
     world.clock.advance(WEEK_MS // 2)
-    other.begin("q", None, 1)
-    mine._metadata.catch_up()
+    clock.advance(WEEK_MS // 2)
+    runs(world).begin("q", None, 1)
+    metadata.catch_up()
 
     mine.begin("p", None, 2)
 

@@ -63,6 +63,7 @@ class World:
         self.passes = CompactionPasses(
             self.metadata,
             self.clock,
+            self.clock,
             run_looks=self.look,
             timeout_ms=1000,
             random_below=lambda count: self.first % count,

@@ -37,7 +37,8 @@ class Looking(Rounds):
     def order(self):
         image = self.metadata.image
         partition = image.partition(self.keys[0])
-        return plan_compaction_look(image, self.keys[0], partition, self.clock.now_ms())
+        now_ms = self.clock.now_ms()
+        return plan_compaction_look(image, self.keys[0], partition, now_ms, now_ms)
 
     def look(self, order=None):
         return run_compaction_look(order or self.order(), self.replicas, self.root_now)
@@ -120,7 +121,7 @@ def test_a_fenced_broker_and_a_replica_that_was_not_made_are_not_asked():
     registered = partition("2 1 3 4", unmade="4", hw=5)
     image = image_of(registered, ids="1 2 3 4", fenced="3")
 
-    order = plan_compaction_look(image, KEY, registered, NOW_MS)
+    order = plan_compaction_look(image, KEY, registered, NOW_MS, NOW_MS)
 
     assert [each.broker_id for each in order.addresses] == [2, 1]
 

@@ -92,6 +92,7 @@ def drop_by_look(cluster, registered):
         address=address(1, key=cluster.keys[0]),
         limits=LIMITS,
         now_ms=cluster.clock.now_ms(),
+        commit_ms=cluster.clock.now_ms(),
         registered=registered,
     )
     assert run_look(order, cluster.replicas, None).look is not None
@@ -154,7 +155,7 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
         *plan_upkeep(image, [key]),
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
-        plan_look(image, key, partition, LIMITS, 0),
+        plan_look(image, key, partition, LIMITS, 0, 0),
         plan_command(image, key, None),
     ]
 

@@ -60,6 +60,7 @@ class World:
         self.retention = Retention(
             self.metadata,
             self.clock,
+            self.clock,
             run_looks=self.look,
             run_log_starts=self.tell,
             random_below=lambda below: 0,
