@@ -8,6 +8,7 @@ from typing import Final
 
 from kafka_on_spark.controller.commands.lease import is_held_by
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.counts import begun_topics
 from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
@@ -41,6 +42,7 @@ def metrics_of(
     is_controller = holds_lease and is_held_by(image, services.controller_id)
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
+        *(() if is_cut_off else [_time_ahead(image, now_ms)]),
         *(() if is_cut_off else _of_quorum(services, is_controller=is_controller)),
         *upkeep_metrics(logs, watch, watch.current(image), now_ms, watch.orphan_bytes(image)),
         *counted,
@@ -49,6 +51,11 @@ def metrics_of(
         *_of_roots(services),
         *ledger_metrics(services.ledger.report().rows),
     ]
+
+
+def _time_ahead(image: MetadataImage, now_ms: int) -> Metric:
+    ahead_ms = max(image.newest_ms() - now_ms, 0)
+    return Metric(type="KafkaController", name="TimeAheadMs", value=ahead_ms)
 
 
 def _of_quorum(services: Services, *, is_controller: bool) -> Iterator[Metric]:

@@ -3,9 +3,13 @@
 import pytest
 
 from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.records import OffsetCommitRecord, ProducerRecord
 from tests.cluster.disks import files_below, isr_of, partition_of, records
 
+YEAR_MS = 365 * 24 * 3_600_000
 COUNTS = ("copied_records", "copied_bytes", "truncated_records", "isr_changes", "is_caught_up")
 
 
@@ -105,3 +109,56 @@ def test_a_part_that_has_no_dry_run_refuses_every_method(cluster, name):
     for part in (parts.appends, parts.reads, parts.upkeep, parts.brokers):
         with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
             getattr(part, name)("orders", records(b"b"))
+
+
+def test_a_time_that_is_ahead_is_reset_and_what_that_does_is_told_before(
+    call, new_topic, cluster, everything
+):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
+    services = cluster._services
+    ahead_ms = services.clock.now_ms() + 10 * YEAR_MS
+    metadata, key = services.metadata, partition_key(cluster, topic)
+    metadata.submit(lambda image: ControllerResult(told_at(ahead_ms, key), None), timeout_ms=1000)
+    before, log_before = everything(), metadata.image.offset
+
+    told = call.json("metadata", "--reset-time", "--dry-run")
+    in_words = call("metadata", "--reset-time", "--dry-run")
+
+    assert everything() == before
+    assert (told["producers"], told["offsets"]) == (1, 1)
+    assert [each["record_type"] for each in told["records"]] == [
+        "ClusterRecord",
+        "ProducerRecord",
+        "OffsetCommitRecord",
+    ]
+    assert "Expiry: 1 producer id and 1 offset of groups count from now on" in in_words
+    assert "Retention: records keep their timestamps" in in_words
+    assert "nothing was committed" in in_words
+    [ahead] = [each.value for each in cluster.metrics() if each.name == "TimeAheadMs"]
+    assert ahead > 9 * YEAR_MS
+
+    call("metadata", "--reset-time")
+
+    image = cluster.image
+    assert image.offset > log_before
+    assert image.newest_ms() < services.clock.now_ms() + 60_000
+    assert [each.value for each in cluster.metrics() if each.name == "TimeAheadMs"] == [0]
+    assert "nothing to reset" in call("metadata", "--reset-time")
+
+
+def told_at(time_ms, key):
+    return [
+        ProducerRecord(producer_id="p", producer_epoch=0, renewed_at_ms=time_ms),
+        OffsetCommitRecord(
+            group="g",
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=0,
+            leader_epoch=None,
+            renewed_at_ms=time_ms,
+        ),
+    ]
+
+
+def partition_key(cluster, topic):
+    return PartitionKey(cluster.image.topic_ids[topic], 0)

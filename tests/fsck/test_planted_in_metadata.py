@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.controller.commands.expiry import reset_time
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.compaction import Compaction
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -285,6 +287,20 @@ def test_i11_a_run_of_a_producer_that_takes_an_epoch_again(life):
 
     found(report, "I11", metadata_offset=offset + 1)
     assert report.invariants == {"I11"}
+
+
+def test_i31_a_time_that_is_ahead_of_the_clocks_until_it_is_reset(life):
+    ahead_ms = life.disks.cluster._services.clock.now_ms() + 10**12
+    renewed = ProducerRecord(producer_id="q", producer_epoch=3, renewed_at_ms=ahead_ms)
+    commit_records(life, renewed, stamp=Stamp(time_ms=ahead_ms))
+
+    finding = found(life.fsck(), "I31")
+
+    assert "ahead of this process's clock" in finding.sentence
+    image = MetadataImage(cluster_id="c", producers={"q": 3}, producer_times={"q": ahead_ms})
+    now_ms = ahead_ms - 10**12
+    commit_records(life, *reset_time(image, now_ms).records, stamp=Stamp(time_ms=now_ms))
+    assert not life.fsck().findings
 
 
 def test_i16_a_log_start_above_the_high_watermark(life):

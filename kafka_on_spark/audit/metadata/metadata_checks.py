@@ -1,4 +1,4 @@
-"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I30: the metadata log, replayed by commit.
+"""I6 and I7, I8 to I11, I15 to I17, I23, I27, I30, I31: the metadata log, replayed by commit.
 
 I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
 watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
@@ -6,6 +6,7 @@ recorded log end, and no advance while the ISR is below its minimum. I10: commit
 other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
 the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
 watermark moves with its chain digest. I27: the offsets of compaction rise. I30: groups' members.
+I31: no time that counts is ahead of the clocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +79,7 @@ class MetadataReplay:
         self.runs = RunReplay()
         self._groups = GroupReplay()
         self._seen = _RisingEpochs()
+        self._time_ms = 0  # of the newest commit
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
 
@@ -91,6 +93,16 @@ class MetadataReplay:
         self._gap_count += 1
         self.findings.add("I15", sentence, **where)
 
+    def check_time(self, now_ms: int) -> None:
+        """Check that no time that counts is ahead of the clock of the process that checks."""
+        ahead_ms = max(self._time_ms, self.image.newest_ms()) - now_ms
+        if ahead_ms > self.image.settings().integer("clock.ahead.max.ms"):
+            sentence = (
+                f"the newest time of the metadata is {ahead_ms // 1000} s ahead of this process's"
+                " clock: if that is right, reset it (kafka-on-spark metadata --reset-time)"
+            )
+            self.findings.add("I31", sentence)
+
     def take(self, batch: MetadataRows) -> None:
         """Check and replay the next commit."""
         if batch.base_offset != self.end_offset:
@@ -101,6 +113,8 @@ class MetadataReplay:
             self._gap_count += batch.base_offset > self.end_offset
         self._check_requests(batch)
         self._check_groups(batch)
+        time_us = batch.rows[0].get("time") if batch.rows else None
+        self._time_ms = time_us // 1000 if isinstance(time_us, int) else self._time_ms
         touched: dict[PartitionKey, int] = {}
         records: list[Record] = []
         for place, row in enumerate(batch.rows):
@@ -193,7 +207,8 @@ class MetadataReplay:
         """Replay the records that are not of one partition: names, settings, brokers."""
         if not records:
             return
-        batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
+        stamp = Stamp(time_ms=self._time_ms)
+        batch = MetadataBatch(base_offset=Offset(0), stamp=stamp, records=tuple(records))
         self.image = replace(self.image, offset=Offset(0)).replay(batch)
         for record in records:
             if isinstance(record, TopicRecord):

@@ -45,6 +45,7 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ): "Partitions that another leads than the preferred leader.",
     ("KafkaController", "LastAppliedRecordOffset"): "End of the metadata that is known here.",
     ("KafkaController", "LastAppliedRecordTimestamp"): "When that was committed, ms since 1970.",
+    ("KafkaController", "TimeAheadMs"): "How far the newest time in the metadata is ahead, ms.",
     ("RaftMetrics", "current-leader"): "Voter that leads the metadata log, by its id.",
     ("RaftMetrics", "current-epoch"): "Epoch in which it leads.",
     ("RaftMetrics", "high-watermark"): "Up to where the metadata log is committed.",

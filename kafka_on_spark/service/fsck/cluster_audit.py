@@ -30,6 +30,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStora
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.ports.archives import ClusterArchive, MetadataArchive
+from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 from kafka_on_spark.service.fsck.voter_audit import VoterAudit, VoterReader
@@ -146,10 +147,13 @@ class _MetadataReader:
 class Fsck:
     """One check of a cluster."""
 
-    def __init__(self, archive: ClusterArchive, run_audits: RunAudits, *, is_deep: bool) -> None:
+    def __init__(
+        self, archive: ClusterArchive, run_audits: RunAudits, clock: Clock, *, is_deep: bool
+    ) -> None:
         archives, unread = archive.voters()
         self._archive = archive
         self._run_audits = run_audits
+        self._clock = clock
         self._is_deep = is_deep
         self._metadata = _MetadataReader(archives, unread, is_deep=is_deep)
         self._findings: list[Finding] = []
@@ -174,6 +178,7 @@ class Fsck:
         voters.check_leader()
         self._findings.extend(voters.findings())
         replay = self._metadata.replay
+        replay.check_time(self._clock.now_ms())
         self._orphans.extend(table_orphans(tables, replay.timelines, replay.topic_names))
         self._findings.extend(replay.findings.all())
         return FsckReport(

@@ -17,6 +17,7 @@ from kafka_on_spark.service.fsck.cluster_audit import Fsck
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 from kafka_on_spark.spark.run.keeping_tasks import audit_task
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replicas.archives.archive import FileClusterArchive
 from kafka_on_spark.storage.roots.root_lists import cluster_url
@@ -42,7 +43,8 @@ def check_tables(
     def run_audits(orders: Sequence[AuditOrder]) -> list[ReplicaTrace]:
         return runner.run(partial(audit_task, options=options), orders)
 
-    return Fsck(FileClusterArchive(metadata_root, options), run_audits, is_deep=is_deep).run()
+    archive = FileClusterArchive(metadata_root, options)
+    return Fsck(archive, run_audits, SystemClock(), is_deep=is_deep).run()
 
 
 def check_cluster(

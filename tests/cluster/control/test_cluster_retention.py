@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_on_spark import Record
-from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark import Cluster, Record
+from kafka_on_spark.errors import InvalidTimestampError, OffsetOutOfRangeError
 from kafka_on_spark.storage.calls.clock import SystemClock
 from tests.cluster.disks import new_disks, partition_of, values_of
 
@@ -202,3 +202,31 @@ def test_a_process_says_that_its_clock_is_behind(disks, monkeypatch, caplog):
     told = [each.getMessage() for each in caplog.records if "clock of this process" in each.message]
     assert len(told) == 1
     assert "set the clock right" in told[0]
+
+
+def test_a_process_whose_clock_is_ahead_gives_its_time_to_nobody_and_is_refused_its_timestamps(
+    disks, monkeypatch, caplog
+):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    right = SystemClock.now_ms
+    began_ms = right(SystemClock())
+
+    with monkeypatch.context() as wrong, Cluster.open(cluster.root) as other:
+        wrong.setattr(SystemClock, "now_ms", lambda self: right(self) + 3650 * 24 * HOUR_MS)
+        other.create_topic("others", replica_assignment={0: [1, 2, 3]})
+        other.append("orders", [(b"k", b"ahead")])
+        timestamp = datetime.now(UTC) + timedelta(hours=2)
+        with other.producer() as producer, pytest.raises(InvalidTimestampError):
+            producer.send("orders", b"k", b"refused", timestamp=timestamp)
+    cluster.append("orders", [(b"k", b"right")])
+    with cluster.producer() as producer:
+        producer.send("orders", b"k", b"sent").result(30)
+
+    ahead, *others = [
+        each.timestamp() * 1000 for each in cluster.read("orders")["timestamp"].to_pylist()
+    ]
+    assert began_ms <= ahead <= right(SystemClock()) + 60_000
+    assert all(began_ms <= each <= right(SystemClock()) for each in others)
+    told = [each.getMessage() for each in caplog.records if "clock of this process" in each.message]
+    assert len(told) == 1
