@@ -201,7 +201,7 @@ class OutOfOrderSequenceError(ProtocolError):
 
 
 class DuplicateSequenceError(ProtocolError):
-    """The sequence was appended before with other records, or perhaps with others."""
+    """The sequence was appended before with other records."""
 
     code = 46
 
@@ -255,7 +255,8 @@ class RecordExpiredError(ProtocolError, TimeoutError):
 
 
 class UnknownProducerIdError(ProtocolError):
-    """The producer id has expired, or nobody knows whether its sequence stands in the log."""
+    """The producer id has expired, or nobody knows whether its sequence stands in the log, or with
+    which records."""
 
     code = 59
 

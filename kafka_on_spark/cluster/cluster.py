@@ -356,7 +356,8 @@ class Cluster:
     ) -> AppendResult:
         """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
 
-        With `producer_id` and `sequence` a retry of the same records is appended once. Of the
+        With `producer_id` and `sequence` a retry of the same records is appended once, and one with
+        other records is refused as a whole. Of the
         writers under one `transactional_id`, the newest fences the others; this object is one
         writer. With `expected_offsets` records are appended only if partitions end there.
         `configs` may have auto.controller=false.

@@ -100,7 +100,8 @@ class ProducerStamp:
         producer_id: The producer, the same in all of its runs.
         producer_epoch: Its run; a higher one fences the lower.
         sequence: Its append number, the same for all partitions of the append.
-        payload_digest: Of the records of this append to this partition, signed 64 bits.
+        payload_digest: Of the records of the whole append, to all partitions, signed 64 bits; of a
+            `Producer`, which appends to each partition by itself, of this partition's.
     """
 
     producer_id: str

@@ -2,8 +2,9 @@
 
 An append is identified by producer and sequence, in any run; the producer epoch only fences.
 Sequences rise within a partition and may skip, because one number is used for all partitions of an
-append (Kafka has consecutive numbers a partition, KIP-98). The payload digest tells a retry from
-another append with the same number.
+append (Kafka has consecutive numbers a partition, KIP-98). The payload digest, which is that of the
+whole append, tells a retry from another append with the same number; a log that has only the number
+left says that nobody knows.
 """
 
 from collections.abc import Iterable
@@ -44,7 +45,7 @@ class AppendedBefore:
 
     Attributes:
         batch: The batch it became; None if the log no longer has its header.
-        last: Without a batch, where it stands, if it is its producer's last append.
+        last: Without a batch, where it stands: it is its producer's last append.
     """
 
     batch: Batch | None
@@ -59,6 +60,7 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
         ProducerFencedError: A newer run of the producer has appended.
         DuplicateSequenceError: The log has the sequence with other records.
         OutOfOrderSequenceError: It is below the producer's last one, and the log does not have it.
+        UnknownProducerIdError: Nobody knows whether the log has it, or with which records.
     """
     by_files = _find_files(state, staged)
     if by_files is not None:
@@ -102,7 +104,7 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
                 producer.producer_id, producer.producer_epoch, stamp.producer_epoch
             )
         if stamp.sequence == producer.sequence:
-            _check_payload(producer, stamp.payload_digest)
+            _check_payload(producer, stamp.payload_digest, batch)
             return AppendedBefore(batch)
         last_sequence = stamp.sequence if last_sequence is None else last_sequence
         if producer.sequence > last_sequence:
@@ -123,7 +125,7 @@ def _find_in_entry(
     entry = entry.not_above(state.log_end_offset)
     last = entry.last
     if last is not None and producer.sequence == last.sequence:
-        _check_payload(producer, last.payload_digest)
+        _check_payload(producer, last.payload_digest, last)
         return AppendedBefore(None, last)
     if producer.sequence <= entry.unknown_to:
         raise UnknownProducerIdError(
@@ -131,7 +133,14 @@ def _find_in_entry(
             f" the log is not known, for sequences up to {entry.unknown_to}: an unclean election"
             " may have lost it; read the topic, and append what is missing with a later sequence"
         )
-    return None if producer.sequence > entry.sequence else AppendedBefore(None)
+    if producer.sequence > entry.sequence:
+        return None
+    raise UnknownProducerIdError(
+        f"which records sequence {producer.sequence} of producer {producer.producer_id!r} had is"
+        f" not known any more, since the log keeps that of its last one only, {entry.sequence}:"
+        " read the topic, and append what is missing with a later sequence; a query's checkpoint is"
+        " older than the topic: put the newest one back, or start it with a new checkpointLocation"
+    )
 
 
 def _appends_of(
@@ -143,11 +152,13 @@ def _appends_of(
             yield batch, stamp
 
 
-def _check_payload(retry: ProducerStamp, payload_digest: int) -> None:
+def _check_payload(retry: ProducerStamp, payload_digest: int, stands: Batch | LastAppend) -> None:
     if payload_digest != retry.payload_digest:
         raise DuplicateSequenceError(
             f"producer {retry.producer_id!r} appended sequence {retry.sequence} before, with"
-            " other records: a retry must bring the same records, a new append a new sequence"
+            " other records: a retry must bring the same records, a new append a new sequence",
+            base_offset=stands.base_offset,
+            record_count=stands.record_count,
         )
 
 

@@ -55,7 +55,7 @@ class LastAppend:
         sequence: Its number.
         base_offset: Offset of its first record.
         record_count: Its records.
-        payload_digest: Of its records, signed 64 bits.
+        payload_digest: As in ProducerStamp.
         partition_count: The topic's partitions when it was split.
         appended_at_ms: Time of its append.
     """

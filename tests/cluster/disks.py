@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import ENOTEMPTY
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from deltalake import DeltaTable
@@ -15,6 +17,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.controller.brokers import silence
 from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.spark.run.opening import replica_store
@@ -23,6 +27,7 @@ from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.identity import root_identity
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from tests.cluster.folders import quick_folder
 
 FAST = {
@@ -276,3 +281,33 @@ def files_below(*folders: Path) -> dict[str, int]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+class DiedError(Exception):
+    """The process of an append has died."""
+
+
+def die_after_one(cluster: Cluster, topic: str, given: Any, partition: int, **choices: Any) -> None:
+    """Append, and die once one partition is committed."""
+    appender = cluster._services.appends._appender
+    whole = appender.append
+
+    def die(parts: Any, **named: Any) -> None:
+        whole([each for each in parts if each.key.partition == partition], **named)
+        raise DiedError
+
+    with patch.object(appender, "append", die), suppress(DiedError):
+        cluster.append(topic, given, **choices)
+
+
+@contextmanager
+def counted_loads(counts: Counter[ReplicaAddress]) -> Iterator[None]:
+    """Count how often logs are looked at, by address."""
+    load = DeltaReplicaLog.load
+
+    def counting(log: DeltaReplicaLog) -> ReplicaState:
+        counts[log._address] += 1
+        return load(log)
+
+    with patch.object(DeltaReplicaLog, "load", counting):
+        yield

@@ -25,12 +25,14 @@ from kafka_on_spark.service.append.plan.stage_plan import (
     AppendPlan,
     ProducerRun,
     StagedSegment,
+    as_one_append,
     check_expected,
     collect_parts,
     is_unreached,
     plan_stage,
 )
 from kafka_on_spark.service.append.plan.timestamp_limits import retention_notice
+from kafka_on_spark.service.append.preconditions import EarlierTries
 from kafka_on_spark.service.append.produce.producers import (
     ProducerRuns,
     check_producer,
@@ -69,6 +71,7 @@ class AppendService:
         self._producers = producers
         self._appender = appender
         self._clock = clock
+        self._earlier_tries = EarlierTries()
         self._warned_of: set[TopicId] = set()
         self._create_replicas = create_replicas
         self._expanded = expanded
@@ -187,7 +190,7 @@ class AppendService:
         producer: ProducerRun,
         timeout_ms: int,
     ) -> AppendPlan:
-        """Return the plan of records that all name their partitions.
+        """Return the plan of records that all name their partitions, each an append of its own.
 
         A retry names the same ones, however many partitions the topic has by then: so nothing is
         asked about a first try's split.
@@ -200,7 +203,12 @@ class AppendService:
         now_ms = self._clock.now_ms()
         order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
         return AppendPlan(
-            topic_id=topic_id, order=order, acks=acks, producer=producer, timeout_ms=timeout_ms
+            topic_id=topic_id,
+            order=order,
+            acks=acks,
+            producer=producer,
+            timeout_ms=timeout_ms,
+            is_by_partition=True,
         )
 
     def _check_split(self, plan: AppendPlan) -> None:
@@ -335,6 +343,10 @@ class AppendService:
                 run = plan.producer
                 check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         has_sequence = all(plan.producer is not None for plan, _ in appends)
+        plans = [plan for plan, _ in appends]
+        if not any(plan.is_by_partition for plan in plans):
+            names = {plan.topic_id: image.topics[plan.topic_id].name for plan in plans}
+            parts = as_one_append(names, parts)
         keys = [part.key for part in parts]
         began_ms = self._recorder.now_ms()
         self._create_replicas(keys)
@@ -348,7 +360,8 @@ class AppendService:
                     is_allowed=all(plan.may_decide for plan, _ in appends),
                     reached_elsewhere=reached_elsewhere,
                 ),
-                other_ends=_other_ends([plan for plan, _ in appends], keys),
+                other_ends=_other_ends(plans, keys),
+                tried=self._earlier_tries.partitions(self._metadata.image, plans),
                 take=take,
             )
         except ClusterClosedError as error:
@@ -357,6 +370,7 @@ class AppendService:
                 " committed: open it again with Cluster.open"
                 + ("; a retry with the same sequence is safe" if has_sequence else "")
             ) from error
+        self._earlier_tries.looked_at(plans)
         count_appends(self._recorder, self._metadata.image, parts, answers, began_ms)
         self._note_findings()
         self._maintain(self._metadata.image, keys)

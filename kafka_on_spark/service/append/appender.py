@@ -32,6 +32,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
@@ -43,13 +44,13 @@ from kafka_on_spark.service.append.acknowledging import (
     report_leader,
 )
 from kafka_on_spark.service.append.appending import append_placed
-from kafka_on_spark.service.append.placing import LeaderFailure, place
+from kafka_on_spark.service.append.placing import LeaderFailure, place, read_leader
 from kafka_on_spark.service.append.preconditions import (
     check_ends,
     check_keys,
     check_min_isr,
     check_replicas,
-    has_unknown_end,
+    check_tries,
     keys_of_ends,
 )
 from kafka_on_spark.service.append.stages import (
@@ -217,26 +218,31 @@ class Appender:
         timeout_ms: int,
         watch: AppendWatch,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
+        tried: Sequence[PartitionKey] = (),
         take: Callable[[AnsweredPart], None] | None = None,
     ) -> list[AnsweredPart]:
         """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
 
         Each round commits what is ready; a partition that waits goes into a later round, and
-        `watch` is told of it. A conditional append waits for leaders before the first round.
+        `watch` is told of it. Before the first round the leaders' logs are read that may refuse
+        the append as a whole, and waited for.
         `other_ends`: where partitions that get no record must end, of a conditional append.
+        `tried`: partitions where an earlier try of the append may stand, with other records.
         `take` gets each answer also as soon as there is one: others may wait for long.
 
         Raises:
-            NotEnoughReplicasError, UnexpectedOffsetError, InvalidRecordError,
-            NotLeaderOrFollowerError: Nothing was appended.
+            What the first partition met that could not be read, and as `check_replicas`,
+            `check_keys`, `check_ends` and `check_tries`: nothing was appended.
         """
         image = self._metadata.image
         if acks == "all":
             check_replicas(image, parts)
         check_keys(image, parts)
         deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
-        self._wait_for_leaders(keys_of_ends(parts, other_ends or {}), watch, deadline_ms)
-        check_ends(self._metadata.image, self._replicas, parts, other_ends or {})
+        read = dict.fromkeys([*keys_of_ends(parts, other_ends or {}), *tried])
+        logs = self._read_leaders(list(read), watch, deadline_ms)
+        check_ends(logs, parts, other_ends or {})
+        check_tries(self._metadata.image, logs, parts, tried)
         pending = {part.key: _Pending(part) for part in parts}
         answers = _Answers(take)
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
@@ -267,24 +273,55 @@ class Appender:
                 self._not_concluded(error, pending, answers)
         return answers.of(parts)
 
-    def _wait_for_leaders(
+    def _read_leaders(
         self, keys: Sequence[PartitionKey], watch: AppendWatch, deadline_ms: float
-    ) -> None:
-        """Wait until it is known where the logs of `keys` end, or the time is up."""
+    ) -> dict[PartitionKey, ReplicaState | None]:
+        """Return the logs of leaders, read side by side; wait for those that can't be read.
+
+        Raises:
+            Why one can't, once the time is up, or where waiting does not help.
+        """
+        logs: dict[PartitionKey, ReplicaState | None] = {}
+        failures: dict[PartitionKey, LeaderFailure] = {}
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
-        while self._clock.monotonic_ms() < deadline_ms:
-            found = [(key, self._metadata.image.partition(key)) for key in keys]
+        while True:
+            image = self._metadata.image
+            ready = [each for each in keys if each not in logs and not watch.is_blocked(each)]
+            for key, found in self._read(image, ready).items():
+                if isinstance(found, LeaderFailure):
+                    failures[key] = found
+                else:
+                    logs[key] = found
+                    failures.pop(key, None)
+            if not failures:
+                return logs
+            for each in failures.values():
+                is_passing = isinstance(each.error, _TRY_AGAIN)
+                is_denied = isinstance(each.error, RootAccessDeniedError)
+                if is_denied or not is_passing or self._clock.monotonic_ms() >= deadline_ms:
+                    raise each.error
+            reports = [each.report for each in failures.values() if each.report is not None]
+            self._second_inspections.record(reports)
             waits = [
-                Wait(key=key, partition=each, error="it has no leader")
-                for key, each in found
-                if each is not None and has_unknown_end(each)
+                wait_of(key, image.partition(key), each.error) for key, each in failures.items()
             ]
-            if not waits:
-                return
-            watch.update(waits)
+            watch.update([each for each in waits if each is not None])
             error = self._pause(watch, next(pauses))
             if isinstance(error, RootAccessDeniedError):
                 raise error  # waiting gives no permission
+
+    def _read(
+        self, image: MetadataImage, keys: Iterable[PartitionKey]
+    ) -> dict[PartitionKey, ReplicaState | LeaderFailure | None]:
+        """Read leaders' logs, each in a pool of its partition's brokers, as a try is made."""
+        by_brokers: dict[Set[BrokerId], list[PartitionKey]] = {}
+        for key in keys:
+            partition = image.partition(key)
+            brokers = frozenset[BrokerId]() if partition is None else partition.isr
+            by_brokers.setdefault(brokers, []).append(key)
+        read = partial(read_leader, image, replicas=self._replicas, clock=self._clock)
+        begun = [(of, self._threads.tries(each).map(read, of)) for each, of in by_brokers.items()]
+        return {key: found for of, all_of in begun for key, found in zip(of, all_of, strict=True)}
 
     def _pause(self, watch: AppendWatch, pause_ms: float) -> KafkaOnSparkError | None:
         """Sleep before another look, and catch up; return what kept it from that."""

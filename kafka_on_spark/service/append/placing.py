@@ -17,23 +17,27 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
+    ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.ids import LeaderEpoch, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
 from kafka_on_spark.log.merging.open_puts import find_put
 from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
+from kafka_on_spark.service.append.preconditions import has_unknown_end
 from kafka_on_spark.service.append.produce.producers import (
     check_writer_not_fenced,
 )
 from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
 from kafka_on_spark.service.replica.replica_operations import (
     begin_leadership,
+    check_complete,
     fence_older_writers,
     with_borders_over,
 )
@@ -46,11 +50,43 @@ class LeaderFailure:
 
     Attributes:
         error: What the append met.
-        report: The same as a report on the leader's replica.
+        report: The same as a report on the leader's replica; None: there is no leader.
     """
 
     error: KafkaOnSparkError
-    report: PartitionReport
+    report: PartitionReport | None
+
+
+def read_leader(
+    image: MetadataImage, key: PartitionKey, *, replicas: ReplicaStore, clock: Clock
+) -> ReplicaState | LeaderFailure | None:
+    """Return a leader's log, with all that is committed; nothing is written.
+
+    None: nothing was ever appended to the partition, or it is gone.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        return None
+    if has_unknown_end(partition):
+        error = NotLeaderOrFollowerError(
+            f"partition {image.name_of(key)} has no leader, so what stands in its log and where its"
+            " log ends is not known, and nothing was appended: bring its brokers back, and append"
+            " again"
+        )
+        return LeaderFailure(error, None)
+    if partition.leader is None or not partition.is_created(partition.leader):
+        return None
+    leader = address_of(image, key, partition, partition.leader)
+    log = replicas.open(leader)
+    try:
+        try:
+            check_complete(state := log.load(), partition)
+        except ReplicaLostError:  # a stale listing shows an older, shorter log
+            check_complete(state := log.load(), partition)
+    except KafkaOnSparkError as error:
+        report = leader_failed(key, partition, leader, error, clock.now_ms())
+        return LeaderFailure(as_leaders_fault(error), report)
+    return state
 
 
 def place(

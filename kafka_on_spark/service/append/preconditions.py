@@ -1,25 +1,33 @@
 """Refuses an append before its first commit, so that nothing is half done."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from kafka_on_spark.controller.partitions.compaction import is_compacted
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
+    DuplicateSequenceError,
     InvalidRecordError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
-    NotLeaderOrFollowerError,
+    OutOfOrderSequenceError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.ids import Offset, PartitionKey, TopicId
+from kafka_on_spark.log.batch import ProducerStamp, StagedBatch
 from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.producer_state import find_append, find_sequence
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports.replicas import ReplicaStore
+from kafka_on_spark.service.append.plan.stage_plan import AppendPlan
 from kafka_on_spark.service.append.stages import StagedPart
+
+LOOKED_AT_MAX: Final = 10_000
+"""Topics by run that a process remembers to have looked at: it may live for months."""
+
+Logs = Mapping[PartitionKey, ReplicaState | None]
+"""The logs of leaders, as they were read; None: nothing was ever appended to the partition."""
 
 
 def check_replicas(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
@@ -71,6 +79,14 @@ def check_keys(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
             )
 
 
+def has_unknown_end(partition: PartitionRegistration) -> bool:
+    """Return whether nobody can say now where a partition's log ends: it has no leader, and may
+    have records."""
+    is_unmade = partition.known_log_end == 0 and not any(partition.directories)
+    is_led = partition.leader is not None and partition.is_created(partition.leader)
+    return not (is_led or is_unmade)
+
+
 def keys_of_ends(
     parts: Sequence[StagedPart], others: Mapping[PartitionKey, Offset]
 ) -> list[PartitionKey]:
@@ -80,19 +96,8 @@ def keys_of_ends(
     return [*asked, *others]
 
 
-def has_unknown_end(partition: PartitionRegistration) -> bool:
-    """Return whether nobody can say now where a partition's log ends: it has no leader, and may
-    have records."""
-    is_unmade = partition.known_log_end == 0 and not any(partition.directories)
-    is_led = partition.leader is not None and partition.is_created(partition.leader)
-    return not (is_led or is_unmade)
-
-
 def check_ends(
-    image: MetadataImage,
-    replicas: ReplicaStore,
-    parts: Sequence[StagedPart],
-    others: Mapping[PartitionKey, Offset],
+    logs: Logs, parts: Sequence[StagedPart], others: Mapping[PartitionKey, Offset]
 ) -> None:
     """Check that logs end where a conditional append expects: of its parts, and of `others`.
 
@@ -100,36 +105,18 @@ def check_ends(
 
     Raises:
         UnexpectedOffsetError: One ends elsewhere.
-        NotLeaderOrFollowerError: One has no leader, so where it ends is not known.
     """
     is_retry = False
     for part in parts:
         if part.expected_offset is None and not others:
             continue
-        state = _leader_state(image, replicas, part.key)
+        state = logs[part.key]
         if state is not None and find_append(state, part.batch) is not None:
             is_retry = True
         elif part.expected_offset is not None:
             _check_end(state, part.expected_offset)
     for key, expected in () if is_retry else others.items():
-        _check_end(_leader_state(image, replicas, key), expected)
-
-
-def _leader_state(
-    image: MetadataImage, replicas: ReplicaStore, key: PartitionKey
-) -> ReplicaState | None:
-    """Return the leader's log; None if the partition never had a replica, or is gone."""
-    partition = image.partition(key)
-    if partition is None:
-        return None
-    if has_unknown_end(partition):
-        raise NotLeaderOrFollowerError(
-            f"partition {image.name_of(key)} has no leader, so where its log ends is not known, and"
-            " nothing was appended: bring its brokers back, and append again"
-        )
-    if partition.leader is None or not partition.is_created(partition.leader):
-        return None
-    return replicas.open(address_of(image, key, partition, partition.leader)).load()
+        _check_end(logs[key], expected)
 
 
 def _check_end(state: ReplicaState | None, expected: Offset) -> None:
@@ -139,3 +126,91 @@ def _check_end(state: ReplicaState | None, expected: Offset) -> None:
         raise UnexpectedOffsetError(
             f"the log ends at 0, not at the expected {expected}: nothing was appended to it yet"
         )
+
+
+class EarlierTries:
+    """Tells where earlier tries of appends may stand. One a process; threads may share it.
+
+    A run that this process has begun fences those before it. So once it has looked at a topic, only
+    the appends that it has begun itself can stand there and be tried again.
+    """
+
+    def __init__(self) -> None:
+        self._looked_at: set[tuple[TopicId, str, int]] = set()
+
+    def partitions(self, image: MetadataImage, plans: Iterable[AppendPlan]) -> list[PartitionKey]:
+        """Return the partitions to look at before the first commit of an append: all of its topics,
+        also those that get no record; none, if no earlier try can stand there."""
+        return [
+            PartitionKey(plan.topic_id, number)
+            for plan in plans
+            if plan.topic_id in image.topics and self._may_stand(plan)
+            for number in sorted(image.topics[plan.topic_id].partitions)
+        ]
+
+    def looked_at(self, plans: Iterable[AppendPlan]) -> None:
+        """Remember that the topics of an append were looked at."""
+        if len(self._looked_at) >= LOOKED_AT_MAX:
+            self._looked_at.clear()  # each run that goes on looks once more
+        self._looked_at.update(key for plan in plans if (key := _run_at(plan)) is not None)
+
+    def _may_stand(self, plan: AppendPlan) -> bool:
+        run = plan.producer
+        if run is None or plan.is_by_partition:
+            return False
+        return not (run.is_next and (run.is_only or _run_at(plan) in self._looked_at))
+
+
+def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int] | None:
+    run = plan.producer
+    if run is None or plan.is_by_partition:
+        return None
+    return plan.topic_id, run.producer_id, int(run.producer_epoch)
+
+
+def check_tries(
+    image: MetadataImage, logs: Logs, parts: Sequence[StagedPart], tried: Iterable[PartitionKey]
+) -> None:
+    """Check that what stands of an earlier try, in any partition, is of the same append: of a retry
+    with other records nothing is appended.
+
+    It is no fence: of two tries at once, each may look before the other commits.
+
+    Raises:
+        DuplicateSequenceError: Other records stand under the number.
+        ProducerFencedError, OutOfOrderSequenceError, UnknownProducerIdError: As `find_append`.
+    """
+    by_key = {part.key: part.batch for part in parts}
+    stamp = next((each.producer for each in by_key.values() if each.producer is not None), None)
+    others = [
+        f"{image.name_of(key)} {text}"
+        for key in tried
+        if stamp is not None
+        and (state := logs[key]) is not None
+        and (text := _other_records(state, stamp, by_key.get(key))) is not None
+    ]
+    if stamp is not None and others:
+        raise DuplicateSequenceError(
+            f"producer {stamp.producer_id!r} appended sequence {stamp.sequence} before, with other"
+            f" records, which stand in {', '.join(others)}: nothing was appended now; append the"
+            " records of that try again to finish it, or these under a later sequence"
+        )
+
+
+def _other_records(
+    state: ReplicaState, stamp: ProducerStamp, batch: StagedBatch | None
+) -> str | None:
+    """Return which other records stand in a log under an append's number, or None. `batch`: what
+    the append brings to the log's partition, if anything."""
+    try:
+        if batch is None:
+            find_sequence(state, stamp)
+        else:
+            find_append(state, batch)
+    except DuplicateSequenceError as error:
+        return "({record_count} from offset {base_offset})".format(**error.context)
+    except OutOfOrderSequenceError:
+        if batch is not None:
+            raise
+        # of a partition that gets no record, it says that nothing stands there
+    return None

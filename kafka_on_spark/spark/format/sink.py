@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kafka_on_spark.errors import DuplicateSequenceError, InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
@@ -329,7 +329,8 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         """Append a batch under its number, or find that it was appended before.
 
         Raises:
-            DuplicateSequenceError: It was, with other records or perhaps with others.
+            DuplicateSequenceError: It was, with other records.
+            UnknownProducerIdError: It was, and nobody knows any more with which records.
             And as `append_staged_topics`.
         """
         staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
@@ -351,10 +352,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         )
         shared.store(producers.own)
         planned = Offset(staged[0].image_offset)
-        results = _append(
-            services, self._options, staged, producer, writer, planned, known, is_stream=True
-        )
-        _check_compared(results, query_id, batchId)
+        _append(services, self._options, staged, producer, writer, planned, known, is_stream=True)
 
     def _services(self) -> Services:
         if self._run not in _RUNS:
@@ -369,26 +367,6 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Leave everything as it is: files that no commit names do no harm."""
-
-
-def _check_compared(results: Sequence[AppendResult], query_id: str, number: int) -> None:
-    """Check that a batch that stood before was found with its records, and not by its number only.
-
-    A log forgets which records an append had once its producer has appended a later one there. Of
-    a query that is behind that, all batches up to the newest would be taken for appended.
-
-    Raises:
-        DuplicateSequenceError: A partition knows only the number.
-    """
-    parts = [part for result in results for part in result.partitions.values()]
-    if any(part.is_duplicate and part.base_offset is None for part in parts):
-        raise DuplicateSequenceError(
-            f"batch {number} of query {query_id} and later ones were appended before, so whether it"
-            " had these records is not known, and partitions that have later ones did not take"
-            " them: the query's checkpoint is older than the topic; put the newest one back, or"
-            " start the query with a new checkpointLocation, at the offsets that it has not yet"
-            " appended"
-        )
 
 
 def _producer_of(query_id: str) -> str:

@@ -15,7 +15,7 @@ from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.records import input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
-from tests.cluster.disks import isr_of, partition_of, values_of
+from tests.cluster.disks import die_after_one, isr_of, partition_of, values_of
 
 KEYS = [b"key-%d" % number for number in range(60)]
 GIVEN = [(key, b"value-%d" % number) for number, key in enumerate(KEYS)]
@@ -77,8 +77,7 @@ def test_a_retry_on_an_expanded_topic_is_a_duplicate(orders, is_other_process):
 
 def test_a_try_that_reached_one_partition_is_finished_as_it_was_split(orders):
     older = orders.cluster
-    plan, rows = staged(older, producer_id="p", sequence=0)
-    older._services.appends.append_staged(plan, [row for row in rows if row.partition == 1])
+    die_after_one(older, "orders", GIVEN, 1, producer_id="p", sequence=0)
     orders.cluster.add_partitions("orders", to=7)
 
     result = orders.open().append("orders", GIVEN, producer_id="p", sequence=0)

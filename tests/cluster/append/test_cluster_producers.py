@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.storage.staging.records import Record
-from tests.cluster.disks import records, values_of
+from tests.cluster.disks import counted_loads, die_after_one, records, values_of
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 240
@@ -78,7 +79,7 @@ def test_a_retry_with_other_records_is_refused(cluster, topic, others, request):
     producer = request.node.name
     cluster.append(topic, [Record(b"k", b"v")], producer_id=producer, sequence=0)
 
-    with pytest.raises(DuplicateSequenceError, match="a new append a new sequence"):
+    with pytest.raises(DuplicateSequenceError, match="nothing was appended now"):
         cluster.append(topic, others, producer_id=producer, sequence=0)
 
     assert values_of(cluster, topic) == [b"v"]
@@ -261,3 +262,63 @@ def test_processes_that_append_at_once_lose_nothing_and_keep_each_ones_order(dis
         assert mine == [b"%s-%d" % (name, number) for number in range(12)]
     assert len(values) == 24
     assert {tuple(disks.values_on(each, "orders")) for each in (1, 2, 3)} == {tuple(values)}
+
+
+def on(partition, *values):
+    return [Record(None, value, partition=partition) for value in values]
+
+
+# fmt: off
+CHANGED = [  # what a retry brings of an append of `a` to partition 0 and `b` to partition 1
+    pytest.param([*on(0, b"a", b"c"), *on(1, b"b", b"d")], id="a record more in each partition"),
+    pytest.param([*on(0, b"a"), *on(1, b"d")],             id="another one where nothing stands"),
+    pytest.param(on(0, b"a"),                              id="only what stands"),
+    pytest.param(on(1, b"b"),                              id="only what does not stand"),
+    pytest.param(on(2, b"e"),                              id="what goes to a third partition"),
+    pytest.param([*on(0, b"a"), *on(2, b"b")],             id="the same in another partition"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+@pytest.mark.parametrize("changed", CHANGED)
+def test_a_changed_retry_of_an_append_that_was_cut_off_is_refused_as_a_whole(
+    disks, changed, is_same_process
+):
+    disks.cluster.create_topic("three", partitions=3)
+    first = [*on(0, b"a"), *on(1, b"b")]
+    die_after_one(disks.cluster, "three", first, 0, producer_id="p", sequence=7)
+    cluster = disks.cluster if is_same_process else disks.open()
+
+    with pytest.raises(
+        DuplicateSequenceError, match=r"three-0 \(1 from offset 0\): nothing was app"
+    ):
+        cluster.append("three", changed, producer_id="p", sequence=7)
+
+    assert values_of(cluster, "three") == [b"a"]
+    finished = cluster.append("three", first, producer_id="p", sequence=7)
+    assert {n: each.is_duplicate for n, each in finished.partitions.items()} == {0: True, 1: False}
+    cluster.append("three", changed, producer_id="p", sequence=8)
+    wanted = [each.value for each in [*first, *changed]]
+    assert sorted(values_of(cluster, "three")) == sorted(wanted)
+
+
+def test_only_an_append_that_may_have_been_tried_before_reads_other_partitions(disks):
+    """A new id, and a run that goes on, read none; a run that is not its id's first reads all once."""
+    disks.cluster.create_topic("three", partitions=3)
+    for number in range(3):
+        disks.cluster.append("three", on(number, b"a"))
+    read = Counter()
+
+    def append(cluster, sequence):
+        read.clear()
+        cluster.append("three", on(0, b"a"), producer_id="p", sequence=sequence)
+        return {address.key.partition for address in read} - {0}
+
+    with counted_loads(read):
+        first = [append(disks.cluster, sequence) for sequence in (0, 1, 1)]
+        second = disks.open()
+        second_run = [append(second, sequence) for sequence in (2, 3, 3)]
+
+    assert first == [set(), set(), {1, 2}]
+    assert second_run == [{1, 2}, set(), {1, 2}]

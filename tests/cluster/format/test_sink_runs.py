@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.errors import (
-    DuplicateSequenceError,
     ProducerFencedError,
     UnknownProducerIdError,
 )
@@ -150,7 +149,7 @@ def test_a_batch_of_an_older_checkpoint_is_refused_and_never_taken_for_the_one_o
     """It was planned anew, over other records, and the headers of its number are merged."""
     again = Query(disks, monkeypatch, run="b")
 
-    with pytest.raises(DuplicateSequenceError, match=r"batch 3 of query q .*checkpoint is older"):
+    with pytest.raises(UnknownProducerIdError, match=r"sequence 3 .*checkpoint is older"):
         again.add(3, [[row("two", b"another")]])
 
     assert values_of(disks.cluster, "two") == merged

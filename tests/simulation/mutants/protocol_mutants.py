@@ -251,4 +251,9 @@ MUTANTS = [
         ((replica_log, "opened_anew", _as_it_was),),
         invariant="I22 verdicts",
     ),
+    Mutant(
+        "all partitions are looked at for an earlier try before the first commit",
+        ((appender, "check_tries", _nothing),),
+        invariant="H4 aborted read",
+    ),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
+    DuplicateSequenceError,
     InvalidRecordError,
     KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
@@ -28,6 +29,8 @@ from tests.simulation.programs.program import Program, Stop
 from tests.simulation.world.disks import rows_in
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import KilledError
+
+CHANGED = "I11 a changed retry appends nothing"
 
 TRIES_MAX = 50
 """Errors of one run of a producer before it is started again."""
@@ -168,6 +171,8 @@ class Appending(Program):
         is_retry = segments is not None
         if segments is None:
             segments = self._inputs[self._sequence] = self._new_segments()
+        if is_retry and self._stands(segments) and sum(segments[0]) % 2:
+            self._retry_changed(image, segments)
         acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "1", "0"])
         try:
             self._append(image, segments, acks, is_retry)
@@ -175,6 +180,30 @@ class Appending(Program):
             self._refused(error, segments)
             raise
         self._next()
+
+    def _stands(self, segments: list[list[int]]) -> bool:
+        """Return whether a part of an append is committed, and was not lost since."""
+        standing = {
+            value for log in self.checker.ledger.logs.values() for value, _ in log.committed
+        }
+        return not standing.isdisjoint(_flat(segments))
+
+    def _retry_changed(self, image: MetadataImage, segments: list[list[int]]) -> None:
+        """Retry with more records than those of the try that stands: none of them may stand."""
+        more = self._new_segments()
+        self.seen["changed retry"] += 1
+        error: KafkaOnSparkError | None = None
+        try:
+            self._append(image, [*segments, *more], "all", is_retry=True)
+        except KafkaOnSparkError as refusal:
+            error = refusal
+        if not self._stands(segments):
+            return  # an unclean election has lost it meanwhile
+        require(error is not None, CHANGED, f"{more} was appended with {segments}")
+        self.checker.on_refused(_flat(more))
+        self.seen["changed retry refused"] += isinstance(error, DuplicateSequenceError)
+        if isinstance(error, ProducerFencedError):
+            raise KilledError  # this run must stop; the other one goes on
 
     def _next(self) -> None:
         self._sequence += 1
@@ -215,7 +244,7 @@ class Appending(Program):
         keys = [PartitionKey(topic_id, number) for number in range(PARTITIONS_MAX)]
         begun = {key.partition: self.checker.position(key) for key in keys}
         with_producer = self._state.producer_id is not None
-        # To know how it is split, all partitions of an expanded topic are asked.
+        # To know of earlier tries, and how they were split, all partitions are asked.
         self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
         began_ms, expired = self.checker.true_now_ms(), self._expired_epoch()
         plan = self.driver.appends.plan(
@@ -228,7 +257,8 @@ class Appending(Program):
         if plan.producer is not None:
             self.checker.ledger.alive_at_ms[plan.producer.producer_id] = began_ms
         parts = split(segments, len(plan.order.targets))
-        self.driver.node.waits_for = {(topic_id, number) for number in parts}
+        if not with_producer:  # else all partitions may have an earlier try of it
+            self.driver.node.waits_for = {(topic_id, number) for number in parts}
         result = self.driver.appends.append_staged(plan, self.driver.stage(plan.order, parts))
         is_alive = plan.producer is None or plan.producer.producer_epoch > expired
         require(is_alive, REFUSED, f"{plan.producer} appended {segments}, expired is {expired}")

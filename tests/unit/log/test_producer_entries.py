@@ -76,7 +76,8 @@ def test_retry_after_retention_is_a_duplicate_with_its_offsets():
     state = state.apply(advance_log_start(state, Offset(3)))
 
     assert sent(state, 5, epoch=1) == AppendedBefore(None, P5.last)
-    assert sent(state, 3, epoch=1) == AppendedBefore(None)
+    with pytest.raises(UnknownProducerIdError, match="had is not known any more"):
+        sent(state, 3, epoch=1)
 
 
 def sent(state, sequence, epoch=0):

@@ -23,7 +23,6 @@ from kafka_on_spark.log.producer_state import (
 from tests.builders import batch, entry, log, staged, stamp
 
 NEW = None
-GONE = AppendedBefore(None)
 # One producer's appends 3 and 5 (a later run), another's in between.
 TWO = {"a": stamp(3), "b": stamp(9, producer="q", epoch=4), "c": stamp(5, epoch=1)}
 # What is kept of its append 4, whose header went: it stands below the log, or may not stand.
@@ -55,14 +54,14 @@ CASES = [  # log     stamps producers  sent                                expec
     # Fenced by a newer run, also for what it appended itself.
     pytest.param("0:abc", TWO, {},      stamp(6, epoch=0),                   ProducerFencedError,     id="zombie"),
     pytest.param("0:abc", TWO, {},      stamp(3, epoch=0),                   ProducerFencedError,     id="zombie-retries-its-own"),
-    # Its header went: the last one is known with its offsets, those before it stand somewhere.
+    # Its header went: the last one is known with its offsets, of those before it nobody knows the records.
     pytest.param("",      {},  KEPT,    stamp(4, epoch=1),                   LAST,                    id="kept"),
     pytest.param("",      {},  KEPT,    stamp(4, epoch=1, digest=8),         DuplicateSequenceError,  id="kept-with-another-payload"),
-    pytest.param("",      {},  KEPT,    stamp(2, epoch=1),                   GONE,                    id="below-the-kept"),
+    pytest.param("",      {},  KEPT,    stamp(2, epoch=1),                   UnknownProducerIdError,  id="below-the-kept"),
     pytest.param("",      {},  KEPT,    stamp(5, epoch=1),                   NEW,                     id="above-the-kept"),
     pytest.param("",      {},  KEPT,    stamp(5, epoch=0),                   ProducerFencedError,     id="the-kept-epoch-fences"),
     pytest.param("0:c",   TWO, KEPT,    stamp(5, epoch=1),                   3,                       id="header-before-entry"),
-    pytest.param("0:c",   TWO, KEPT,    stamp(3, epoch=1),                   GONE,                    id="entry-after-header"),
+    pytest.param("0:c",   TWO, KEPT,    stamp(3, epoch=1),                   UnknownProducerIdError,  id="entry-after-header"),
     pytest.param("0:c",   TWO, KEPT,    stamp(6, epoch=1),                   NEW,                     id="above-header-and-entry"),
     # What is kept of an offset that the log has not reached, or was cut at, is no duplicate.
     pytest.param("",      {},  ABOVE,   stamp(4, epoch=1),                   UnknownProducerIdError,  id="kept-of-above-the-end"),

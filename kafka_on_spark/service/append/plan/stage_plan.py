@@ -7,6 +7,7 @@ is refused here. The rows that come back are in task order, which becomes the or
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
@@ -133,11 +134,21 @@ def staged_of(fields: Mapping[str, Any]) -> StagedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRun:
-    """A producer, the epoch of its run, and the number of one append."""
+    """A producer, the epoch of its run, and the number of one append.
+
+    Attributes:
+        producer_id: The producer.
+        producer_epoch: The epoch; a run of this process has taken it, or the caller has chosen it.
+        sequence: The append's number.
+        is_next: The run is this process's own, and the number is above all that it has begun.
+        is_only: No other run had the id since it was new, or came back.
+    """
 
     producer_id: str
     producer_epoch: ProducerEpoch
     sequence: int
+    is_next: bool = False
+    is_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +164,8 @@ class AppendPlan:
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
         may_decide: The append may make small passes: it has not switched auto.controller off.
+        is_by_partition: Each partition's records are an append of their own, whose tries bring the
+            same; those of other partitions may expire in between. Else all of them are one append.
     """
 
     topic_id: TopicId
@@ -163,6 +176,7 @@ class AppendPlan:
     expected_offsets: Mapping[int, int] = field(default_factory=dict)
     timeout_ms: int
     may_decide: bool = True
+    is_by_partition: bool = False
 
 
 def plan_stage(
@@ -276,6 +290,27 @@ def collect_parts(
         for number, rows in sorted(by_partition.items())
     ]
     return [replace(each, batch=replace(each.batch, writer=writer)) for each in parts]
+
+
+def as_one_append(names: Mapping[TopicId, str], parts: Sequence[StagedPart]) -> list[StagedPart]:
+    """Return an append's parts, each with the digest of the whole append in its header.
+
+    So one partition alone tells a retry from another append with the same number. By the topics'
+    `names`: one of them may have been created anew between two tries.
+    """
+    found = sorted(
+        (names[part.key.topic_id], part.key.partition, part.batch.producer.payload_digest)
+        for part in parts
+        if part.batch.producer is not None
+    )
+    text = json.dumps(found, separators=(",", ":"))
+    whole = int.from_bytes(blake2b(text.encode("ascii"), digest_size=8).digest(), signed=True)
+    return [
+        replace(part, batch=replace(part.batch, producer=replace(producer, payload_digest=whole)))
+        if (producer := part.batch.producer) is not None
+        else part
+        for part in parts
+    ]
 
 
 def _check_counts(topic: TopicImage, by_partition: Mapping[int, Sequence[StagedSegment]]) -> None:

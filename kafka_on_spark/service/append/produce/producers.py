@@ -81,27 +81,33 @@ class ProducerRuns:
             is_untried=is_untried,
             expired_below=expired_below,
         )
-        run = ProducerRun(
-            producer_id=producer_id, producer_epoch=self._epoch_of(append), sequence=sequence
-        )
+        run = self._run_of(append)
         image = self._metadata.image
         check_not_fenced(image.producers, producer_id, run.producer_epoch)
         if needs_renewal(image, producer_id, self._clock.now_ms()):
             self._renew(producer_id)
         return run
 
-    def _epoch_of(self, append: NextAppend) -> ProducerEpoch:
+    def _run_of(self, append: NextAppend) -> ProducerRun:
+        producer_id, sequence = append.producer_id, append.sequence
         if append.producer_epoch is not None:
-            return self._begun(append, None).producer_epoch
-        producer_id = append.producer_id
+            epoch = self._begun(append, None).producer_epoch
+            return ProducerRun(producer_id=producer_id, producer_epoch=epoch, sequence=sequence)
         with self._lock:
             begins = self._begins.setdefault(producer_id, threading.Lock())
         # Of threads that use an id first, one begins the run, and the others go on under it: two
         # runs of a process would fence each other.
         with begins:
-            run = self._begun(append, self._mine.get(producer_id))
+            before = self._mine.get(producer_id)
+            run = self._begun(append, before)
             self._remember(producer_id, run)
-        return run.producer_epoch
+        return ProducerRun(
+            producer_id=producer_id,
+            producer_epoch=run.producer_epoch,
+            sequence=sequence,
+            is_next=before is None or sequence > before.last,
+            is_only=run.is_only,
+        )
 
     def _begun(self, append: NextAppend, mine: OwnRun | None) -> OwnRun:
         """Return the run of an append, once it is committed."""
@@ -157,7 +163,7 @@ class ProducerRuns:
         mine = self._mine.get(key)
         # Writers have no sequences, and their ids do not expire.
         begins = NextAppend(producer_id=key, sequence=0)
-        epoch = self._epoch_of(begins) if mine is None else mine.producer_epoch
+        epoch = self._run_of(begins).producer_epoch if mine is None else mine.producer_epoch
         writer = WriterFence(transactional_id=transactional_id, epoch=epoch)
         check_writer_not_fenced(self._metadata.image.producers, writer)
         return writer

@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.service.append.acknowledging import is_acknowledged, is_committed
+from kafka_on_spark.service.append.placing import LeaderFailure, read_leader
 from kafka_on_spark.service.append.preconditions import (
     check_ends,
     check_min_isr,
@@ -21,7 +22,7 @@ from kafka_on_spark.service.append.preconditions import (
 )
 from kafka_on_spark.service.append.stages import StagedPart
 from tests.builders import KEY, address, disk, image_of, log, partition, staged
-from tests.fakes import MemoryReplicaStore, MemoryRoots
+from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots
 
 LOG = log("5:abc", fence=5)  # the append is `b`
 SHORT, OTHER = log("5:a", fence=5), log("5:axcd", fence=5)
@@ -120,14 +121,26 @@ def conditional(name, expected):
     return StagedPart(key=KEY, batch=staged(name), holders=(), expected_offset=expected)
 
 
+def ends(image, store, parts, others):
+    """Check the ends of what an append reads of leaders' logs, as it does."""
+    logs = {
+        key: read_leader(image, key, replicas=store, clock=FakeClock())
+        for key in keys_of_ends(parts, others)
+    }
+    for failure in logs.values():
+        if isinstance(failure, LeaderFailure):
+            raise failure.error
+    check_ends(logs, parts, others)
+
+
 LED = image_of(partition("1 2", epoch=0))
 
 
 def test_a_conditional_append_is_refused_where_the_log_ends_elsewhere():
-    check_ends(LED, store_of("0:ab"), [conditional("c", 2)], {})
+    ends(LED, store_of("0:ab"), [conditional("c", 2)], {})
     for expected in (1, 3):
         with pytest.raises(UnexpectedOffsetError):
-            check_ends(LED, store_of("0:ab"), [conditional("c", expected)], {})
+            ends(LED, store_of("0:ab"), [conditional("c", expected)], {})
 
 
 def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_retry():
@@ -140,24 +153,24 @@ def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_ret
         expected_offset=1,
     )
 
-    check_ends(LED, store, [again], {})
-    check_ends(LED, store, [again], {KEY: 1})
+    ends(LED, store, [again], {})
+    ends(LED, store, [again], {KEY: 1})
     with pytest.raises(UnexpectedOffsetError):
-        check_ends(LED, store, [conditional("c", 2)], {KEY: 1})
+        ends(LED, store, [conditional("c", 2)], {KEY: 1})
 
 
 def test_a_partition_without_a_log_ends_at_0():
     unmade = image_of(partition("1 2", unmade="1 2"))
 
-    check_ends(unmade, store_of(""), [conditional("c", 0)], {})
+    ends(unmade, store_of(""), [conditional("c", 0)], {})
     with pytest.raises(UnexpectedOffsetError, match="nothing was appended to it yet"):
-        check_ends(unmade, store_of(""), [conditional("c", 1)], {})
+        ends(unmade, store_of(""), [conditional("c", 1)], {})
 
 
 def test_a_partition_that_is_gone_ends_at_0():
-    check_ends(image_of(), store_of(""), [conditional("c", 0)], {})
+    ends(image_of(), store_of(""), [conditional("c", 0)], {})
     with pytest.raises(UnexpectedOffsetError):
-        check_ends(image_of(), store_of(""), [conditional("c", 1)], {})
+        ends(image_of(), store_of(""), [conditional("c", 1)], {})
 
 
 # fmt: off
@@ -183,7 +196,7 @@ def test_of_a_partition_without_a_leader_nobody_says_where_it_ends(unled, parts,
     assert has_unknown_end(unled)
     assert set(keys_of_ends(parts, others)) == {KEY}
     with pytest.raises(NotLeaderOrFollowerError, match="where its log ends is not known"):
-        check_ends(image_of(unled), store_of("0:ab"), parts, others)
+        ends(image_of(unled), store_of("0:ab"), parts, others)
 
 
 def test_an_append_without_conditions_asks_for_no_end():
