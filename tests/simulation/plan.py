@@ -122,6 +122,7 @@ class Plan:
         expiring: What expires, and when; None: nothing does.
         orphan_bytes: orphan.bytes.max.
         is_restamped: message.timestamp.type changes now and then.
+        changes_retries: Producers now and then retry with other records.
         is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
@@ -159,6 +160,7 @@ class Plan:
     expiring: Expiring | None = None
     orphan_bytes: int = NO_BOUND
     is_restamped: bool = False
+    changes_retries: bool = False
 
     @property
     def are_clocks_right(self) -> bool:

@@ -333,6 +333,7 @@ def _world_of(plan: Plan, disks: Disks) -> World:
         commits_kept=plan.commits_kept,
         deletes=plan.retention_ms is not None,
         is_restamped=plan.is_restamped,
+        changes_retries=plan.changes_retries,
         looks_first=plan.looks_first,
         silent_ms=silent_ms,
         sweeps_quietly=plan.sweeps_quietly,

@@ -219,4 +219,5 @@ def retried(seed: int) -> Plan:
         events={"kill": 0.01, "second driver": 0.004, "offline": 0.004},
         call_faults={"slow": 0.02},
         is_unclean=False,
+        changes_retries=True,
     )

@@ -171,7 +171,7 @@ class Appending(Program):
         is_retry = segments is not None
         if segments is None:
             segments = self._inputs[self._sequence] = self._new_segments()
-        if is_retry and self._stands(segments) and sum(segments[0]) % 2:
+        if is_retry and self.driver.world.changes_retries and self._stands(segments):
             self._retry_changed(image, segments)
         acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "1", "0"])
         try:

@@ -49,6 +49,7 @@ class World:
         deletes: Records are deleted for their age and size, which needs timestamps.
         works: What replicas' upkeep does besides cleaning: "merge", "compact".
         is_restamped: The administrator changes message.timestamp.type.
+        changes_retries: Producers now and then retry with other records.
         silent_ms: Producer ids and groups' offsets expire, and clients fall silent for up to so
             long, also when they are started; None: nothing expires. Then old producers files are
             cleaned, too.
@@ -75,6 +76,7 @@ class World:
     read_tables: dict[tuple[PartitionKey, BrokerId], "SeenTable"] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     is_restamped: bool = False
+    changes_retries: bool = False
     silent_ms: int | None = None
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
