@@ -239,10 +239,7 @@ class Appender:
             check_replicas(image, parts)
         check_keys(image, parts)
         deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
-        read = dict.fromkeys([*keys_of_ends(parts, other_ends or {}), *tried])
-        logs = self._read_leaders(list(read), watch, deadline_ms)
-        check_ends(logs, parts, other_ends or {})
-        check_tries(self._metadata.image, logs, parts, tried)
+        self._check_logs(parts, other_ends or {}, tried, watch, deadline_ms)
         pending = {part.key: _Pending(part) for part in parts}
         answers = _Answers(take)
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
@@ -272,6 +269,20 @@ class Appender:
             if error is not None:
                 self._not_concluded(error, pending, answers)
         return answers.of(parts)
+
+    def _check_logs(
+        self,
+        parts: Sequence[StagedPart],
+        other_ends: Mapping[PartitionKey, Offset],
+        tried: Sequence[PartitionKey],
+        watch: AppendWatch,
+        deadline_ms: float,
+    ) -> None:
+        """Check what stands in logs against an append as a whole, as `append` says."""
+        read = dict.fromkeys([*keys_of_ends(parts, other_ends), *tried])
+        logs = self._read_leaders(list(read), watch, deadline_ms)
+        check_ends(logs, parts, other_ends)
+        check_tries(self._metadata.image, logs, parts, tried)
 
     def _read_leaders(
         self, keys: Sequence[PartitionKey], watch: AppendWatch, deadline_ms: float
