@@ -101,7 +101,8 @@ class Call(Job[T]):
     @property
     def is_stuck(self) -> bool:
         """Whether it is beyond its deadline."""
-        return self.until is not None and time.monotonic() > self.until + _SLICE_SECONDS
+        until = self.until  # read once: the call's own thread may move it meanwhile
+        return until is not None and time.monotonic() > until + _SLICE_SECONDS
 
     def in_time(self, seconds: float | None = None) -> T:
         """Return what it returns. `seconds`: for all of it, whatever deadlines its steps have.
