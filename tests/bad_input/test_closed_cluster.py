@@ -43,6 +43,7 @@ CALLS = {
     "offsets":               lambda cluster, folder: cluster.offsets("orders"),
     "plan_reassignment":     lambda cluster, folder: cluster.plan_reassignment(),
     "producer":              lambda cluster, folder: cluster.producer(),
+    "count":                 lambda cluster, folder: cluster.count("orders"),
     "read":                  lambda cluster, folder: cluster.read("orders"),
     "reassign":              lambda cluster, folder: cluster.reassign({("orders", 0): [1]}),
     "reassignment_progress": lambda cluster, folder: cluster.reassignment_progress(),

@@ -251,7 +251,7 @@ WRONG = [
     ({"headers": [("a",)]},                         InvalidRequestError,   "pairs of a str and bytes"),
     ({"headers": [("a", "text")]},                  InvalidRequestError,   "pairs of a str and bytes"),
     ({"headers": 5},                                InvalidRequestError,   "pairs of a str and bytes"),
-    ({"timestamp": 17},                             InvalidRequestError,   "a datetime with a time zone"),
+    ({"timestamp": 1.7},                            InvalidRequestError,   "a datetime with a time zone"),
     ({"timestamp": NAIVE},           InvalidRequestError,   "no time zone"),
     ({"timestamp": datetime(9000, 1, 1, tzinfo=UTC)}, InvalidTimestampError, "after.max.ms"),
     ({"partition": 1.0},                            InvalidRequestError,   "whole number"),
