@@ -25,6 +25,7 @@ OF_THE_PAST = {
     "ledger",
     "list_groups",
     "offsets",
+    "count",
     "read",
     "reassignments",
     "replay",
