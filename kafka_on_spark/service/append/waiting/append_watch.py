@@ -9,7 +9,7 @@ is decided on.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -188,20 +188,23 @@ class AppendWatch:
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
             try:
-                self._leave_refusing()
                 whole = self._find_whole()
                 now_ms = self._clock.monotonic_ms()
-                self._decide(self._probe(now_ms), whole, now_ms, is_over)
+                results = self._probe(now_ms)
+                self._leave_refusing(each.broker_id for each in results if each.is_refused)
+                answering = frozenset(each.broker_id for each in results if each.is_answer)
+                self._decide(answering, whole, now_ms, is_over)
                 self._look_up_readmitted()
             except METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
 
-    def _leave_refusing(self) -> None:
-        """Have others lead and be in sync in place of roots that refuse writes, if that is so: each
-        is asked again, as the disk that is registered, by a write of the same size."""
-        suspects: dict[BrokerId, int] = {}
+    def _leave_refusing(self, refusing: Iterable[BrokerId]) -> None:
+        """Have others lead and be in sync in place of roots that refuse writes: any (`refusing`), or
+        those of this append. Each is asked again, as the disk that is registered, by a write of the
+        size that failed."""
+        suspects = dict.fromkeys(refusing, 0)
         for wait in self._waits.values():
             for each in wait.refused:
                 suspects[each] = max(wait.size_bytes, suspects.get(each, 0))
@@ -265,14 +268,14 @@ class AppendWatch:
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
-    def _probe(self, began_ms: int) -> frozenset[BrokerId]:
-        """Probe all brokers in the ISRs of the partitions that wait; return those that answer."""
+    def _probe(self, began_ms: int) -> Sequence[ProbeResult]:
+        """Probe all brokers in the ISRs of the partitions that wait."""
         brokers = self._metadata.image.brokers
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
         results = self._ports.run_probes(probe_orders(known, self._session_ms()))
         for result in results:
             self._record_probe(result, began_ms)
-        return frozenset(each.broker_id for each in results if each.is_answer)
+        return results
 
     def _record_probe(self, result: ProbeResult, began_ms: int) -> None:
         broker_id = result.broker_id

@@ -162,6 +162,18 @@ def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
     assert world.watch.pause_ms(1000) == 1.0
 
 
+def test_a_root_that_takes_no_probe_is_left_at_once_whatever_the_append_met():
+    """As of a partition whose replica can't be created there."""
+    world = World()
+    world.codes[1] = RootFullError.code
+    tried = world.metadata.catch_up().partition(KEY)
+
+    world.watch.update([Wait(key=KEY, partition=tried, error="it has no replica yet")])
+
+    assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
+    assert world.image.brokers[1].refused == RefusedWrite(5, ("here",))
+
+
 def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_full():
     world = World(partition("1 2 3", isr="1"))
 
