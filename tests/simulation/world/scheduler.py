@@ -341,7 +341,7 @@ class Threads:
     def wait(self, tries: Sequence["Future[Any]"], timeout_ms: float, *, for_all: bool) -> None:
         """Wait for some calls; now and then for a moment only, as where a root hangs."""
         if self._rng.random() < IMPATIENT:
-            self._scheduler.sleep(timeout_ms)
+            self._scheduler.sleep(min(timeout_ms, 10 * STEP_MS))
         else:
             self._scheduler.wait_for([task for future, task in self._begun if future in tries])
 
