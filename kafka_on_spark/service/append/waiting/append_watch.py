@@ -201,9 +201,9 @@ class AppendWatch:
         self._warn()
 
     def _leave_refusing(self, refusing: Iterable[BrokerId]) -> None:
-        """Have others lead and be in sync in place of roots that refuse writes: any (`refusing`), or
-        those of this append. Each is asked again, as the disk that is registered, by a write of the
-        size that failed."""
+        """Have others lead and be in sync in place of roots that refuse writes: any (`refusing`),
+        or those of this append. Each is asked again, as the disk that is registered, by a write of
+        the size that failed."""
         suspects = dict.fromkeys(refusing, 0)
         for wait in self._waits.values():
             for each in wait.refused:
