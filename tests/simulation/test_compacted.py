@@ -10,7 +10,7 @@ from tests.simulation.mutants.seeing import seen_without
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 14
-SEEDS_TO_MEET_ALL = 35
+SEEDS_TO_MEET_ALL = 70
 SEEDS_MORE = 340
 CHUNK = 7
 MUTANT_SEEDS_MAX = 100
