@@ -129,7 +129,13 @@ def _plain(path: str) -> str:
 
 
 def _kind(rows: DataFrame, name: str) -> DataType:
-    return rows.select(name).schema[0].dataType
+    try:
+        return rows.select(name).schema[0].dataType
+    except AnalysisException:
+        known = ", ".join(rows.columns) or "none"
+        raise JobError(
+            f"the source has no column {name!r}: name one of its own ({known})"
+        ) from None
 
 
 def _text(rows: DataFrame, name: str) -> Column:
@@ -140,7 +146,16 @@ def _text(rows: DataFrame, name: str) -> Column:
 
 
 def _headers(rows: DataFrame, name: str) -> Column:
-    pairs = F.map_entries(name) if isinstance(_kind(rows, name), MapType) else F.col(name)
+    kind, pairs = _kind(rows, name), F.col(name)
+    if isinstance(kind, StructType):  # an object of JSON
+        pairs = F.from_json(F.to_json(name), "map<string,string>")
+    elif not isinstance(kind, ArrayType | MapType):
+        raise JobError(
+            f"--headers can't be {name!r}, a {kind.simpleString()}: give a column of maps, of"
+            " objects, or of arrays of structs of key and value"
+        )
+    if not isinstance(kind, ArrayType):
+        pairs = F.map_entries(pairs)
     return pairs.cast("array<struct<key:string,value:binary>>")
 
 

@@ -23,6 +23,7 @@ from tests.cluster.disks import new_disks
 NAIVE = datetime(2013, 7, 1)  # noqa: DTZ001
 LATE = pa.array([10_000 * 365 * 86_400 * 1_000_000], pa.timestamp("us", tz="UTC"))
 HALF = "a\udcff"
+WRAPPED = pa.array([2**60]).cast(pa.timestamp("s", tz="UTC"))
 TWICE = pa.table([[b"a"], [b"b"]], names=["value", "value"])
 NULL_HEADER = pa.array([None, [None]], HEADERS)
 INT_HEADERS = pa.array([[{"key": 1, "value": 2}]])
@@ -47,7 +48,7 @@ COLUMNS = [
     pytest.param(table(key=[1.5]),                         ["key attribute unsupported type double", "must be a(n) string or binary"],      id="key of numbers"),
     pytest.param(table(partition=["0"]),                   ["partition attribute unsupported type string", "must be a(n) int"],             id="partition of texts"),
     pytest.param(table(topic=[1]),                         ["topic attribute unsupported type int", "must be a(n) string"],                 id="topic of numbers"),
-    pytest.param(table(timestamp=[5]),                     ["timestamp attribute unsupported type int", "must be a(n) timestamp"],          id="timestamp of numbers"),
+    pytest.param(table(timestamp=[5]),                     ["timestamp attribute unsupported type int", "timestamp with a time zone: make one of milliseconds by"],          id="timestamp of numbers"),
     pytest.param(table(timestamp=[NAIVE]),                 ["timestamp attribute unsupported type timestamp[us]"],                          id="timestamp without a zone"),
     pytest.param(table(headers=[b"h"]),                    ["headers attribute unsupported type binary", "array<struct<key:string,value:binary>>"], id="headers of bytes"),
     pytest.param(table(headers=INT_HEADERS),               ["headers attribute unsupported type list", "array<struct<key:string,value:binary>>"], id="headers of numbers"),
@@ -93,6 +94,7 @@ RECORDS = [
     pytest.param([Record(b"k", b"v", partition=-1)],              InvalidRecordError,   ["-1 " + RANGE, "leave `partition` null"],           id="partition below 0"),
     pytest.param([Record(b"k", b"v"), Record(b"k", b"v", partition=9)], InvalidRecordError, ["9 " + RANGE],                                  id="one of many"),
     pytest.param(table(partition=pa.array([2**40])),              InvalidRecordError,   ["partition"],                                       id="partition beyond an int"),
+    pytest.param(table(timestamp=WRAPPED),                        InvalidRecordError,   ["timestamp", "can't be stored"],                    id="seconds that microseconds have no room for"),
     pytest.param(table(timestamp=LATE),                           InvalidRecordError,   ["timestamp"],                                       id="a timestamp after the year 9999"),
     pytest.param([Record(b"k", b"v", [(None, b"1")])],            InvalidRecordError,   ["header", "give each header a name"],               id="a header without a name"),
     pytest.param(pa.table({"value": ["v", "w"], "headers": NULL_HEADER}), InvalidRecordError, ["header that is null"],                     id="a header that is null"),

@@ -27,6 +27,7 @@ BAD = [
     pytest.param('{"value": "", "headers": {"\\udfff": ""}}', '"headers" that are',            id="a name that is no text"),
     pytest.param('{"value": "", "timestamp": "12:00"}',   "a time with its zone",              id="no time"),
     pytest.param('{"value": "", "timestamp": "2026-01-31"}', "a time with its zone",           id="a time without a zone"),
+    pytest.param('{"value": "", "timestamp": -1}',        "milliseconds since 1970",           id="Kafka's number for no timestamp"),
     pytest.param('{"value": "", "timestamp": true}',      "a time with its zone",              id="a truth"),
     pytest.param('{"value": "", "timestamp": 1e300}',     "a time with its zone",              id="no whole number"),
     pytest.param('{"value": "", "timestamp": 99999999999999999999}', "a time with its zone",   id="too late"),

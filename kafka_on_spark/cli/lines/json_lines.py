@@ -154,7 +154,7 @@ def _no_headers(given: object) -> _LineError:
 def _timestamp_us(given: object) -> int | None:
     if given is None:
         return None
-    if _is_number(given) and abs(given) < MILLIS_MAX:
+    if _is_number(given) and 0 <= given < MILLIS_MAX:
         return given * 1000
     try:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else None

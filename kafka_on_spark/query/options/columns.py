@@ -21,6 +21,11 @@ _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
+_ADVICE: Final = {
+    "timestamp": " with a time zone: make one of milliseconds by timestamp_millis(column) in Spark,"
+    " by pandas.to_datetime(column, unit='ms', utc=True), or by a cast to timestamp('ms', 'UTC') in"
+    " Arrow"
+}
 IGNORED: Final = ("offset", "timestampType", "leaderEpoch")
 """Columns of rows that the source or a consumer returns, which a sink ignores: they can be written
 back."""
@@ -57,7 +62,7 @@ def check_columns(columns: Iterable[tuple[str, str]], *, has_topic: bool) -> Non
         if kind not in (*allowed, NULL_KIND):
             raise InvalidRequestError(
                 f"{name} attribute unsupported type {kind}. {name} must be a(n)"
-                f" {' or '.join(allowed)}"
+                f" {' or '.join(allowed)}{_ADVICE.get(name, '')}"
             )
     unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
     if unknown:

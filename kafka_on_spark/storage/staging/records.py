@@ -236,8 +236,8 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
-    if pa.types.is_timestamp(column.type) and field.type == TIMESTAMP:
-        return column.cast(TIMESTAMP, safe=False)
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(TIMESTAMP, safe=False)  # digits are cut off; no other unit has too many
     if field.type == HEADERS:
         return column.cast(HEADERS)
     if pa.types.is_string(column.type):

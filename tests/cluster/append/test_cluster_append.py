@@ -346,7 +346,9 @@ def test_an_append_says_once_that_retention_deletes_its_records(disks, caplog):
         of_now = disks.cluster.append("history", [*records, (b"k", b"of now")])
 
     [warning] = [each.getMessage() for each in caplog.records if "retention" in each.getMessage()]
-    assert warning.startswith("2 records of an append to history are older than retention.ms")
+    assert warning.startswith(
+        "2 of the records of an append to history are older than retention.ms"
+    )
     assert [each.notice for each in (*results, of_now)] == [warning, warning, None]
 
 

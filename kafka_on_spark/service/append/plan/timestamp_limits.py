@@ -55,7 +55,7 @@ def retention_notice(
     if not count:
         return None
     return (
-        f"{count} records of an append to {topic} are older than retention.ms"
+        f"{count} of the records of an append to {topic} are older than retention.ms"
         f" ({limits.retention_ms} ms), and retention deletes them with its next pass: to keep them,"
         " set the topic's retention.ms to -1"
     )
