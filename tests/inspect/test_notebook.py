@@ -62,7 +62,7 @@ def test_pictures_tables_and_the_page_are_shown_inline(executed):
 
     assert len(pictures) == 3
     assert all(len(each) > 10_000 for each in pictures)
-    assert sum("<iframe" in each for each in pages) == 2  # the console, and one page
+    assert sum("<iframe" in each for each in pages) == 1
     assert sum("&lt;h2&gt;Metadata voters" in each for each in pages) == 1  # on the page
     assert sum("<caption" in each and "Topics" in each for each in pages) == 1  # the cluster
     assert sum("<table" in each and "dataframe" in each for each in pages) == 4

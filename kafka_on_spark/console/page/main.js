@@ -38,7 +38,7 @@ function frame() {
 
 function parameters() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return { path: path || (document.documentElement.dataset.view ?? "grid"), asked: Object.fromEntries(new URLSearchParams(query ?? "")) };
+  return { path: path || "grid", asked: Object.fromEntries(new URLSearchParams(query ?? "")) };
 }
 
 function route() {
