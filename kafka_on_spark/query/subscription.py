@@ -4,13 +4,15 @@ Pure. A query resolves its subscription each time that it asks for data, so that
 partitions, and with a pattern topics, that are created later.
 """
 
+import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.topic_pattern import compile_pattern
 from kafka_on_spark.stored_json import parse_json
 
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
@@ -69,6 +71,26 @@ def parse_subscription(given: Mapping[str, str]) -> Subscription:
         )
     compile_pattern(text.strip())
     return SubscribePattern(text.strip())
+
+
+@lru_cache(maxsize=64)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Return `pattern` compiled.
+
+    Raises:
+        InvalidRequestError: It is not in Python's syntax.
+    """
+    try:
+        with warnings.catch_warnings():
+            # "Possible set intersection": in Java's syntax, and perhaps in a later Python's, the
+            # pattern means something else.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(pattern)
+    except (re.error, FutureWarning) as error:
+        raise InvalidRequestError(
+            f"a pattern of topics can't be {pattern!r}: {error}; write it in the syntax of"
+            " Python's re module"
+        ) from None
 
 
 def _parse_topics(text: str) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from kafka_on_spark.query.subscription import (
     Subscribe,
     SubscribePattern,
     Subscription,
+    compile_pattern,
     partitions_of,
 )
-from kafka_on_spark.query.topic_pattern import compile_pattern
 
 
 def subscription_of(
