@@ -23,7 +23,6 @@ from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.cluster.consuming.consumer import Consumer
 from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.config import SETTINGS, Setting
-from kafka_on_spark.refused_settings import NAMED_ELSE, WHY
 from kafka_on_spark.service.append.plan.append_results import AppendResult, PartitionAppend
 from kafka_on_spark.service.append.produce.sent_record import RecordMetadata
 from kafka_on_spark.service.describe.log_descriptions import (
@@ -84,24 +83,7 @@ def settings() -> str:
         rows = ["| setting | default | allowed | a topic's too |", "|---|---|---|---|"]
         rows += [_row(name, SETTINGS[name]) for name in names]
         parts += [f"{text}\n", "\n".join(rows) + "\n"]
-    return "\n".join([*parts, "## Settings of Kafka's that are refused\n", *_refused()])
-
-
-def _refused() -> Iterator[str]:
-    """Yield which settings of Kafka's have another name here, and which mean nothing, and why."""
-    yield "Of Kafka's brokers, and named here as a topic's.\n"
-    rows = ["| Kafka's | here |", "|---|---|"]
-    yield (
-        "\n".join([*rows, *(f"| `{name}` | as `{here}` |" for name, here in NAMED_ELSE.items())])
-        + "\n"
-    )
-    yield "These mean nothing here; `*` is any end of a name.\n"
-    rows = ["| Kafka's | why not |", "|---|---|"]
-    rows += [
-        f"| {', '.join(f'`{name}`' for name in names)} | {_cell(why)} |"
-        for why, names in WHY.items()
-    ]
-    yield "\n".join(rows) + "\n"
+    return "\n".join(parts)
 
 
 def _groups() -> Iterator[tuple[str, list[str]]]:

@@ -15,7 +15,6 @@ from typing import Final
 
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
 from kafka_on_spark.ids import check_mapping
-from kafka_on_spark.refused_settings import why_refused
 from kafka_on_spark.setting_values import (
     INT_MAX,
     LONG_MAX,
@@ -269,10 +268,23 @@ def leaves_auto_controller(given: Mapping[str, object]) -> bool:
     return not checked
 
 
+NAMED_ELSE: Final[Mapping[str, str]] = {
+    "log.flush.interval.ms": "flush.ms",
+    "log.flush.scheduler.interval.ms": "flush.ms",
+    "log.index.size.max.bytes": "segment.index.bytes",
+    "log.retention.minutes": "retention.ms",
+    "log.roll.hours": "segment.ms",
+    "log.roll.ms": "segment.ms",
+}
+"""Broker settings of Kafka's whose name here is not the nearest one (ServerTopicConfigSynonyms)."""
+
+
 def _refusal(name: str, topic_only: bool) -> str:
     """Return the sentence that refuses a name of no setting."""
     near = [each for each in SETTINGS if SETTINGS[each].is_topic_setting or not topic_only]
-    return why_refused(name) or unknown_name("setting", name, near)
+    if name in NAMED_ELSE:
+        return f"unknown setting {name!r}: did you mean {NAMED_ELSE[name]!r}?"
+    return unknown_name("setting", name, near)
 
 
 def read_cluster_toml() -> dict[str, str]:

@@ -7,7 +7,6 @@ import pytest
 from kafka_on_spark import config
 from kafka_on_spark.config import SETTINGS, Settings, check_acks, check_settings
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
-from kafka_on_spark.refused_settings import NAMED_ELSE, why_refused
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -23,6 +22,8 @@ UNKNOWN = [
     pytest.param("min_insync_replicas",     "did you mean 'min.insync.replicas'",     id="other-separators"),
     pytest.param("uncleanLeaderElection",   "did you mean 'unclean.leader.election",  id="another-spelling"),
     pytest.param("Retention.Ms",            "did you mean 'retention.ms'",            id="capitals"),
+    pytest.param("log.retention.hours",     "did you mean 'retention.ms'",            id="a-brokers-default-of-it"),
+    pytest.param("log.roll.ms",             "did you mean 'segment.ms'",              id="a-brokers-name-for-it"),
     pytest.param("zzz",                     "known are auto.controller",             id="nothing-near"),
     pytest.param("",                        "known are",                              id="empty"),
 ]
@@ -149,68 +150,6 @@ def test_a_value_that_can_not_be_obeyed_is_refused_with_the_reason(name, value, 
         check_settings({name: value}, topic_only=True)
 
     assert f"setting {name!r} can't be" in str(caught.value)
-
-
-# What Kafka's TopicConfig has besides, and its broker settings as of 4.0 which have no namesake here.
-MEAN_NOTHING = """
-advertised.listeners alter.config.policy.class.name authorizer.class.name auto.create.topics.enable
-auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.id broker.rack
-client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
-config.providers connection.failed.authentication.delay.ms connections.max.idle.ms
-connections.max.reauth.ms controlled.shutdown.enable controller.listener.names
-controller.performance.sample.period.ms controller.quorum.bootstrap.servers controller.quorum.voters controller.quota.window.num
-controller.socket.timeout.ms create.topic.policy.class.name delegation.token.expiry.time.ms
-delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners
-fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.migration.policy
-group.initial.rebalance.delay.ms group.share.enable initial.broker.registration.timeout.ms
-inter.broker.listener.name kafka.metrics.reporters leader.imbalance.check.interval.seconds
-listener.security.protocol.map listeners local.retention.bytes local.retention.ms
-log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.threads
-log.dir log.dirs log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
-log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms log.local.retention.ms
-log.message.downconversion.enable log.message.format.version max.connection.creation.rate
-max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
-max.request.partition.size.limit message.downconversion.enable message.format.version
-message.timestamp.difference.max.ms metadata.log.dir metadata.log.max.snapshot.interval.ms
-metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples node.id num.io.threads
-num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-num.replica.fetchers offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size
-offsets.retention.check.interval.ms offsets.topic.replication.factor password.encoder.secret
-principal.builder.class process.roles producer.id.expiration.check.interval.ms
-producer.purgatory.purge.interval.requests queued.max.requests quota.window.num
-remote.log.copy.disable remote.log.delete.on.disable remote.log.storage.system.enable
-remote.storage.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.min.bytes replica.fetch.response.max.bytes
-replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.selector.class
-replica.socket.timeout.ms replication.quota.window.num request.timeout.ms
-sasl.enabled.mechanisms security.inter.broker.protocol share.coordinator.state.topic.num.partitions
-share.fetch.purgatory.purge.interval.requests
-socket.request.max.bytes ssl.keystore.location telemetry.max.bytes
-transaction.state.log.replication.factor transactional.id.expiration.ms
-unclean.leader.election.interval.ms unstable.api.versions.enable zookeeper.connect
-"""
-
-
-@pytest.mark.parametrize("topic_only", [False, True])
-def test_a_setting_of_kafkas_that_means_nothing_here_is_refused_with_the_reason(topic_only):
-    for name in MEAN_NOTHING.split():
-        with pytest.raises(InvalidConfigError, match=r"means nothing here: [a-zK]") as caught:
-            check_settings({name: "1"}, topic_only=topic_only)
-
-        assert str(caught.value).startswith(f"setting {name!r} of Kafka's")
-
-
-@pytest.mark.parametrize("topic_only", [False, True])
-def test_a_brokers_setting_that_is_a_topics_default_is_refused_with_its_name_here(topic_only):
-    for name, here in NAMED_ELSE.items():
-        with pytest.raises(
-            InvalidConfigError, match=f"is {here!r} here, the cluster's as a topic's"
-        ):
-            check_settings({name: "1"}, topic_only=topic_only)
-
-
-def test_no_setting_that_holds_is_among_those_that_mean_nothing():
-    assert {name: why_refused(name) for name in SETTINGS} == dict.fromkeys(SETTINGS)
-    assert {here for here in NAMED_ELSE.values() if not SETTINGS[here].is_topic_setting} == set()
 
 
 def test_a_number_is_refused_with_both_of_its_bounds():
