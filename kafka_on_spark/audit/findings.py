@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kafka_on_spark.html_table import html_figures, html_list, html_table
 from kafka_on_spark.ids import BrokerId, TopicPartition
+from kafka_on_spark.notebook import Shown
 
 SAME_INVARIANT_MAX: Final = 20
 """Findings of one invariant in one place that are listed; a broken table has thousands."""
@@ -148,7 +148,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FsckReport:
+class FsckReport(Shown):
     """What a check of all tables found.
 
     Attributes:
@@ -164,25 +164,6 @@ class FsckReport:
     coverage: tuple[Coverage, ...]
     is_deep: bool
     not_checked: tuple[str, ...] = ()
-
-    def _repr_html_(self) -> str:
-        caption = f"fsck: {'nothing is wrong' if self.is_clean else 'something is wrong'}"
-        rows = (
-            (each.invariant or "unchecked", str(each.place), each.sentence)
-            for each in self.findings
-        )
-        figures = {
-            "tables checked": len(self.coverage),
-            "findings": len(self.findings),
-            "orphans": len(self.orphans),
-            "segments were read": self.is_deep,
-        }
-        table = html_table("Findings", ("invariant", "place", "what"), rows)
-        return (
-            html_figures(caption, figures)
-            + (table if self.findings else "")
-            + html_list("Not checked", self.not_checked)
-        )
 
     @property
     def is_clean(self) -> bool:

@@ -14,9 +14,9 @@ from weakref import WeakSet
 
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.notebook import shown
 from kafka_on_spark.query.consuming.settings import (
     AUTO_COMMIT_INTERVAL_MS,
     LATEST,
@@ -211,12 +211,12 @@ class Cluster:
         self.close()
 
     def _repr_html_(self) -> str:
-        from kafka_on_spark.service.describe.cluster_html import cluster_html
+        from kafka_on_spark.service.describe.descriptions import overview
 
         try:
-            return cluster_html(self._root, self.image)
+            return shown(f"Cluster at {self._root}", overview(self.image))
         except KafkaOnSparkError as error:  # a notebook that shows it goes on
-            return html_text(f"Cluster at {self._root}: {error}")
+            return shown(f"Cluster at {self._root}: {error}", {})
 
     @property
     def root(self) -> str:

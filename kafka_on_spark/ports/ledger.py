@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self
 
-from kafka_on_spark.html_table import html_list, html_table
+from kafka_on_spark.notebook import Shown
 
 OTHER: Final = "(other)"
 """The operation of what no operation has begun, and the topic of what finds no more room."""
@@ -69,7 +69,7 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerReport:
+class LedgerReport(Shown):
     """What one process has asked of the roots of one cluster, or several processes together.
 
     Attributes:
@@ -85,25 +85,6 @@ class LedgerReport:
     ended_at_ms: int
     process_cpu_ms: float
     not_counted: tuple[str, ...]
-
-    def _repr_html_(self) -> str:
-        rows = (
-            (
-                each.operation,
-                each.topic,
-                *(each.requests.get(kind, 0) for kind in RequestKind),
-                each.bytes_in,
-                each.bytes_out,
-                each.cpu_ms,
-            )
-            for each in self.rows
-        )
-        kinds = (kind.value for kind in RequestKind)
-        return html_table(
-            "Requests to roots, as S3 bills them",
-            ("operation", "topic", *kinds, "bytes in", "bytes out", "CPU ms"),
-            rows,
-        ) + html_list("Not counted", self.not_counted)
 
     @property
     def duration_ms(self) -> int:

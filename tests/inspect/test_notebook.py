@@ -64,8 +64,8 @@ def test_pictures_tables_and_the_page_are_shown_inline(executed):
     assert all(len(each) > 10_000 for each in pictures)
     assert sum("<iframe" in each for each in pages) == 1
     assert sum("&lt;h2&gt;Metadata voters" in each for each in pages) == 1  # on the page
-    assert sum("<caption" in each and "Topics" in each for each in pages) == 1  # the cluster
-    assert sum("<table" in each and "dataframe" in each for each in pages) == 4
+    assert sum("<p>topics</p><table" in each for each in pages) == 1  # the cluster
+    assert sum("<table" in each and "dataframe" in each for each in pages) == 5
 
 
 def test_what_happened_and_what_would_have_is_told(executed):

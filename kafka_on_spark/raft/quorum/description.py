@@ -6,8 +6,8 @@ Source: DescribeQuorumResponse, and `kafka-metadata-quorum describe`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import Offset, QuorumEpoch
+from kafka_on_spark.notebook import Shown
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
@@ -36,7 +36,7 @@ class VoterDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumDescription:
+class QuorumDescription(Shown):
     """The quorum as one process has just seen it.
 
     Attributes:
@@ -57,24 +57,6 @@ class QuorumDescription:
         lags = [each.lag for each in self.voters]
         return (
             max((lag for lag in lags if lag is not None), default=0) if None not in lags else None
-        )
-
-    def _repr_html_(self) -> str:
-        caption = f"Metadata voters: {self.leader} leads in epoch {self.epoch}"
-        rows = (
-            (
-                str(each.voter.key),
-                "leads" if each.leads else "follows" if each.lag is not None else "lost",
-                each.epoch,
-                each.log_end_offset,
-                each.lag,
-                each.voter.root,
-                each.problem or "",
-            )
-            for each in self.voters
-        )
-        return html_table(
-            caption, ("voter", "role", "epoch", "log end", "behind", "root", "problem"), rows
         )
 
 

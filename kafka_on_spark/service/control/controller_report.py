@@ -6,12 +6,12 @@ Apart from the loop, since who runs one, serves it or prints it needs no more th
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_on_spark.html_table import html_figures, html_list
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.notebook import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerReport:
+class ControllerReport(Shown):
     """What a controller's passes decided.
 
     Attributes:
@@ -33,20 +33,6 @@ class ControllerReport:
     denied: tuple[BrokerId, ...] = ()
     records_deleted: int = 0
     upkeep_failures: tuple[str, ...] = ()
-
-    def _repr_html_(self) -> str:
-        figures = {
-            "passes": self.passes,
-            "brokers fenced": self.fenced,
-            "brokers that came back": self.unfenced,
-            "brokers not judged": self.denied,
-            "partitions with another leader": self.leaders_moved,
-            "tables removed": self.tables_removed,
-            "records deleted": self.records_deleted,
-        }
-        return html_figures("Passes of the controller", figures) + html_list(
-            "Upkeep that fails", self.upkeep_failures
-        )
 
 
 AfterPass = Callable[[ControllerReport, int], None]

@@ -3,21 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
-from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.compaction import Compaction
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-
-COLUMNS: Final = (
-    *("partition", "leader", "leader epoch", "replicas", "ISR"),
-    *("log start", "high watermark", "log end", "state"),
-)
-"""What a notebook shows of a topic's partitions."""
+from kafka_on_spark.notebook import Shown
+from kafka_on_spark.query.moments import time_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +39,7 @@ class PartitionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
+class TopicDescription(Shown):
     """One topic.
 
     Attributes:
@@ -59,34 +53,6 @@ class TopicDescription:
     topic_id: TopicId
     partitions: tuple[PartitionDescription, ...]
     configs: Mapping[str, str]
-
-    def _repr_html_(self) -> str:
-        rows = (
-            (
-                each.partition,
-                "none" if each.leader is None else str(each.leader),
-                each.leader_epoch,
-                each.replicas,
-                each.isr,
-                each.offsets.log_start_offset,
-                each.offsets.high_watermark,
-                each.offsets.log_end_offset,
-                ", ".join(
-                    words
-                    for words, is_so in (
-                        ("without a leader", each.leader is None),
-                        ("under-replicated", each.is_under_replicated),
-                        ("under min ISR", each.is_under_min_isr),
-                    )
-                    if is_so
-                ),
-            )
-            for each in self.partitions
-        )
-        configs = html_table(
-            f"Settings of its own of {self.name}", ("setting", "value"), self.configs.items()
-        )
-        return html_table(f"Topic {self.name}", COLUMNS, rows) + (configs if self.configs else "")
 
 
 def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
@@ -172,3 +138,28 @@ def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
         )
         for broker_id in sorted(image.brokers)
     ]
+
+
+def overview(image: MetadataImage) -> dict[str, object]:
+    """Return what a notebook shows of a cluster: its brokers, and figures of each topic."""
+    topics = sorted(image.topics.values(), key=lambda each: each.name)
+    return {
+        "cluster_id": image.cluster_id,
+        "controller": None if image.controller is None else image.controller.controller_id,
+        "metadata offset": image.offset,
+        "as of": f"{time_of(image.time_ms):%Y-%m-%d %H:%M:%S} UTC",
+        "brokers": describe_brokers(image),
+        "topics": [_topic_row(topic) for topic in topics],
+    }
+
+
+def _topic_row(topic: TopicImage) -> dict[str, object]:
+    partitions = topic.partitions.values()
+    return {
+        "topic": topic.name,
+        "partitions": len(partitions),
+        "replicas": max((len(each.replicas) for each in partitions), default=0),
+        "records": sum(each.high_watermark - each.log_start_offset for each in partitions),
+        "without a leader": sum(each.leader is None for each in partitions),
+        "under-replicated": sum(each.is_under_replicated for each in partitions),
+    }

@@ -16,7 +16,6 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.controller.commands.expiry import is_expiry
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.html_table import html_list, html_table
 from kafka_on_spark.ids import BrokerId, Offset, TopicId
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.metadata.image import MetadataImage
@@ -25,6 +24,7 @@ from kafka_on_spark.metadata.records import (
     RemoveProducerRecord,
     TopicRecord,
 )
+from kafka_on_spark.notebook import Shown
 from kafka_on_spark.ports.archives import ReplicaArchive
 from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.service.describe.partition_history import HistoryEntry, partition_history
@@ -92,7 +92,7 @@ def _files(count: int, size_bytes: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepHistory:
+class UpkeepHistory(Shown):
     """What is known of upkeep.
 
     Attributes:
@@ -105,22 +105,6 @@ class UpkeepHistory:
     events: tuple[UpkeepEvent, ...] = ()
     unread: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
-
-    def _repr_html_(self) -> str:
-        rows = (
-            (
-                f"{each.time:%Y-%m-%d %H:%M:%S}",
-                each.topic if each.partition is None else f"{each.topic}-{each.partition}",
-                "-" if each.broker_id is None else str(each.broker_id),
-                str(each),
-            )
-            for each in reversed(self.events)
-        )
-        return (
-            html_table("Upkeep, the newest first", ("time (UTC)", "log", "broker", "what"), rows)
-            + html_list("Not read", self.unread)
-            + html_list("Only later commits are known of", self.incomplete)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

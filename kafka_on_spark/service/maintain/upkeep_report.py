@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
-from kafka_on_spark.html_table import html_table
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.notebook import Shown
 from kafka_on_spark.service.maintain.upkeep_work import UpkeepResult
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class UpkeepRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepReport:
+class UpkeepReport(Shown):
     """What a round of upkeep did.
 
     Attributes:
@@ -74,27 +74,6 @@ class UpkeepReport:
     def is_left(self) -> bool:
         """Whether more is due, could not be done, or may be due where nobody could look."""
         return bool(self.not_looked_at) or any(row.is_left or row.error for row in self.rows)
-
-    def _repr_html_(self) -> str:
-        rows = (
-            (
-                each.log,
-                "-" if each.broker_id is None else str(each.broker_id),
-                each.kind,
-                each.count,
-                each.what,
-                each.size_bytes,
-                each.error or ("left" if each.is_left else ""),
-            )
-            for each in self.rows
-        )
-        missed = len(self.not_looked_at)
-        rest = f", {missed:,} replicas, roots or decisions not looked at" if missed else ""
-        return html_table(
-            f"Upkeep: {self.visited:,} replicas visited{rest}",
-            ("log", "broker", "work", "count", "what", "bytes", "left or wrong"),
-            rows,
-        )
 
     def plus(self, other: "UpkeepReport") -> "UpkeepReport":
         """Return both together; of one kind of work on one replica, the sum, and whether it is left

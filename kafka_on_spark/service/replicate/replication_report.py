@@ -5,11 +5,11 @@ Apart from the round: who serves, commands or prints needs the report, and not w
 
 from dataclasses import dataclass
 
-from kafka_on_spark.html_table import html_figures, html_list
+from kafka_on_spark.notebook import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationReport:
+class ReplicationReport(Shown):
     """What one round did.
 
     Attributes:
@@ -47,21 +47,3 @@ class ReplicationReport:
     left_out: int = 0
     resume_after_ms: float | None = None
     upkeep_failures: tuple[str, ...] = ()
-
-    def _repr_html_(self) -> str:
-        figures = {
-            "all are caught up": self.is_caught_up,
-            "partitions with work": self.partition_count,
-            "partitions inspected": self.slice_count,
-            "not inspected in time": self.not_looked_at,
-            "records copied": self.copied_records,
-            "bytes copied": self.copied_bytes,
-            "records cut off": self.truncated_records,
-            "ISRs changed": self.isr_changes,
-            "fetches that wait": self.left_out,
-        }
-        return (
-            html_figures("A round of replication", figures)
-            + html_list("Failures", self.failures)
-            + html_list("Upkeep that fails", self.upkeep_failures)
-        )

@@ -17,7 +17,6 @@ from kafka_on_spark.controller.partitions.election import is_unclean_allowed
 from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import InvalidConfigError
-from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -49,7 +48,7 @@ SESSION: Final = "broker.session.timeout.ms"
 DECIDABLE: Final = (UNCLEAN, MIN_ISR, SESSION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PolicyReplay:
     """What differs under another policy.
 
@@ -67,9 +66,6 @@ class PolicyReplay:
     instead: PolicyFigures
     caveats: tuple[str, ...]
 
-    def _repr_html_(self) -> str:
-        return html_text(str(self))
-
     def __str__(self) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in self.policy.items())
         was, would = self.recorded, self.instead
@@ -86,6 +82,8 @@ class PolicyReplay:
             *(f"  Not known: {each}" for each in self.caveats),
         ]
         return "\n".join(map(visible, lines))
+
+    __repr__ = __str__
 
 
 def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> PolicyReplay:

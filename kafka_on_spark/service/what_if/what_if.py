@@ -13,7 +13,6 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, min_isr
 from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.html_table import html_text
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -70,7 +69,7 @@ class PartitionForecast:
         return self.uncommitted_records + (self.committed_records if not self.copies_left else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast:
     """What would happen if brokers died.
 
@@ -123,8 +122,7 @@ class Forecast:
     def __str__(self) -> str:
         return "\n".join(map(visible, _sentences(self)))
 
-    def _repr_html_(self) -> str:
-        return html_text(str(self))
+    __repr__ = __str__
 
 
 def _sentences(foreseen: Forecast) -> Iterable[str]:
