@@ -2,7 +2,7 @@
 
 Five brokers in three racks lose disks and get them back, a partition waits for its last in-sync
 replica, leaders move away and back. The notebook `jobs/notebooks/isr_history.ipynb` shows how to
-inspect such a history; `--pictures` writes its pictures and its page.
+inspect such a history; `--pictures` writes its pictures.
 """
 
 import argparse
@@ -13,9 +13,7 @@ from pathlib import Path
 
 from kafka_on_spark import Cluster, KafkaOnSparkError, Record
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.grid_plot import grid_picture
-from kafka_on_spark.inspect.page import cluster_page
-from kafka_on_spark.inspect.plots import timeline_picture
+from kafka_on_spark.inspect.pictures import grid_picture, timeline_picture
 from kafka_on_spark.metadata.broker import BrokerState
 
 COMMAND = "./spark-submit.sh jobs/failures.py"
@@ -155,20 +153,18 @@ def end_in_trouble(failing: FailingCluster) -> None:
 
 
 def draw(cluster: Cluster, folder: Path) -> None:
-    """Write timeline.png, grid.png and cluster.html to `folder`."""
+    """Write timeline.png and grid.png to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     entries, events = cluster.history(), cluster.broker_history()
     timeline_picture(entries, events=events).save(folder / "timeline.png")
-    image, quorum = cluster.image, cluster.describe_quorum()
-    grid_picture(image, quorum=quorum).save(folder / "grid.png")
-    cluster_page(image, entries, quorum=quorum).save(folder / "cluster.html")
+    grid_picture(cluster.image).save(folder / "grid.png")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("folder", type=Path, help="a new or an empty folder")
-    parser.add_argument("--pictures", type=Path, help="folder to write pictures and the page to")
+    parser.add_argument("--pictures", type=Path, help="folder to write the pictures to")
     return parser.parse_args(arguments)
 
 

@@ -1,13 +1,12 @@
 """Prints the quickstart's output: numbered steps, their progress and their times."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from kafka_on_spark.inspect.report import text_table
 
 
 class Output:
@@ -22,6 +21,10 @@ class Output:
         """Print lines below the heading of the step."""
         for line in text.splitlines():
             self._console.print(f"   {line}".rstrip(), markup=False)
+
+    def table(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Print rows as a table."""
+        self.say(pd.DataFrame(list(rows)).to_string(index=False))
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -39,9 +42,9 @@ class Output:
     def summary(self) -> None:
         """Print the steps with their times."""
         total = time.monotonic() - self._started
-        rows = [(name, f"{seconds:.1f} s") for name, seconds in self._durations]
         self._console.print()
-        self.say(text_table(("step", "time"), [*rows, ("all", f"{total:.1f} s")]))
+        for name, seconds in (*self._durations, ("all", total)):
+            self.say(f"{seconds:7.1f} s  {name}")
 
     @contextmanager
     def progress(self, total: int) -> Iterator["Advance"]:

@@ -17,12 +17,10 @@ from jobs.quickstart_run.stream import Stream, seen_count, seen_records
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.history import broker_events, history_text
-from kafka_on_spark.inspect.plots import plot_isr_history
-from kafka_on_spark.inspect.quorum import quorum_text
+from kafka_on_spark.inspect.pictures import timeline_picture
 from kafka_on_spark.inspect.replicas import compare_replicas
-from kafka_on_spark.inspect.report import topic_text
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.service.describe.descriptions import PartitionDescription
 from kafka_on_spark.service.describe.partition_history import HistoryEntry
 
@@ -140,7 +138,17 @@ def append_half(run: Run, half: int) -> None:
 
 def show_topic(run: Run) -> None:
     """Print leaders, ISRs and offsets, and how far the stream is."""
-    run.output.say(topic_text(run.cluster.describe_topic(TOPIC)))
+    run.output.table(
+        {
+            "partition": each.partition,
+            "leader": "none" if each.leader is None else each.leader,
+            "leader epoch": each.leader_epoch,
+            "replicas": each.replicas,
+            "ISR": each.isr,
+            "high watermark": each.offsets.high_watermark,
+        }
+        for each in run.partitions()
+    )
     run.output.say(
         f"{run.committed_count:,} records are committed, {seen_count(run.folder.seen):,} of them"
         " seen by the stream so far"
@@ -184,7 +192,20 @@ def lose_metadata_root(run: Run) -> None:
         f"voter {leader.key.node_id}, which leads, has its root moved away; a reader that needs"
         " the metadata has another one elected"
     )
-    output.say(quorum_text(run.cluster.describe_quorum()))
+    _show_voters(output, run.cluster.describe_quorum())
+
+
+def _show_voters(output: Output, quorum: QuorumDescription) -> None:
+    output.table(
+        {
+            "voter": each.voter.key.node_id,
+            "role": each.role,
+            "log end": each.log_end_offset,
+            "behind": each.lag,
+            "metadata root": each.voter.root,
+        }
+        for each in quorum.voters
+    )
 
 
 def _latest_changes(run: Run) -> list[HistoryEntry]:
@@ -279,7 +300,7 @@ def verify(run: Run) -> list[str]:
     if lost is not None:
         name = f"one voter is lost, at {lost}, and each of the others has the whole metadata log"
         checks[name] = check_voters(quorum, lost)
-        run.output.say(quorum_text(quorum))
+        _show_voters(run.output, quorum)
     for name, problems in checks.items():
         run.output.say("\n".join(f"WRONG: {each}" for each in problems) or f"checked: {name}")
     return [problem for problems in checks.values() for problem in problems]
@@ -299,12 +320,18 @@ def show_history(run: Run) -> None:
     preferred = [each.partition for each in partitions if each.replicas[0] == LOST_BROKER]
     number = preferred[0] if preferred else 0
     run.output.say(f"\nISR history of {TOPIC}-{number} (UTC):")
-    run.output.say(history_text(run.cluster.history(TOPIC, number)))
+    run.output.table(
+        {
+            "time": f"{each.time:%H:%M:%S.%f}"[:-3],
+            "leader": "none" if each.leader is None else each.leader,
+            "leader epoch": each.leader_epoch,
+            "ISR": each.isr,
+            "cause": each.cause,
+        }
+        for each in run.cluster.history(TOPIC, number)
+    )
     try:
-        plot_isr_history(
-            run.cluster.history(TOPIC),
-            run.folder.picture,
-            events=broker_events(run.cluster.metadata_table),
-        )
+        events = run.cluster.broker_history()
+        timeline_picture(run.cluster.history(TOPIC), events=events).save(run.folder.picture)
     except ImportError as error:
         run.output.say(f"no picture: {error}")

@@ -1,5 +1,5 @@
-"""For people: tables, histories and pictures of a cluster, and comparisons of its replicas.
+"""For people: histories as DataFrames, two pictures, SQL, and comparisons of a cluster's replicas.
 
 In: an open cluster, or its histories.
-Out: DataFrames, text, pictures (the extra "plots") and one HTML page. Decides nothing.
+Out: DataFrames and pictures (the extra "plots"). Decides nothing.
 """

@@ -24,24 +24,6 @@ ORDER BY metadata_offset
 """
 """Leader, ISR and cause: a row a change, oldest first."""
 
-LEADER_TIMELINE: Final = """
-SELECT topic, partition, NULLIF(leader, -1) AS leader, leader_epoch, time AS start,
-       LEAD(time) OVER (PARTITION BY topic_id, partition ORDER BY base_offset + offset_delta)
-           AS until, cause
-FROM metadata
-WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord') AND leader IS NOT NULL
-ORDER BY topic, partition, leader_epoch
-"""
-"""Leaderships with start and end; `until` is null for the current one, `leader` for none."""
-
-BROKER_EVENTS: Final = """
-SELECT time, broker_id, record_type, broker_state, cause
-FROM metadata
-WHERE record_type IN ('BrokerRecord', 'BrokerChangeRecord', 'UnregisterBrokerRecord')
-ORDER BY base_offset + offset_delta
-"""
-"""Registrations, fencings, drainings, returns and removals of brokers, with causes."""
-
 DECISIONS: Final = """
 SELECT time, cause, COUNT(*) AS partitions, COUNT(DISTINCT topic_id) AS topics
 FROM metadata

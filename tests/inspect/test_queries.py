@@ -5,7 +5,6 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from kafka_on_spark.inspect import queries
-from kafka_on_spark.inspect.tables import leader_timeline
 from tests.cluster.disks import new_disks, records
 
 
@@ -47,22 +46,9 @@ def test_the_isr_history_is_what_the_cluster_says(lived):
     assert None in [each["leader"] for each in rows]
 
 
-def test_the_leader_timeline_is_what_the_cluster_says(lived):
-    rows = ask(lived, queries.LEADER_TIMELINE)
-
-    frame = leader_timeline(lived.history())
-    assert [(each["topic"], each["partition"], each["leader_epoch"]) for each in rows] == list(
-        zip(frame["topic"], frame["partition"], frame["leader_epoch"], strict=True)
-    )
-    assert [each["start"] for each in rows] == frame["start"].tolist()
-    assert sum(each["until"] is None for each in rows) == 4
-
-
-def test_broker_events_and_decisions(lived):
-    events = ask(lived, queries.BROKER_EVENTS)
+def test_a_decision_is_a_row_with_its_number_of_partitions(lived):
     decisions = ask(lived, queries.DECISIONS)
 
-    assert [each["broker_state"] for each in events] == ["active"] * 3 + ["fenced", "active"]
     [failover] = [each for each in decisions if "probe failed" in each["cause"]]
     assert (failover["partitions"], failover["topics"]) == (4, 2)
 

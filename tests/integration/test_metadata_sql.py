@@ -20,8 +20,6 @@ def test_the_documented_queries_run_in_spark_and_agree_with_the_history(spark):
         table.createOrReplaceTempView("metadata")
 
         changes = spark.sql(queries.ISR_HISTORY).collect()
-        leaders = spark.sql(queries.LEADER_TIMELINE).collect()
-        events = spark.sql(queries.BROKER_EVENTS).collect()
         [failover] = [
             each for each in spark.sql(queries.DECISIONS).collect() if "probe failed" in each.cause
         ]
@@ -33,6 +31,4 @@ def test_the_documented_queries_run_in_spark_and_agree_with_the_history(spark):
             (each.topic, each.partition, each.leader, each.isr, each.metadata_offset)
             for each in cluster.history()
         ]
-        assert sum(each.leader is None for each in leaders) == 1
-        assert [each.broker_state for each in events] == ["active"] * 3 + ["fenced"]
         assert (failover.partitions, failover.topics) == (3, 2)

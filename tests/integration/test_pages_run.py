@@ -107,7 +107,7 @@ def test_look_into_it_runs_and_its_queries_read_merged_tables(run, tmp_path):
     assert "If broker 2 died now" in printed
     told = names["spark"].read.parquet(str(tmp_path / "look" / "failovers"))
     assert any("broker 1: probe failed" in row.cause for row in told.collect())
-    assert {"grid.png", "timeline.png", "cluster.html"} <= set(os.listdir(tmp_path / "look"))
+    assert {"grid.png", "timeline.png"} <= set(os.listdir(tmp_path / "look"))
     cluster = names["cluster"]
     first, *_ = cluster.describe_logs("flights")
     assert [replica.merged_segments for replica in first.replicas] == [1, 1, 1]

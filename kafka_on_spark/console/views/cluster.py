@@ -7,7 +7,6 @@ from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
 from kafka_on_spark.errors import GroupIdNotFoundError
 from kafka_on_spark.ids import BrokerId, PartitionKey
-from kafka_on_spark.inspect.quorum import quorum_sentence, role_of
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, lag_of
@@ -164,15 +163,19 @@ def progress_view(moves: list[MoveProgress]) -> dict[str, tuple[int, int]]:
 
 def voters_view(quorum: QuorumDescription) -> View:
     """Return the voters as they were just seen."""
+    answer = sum(each.problem is None for each in quorum.voters)
     return {
-        "sentence": quorum_sentence(quorum),
+        "sentence": (
+            f"voter {quorum.leader.node_id} leads the metadata quorum in epoch {quorum.epoch};"
+            f" {answer} of {len(quorum.voters)} voters answer"
+        ),
         "highWatermark": quorum.high_watermark,
         "voters": [
             {
                 "id": each.voter.key.node_id,
                 "directory": each.voter.key.directory_id,
                 "root": each.voter.root,
-                "role": role_of(each),
+                "role": each.role,
                 "epoch": each.epoch,
                 "logEnd": each.log_end_offset,
                 "behind": each.lag,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridColumn, GridRow, Part
+from kafka_on_spark.inspect.grid import Cell, Grid, GridColumn, GridRow, Part
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 

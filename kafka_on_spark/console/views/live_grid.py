@@ -1,6 +1,6 @@
 """The grid of the newest image, kept from one image to the next: a commit costs what it changes.
 
-Apart from `inspect/draw/grid`, which makes every row anew: at ten thousand partitions that takes
+Apart from `inspect/grid`, which makes every row anew: at ten thousand partitions that takes
 longer than the time between two commits of a busy cluster.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.console.views.grid import Row, row_view
 from kafka_on_spark.ids import Offset, TopicId
-from kafka_on_spark.inspect.draw.grid import Grid, GridRow, columns_of, row_of
+from kafka_on_spark.inspect.grid import Grid, GridRow, columns_of, row_of
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.moments import time_of

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from kafka_on_spark.inspect.draw.lanes import Lane, lanes_of
-from kafka_on_spark.inspect.report import event_name
+from kafka_on_spark.inspect.lanes import Lane, lanes_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.service.describe.partition_history import (
@@ -125,7 +124,7 @@ def _event(history: History, event: BrokerEvent) -> list[Any]:
     return [
         _ms(event.time),
         event.broker_id,
-        event_name(event),
+        event.name,
         event.cause,
         history.end_behind(event),
     ]
@@ -144,7 +143,7 @@ def _lane(lane: Lane) -> View:
             ]
             for broker_id, spans in lane.spans.items()
         ],
-        "leaderless": [[_ms(start), _ms(end)] for start, end in lane.leaderless],
+        "leaderless": [[_ms(each.start), _ms(each.end)] for each in lane.leaderless],
     }
 
 

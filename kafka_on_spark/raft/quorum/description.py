@@ -34,6 +34,16 @@ class VoterDescription:
     lag: int | None
     problem: str | None
 
+    @property
+    def role(self) -> str:
+        """What it does: "leads", "follows", "waits" (it answers and follows nobody, or another
+        leader) or "lost" (it can't be read)."""
+        if self.problem is not None:
+            return "lost"
+        if self.leads:
+            return "leads"
+        return "waits" if self.lag is None else "follows"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumDescription(Shown):

@@ -88,6 +88,15 @@ class BrokerEvent:
     is_registration: bool = False
     metadata_offset: Offset = Offset(0)
 
+    @property
+    def name(self) -> str:
+        """What happened, in a word."""
+        if self.state is None:
+            return "unregistered"
+        if self.is_registration:
+            return "registered"
+        return "back" if self.state is BrokerState.ACTIVE else self.state.value
+
 
 def partition_history(
     batches: Iterable[MetadataBatch],

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.errors import UnknownProducerIdError
-from kafka_on_spark.inspect.changes import changes
 from tests.cluster.disks import records, values_of
 
 
@@ -28,12 +27,10 @@ def test_a_retry_under_an_id_that_has_expired_is_refused_until_its_caller_vouche
     assert "p" in cluster.image.producers
 
     cluster.alter_cluster_configs({"producer.id.expiration.ms": 1})
-    before = cluster.image
     cluster.run_controller()
 
     assert "p" not in cluster.image.producers
     assert cluster.image.expired_epoch >= taken
-    assert "expired" in str(changes(before, cluster.image))
     cluster.alter_cluster_configs({"producer.id.expiration.ms": None})
     above = cluster.image.expired_epoch + 1
     for _ in range(2):

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.inspect.changes import changes
 from kafka_on_spark.spark.run.opening import replica_store
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
 from tests.cluster.folders import roots_in
@@ -57,7 +56,6 @@ def test_the_past_and_what_would_be_are_told_without_one_root(cluster, folder, l
 
     looked = Cluster.open(roots_in(folder)) if is_new else cluster
     then = Cluster.open(roots_in(folder), as_of=moment)
-    seen = changes(then.image, looked.image)
 
     assert looked.history("orders", 0) == history
     assert looked.broker_history() == events
@@ -68,6 +66,5 @@ def test_the_past_and_what_would_be_are_told_without_one_root(cluster, folder, l
     assert then.history("orders", 0) == [e for e in history if e.metadata_offset < moment]
     assert values_of(then, "orders") == [b"a"]
     assert then.what_if(broker_dies=1) == foreseen_then
-    assert "roker 1" in str(seen)
     then.close()
     looked.close()

@@ -2,7 +2,6 @@
 
 import shutil
 
-from kafka_on_spark.inspect.history import broker_events
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.disks import records
@@ -117,7 +116,7 @@ def test_disk_that_is_away_is_a_difference_and_an_event_of_its_broker(disks):
     disks.cluster.run_controller()
     assert len(found) == 1
     assert "orders-0 on broker 1" in found[0]
-    events = broker_events(disks.cluster.metadata_table)
+    events = [each for each in disks.cluster.broker_history() if not each.is_registration]
     assert [(each.broker_id, each.state) for each in events] == [
         (1, BrokerState.FENCED),
         (1, BrokerState.ACTIVE),

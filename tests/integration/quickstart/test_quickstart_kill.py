@@ -87,10 +87,9 @@ def test_run_shows_loss_return_history_and_picture(killed):
         "checked: each of the 4,000 flights is committed exactly once",
         "18 replicas are equal below the high watermarks",
         "the stream has seen each of 4,000 records once",
-        "2 of 3 voters answer",
         f"checked: one voter is lost, at {killed.folder}/metadata-{lost}, and each of the others has",
         "and the metadata quorum the root of its leader; no record was lost or doubled",
-        "time         · leader · leader epoch · ISR",
+        "ISR history of flights-",
         "probe failed",
         "caught up at offset",
     ):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.inspect.draw.grid import Part, cell_of, grid_of
+from kafka_on_spark.inspect.grid import Part, cell_of, grid_of
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.builders import broker, image_of, partition
 

@@ -1,6 +1,6 @@
 """Histories as spans: what each replica was, from when to when."""
 
-from kafka_on_spark.inspect.draw.lanes import Span, lanes_of
+from kafka_on_spark.inspect.lanes import Span, lanes_of
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
 
 

@@ -11,9 +11,8 @@ from typing import Final, TypeVar
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
-from kafka_on_spark.inspect.replicas import committed_batches, differs
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.merged_segment import LogPart
+from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -60,7 +59,7 @@ def _missing_of(
     if partition.isr != frozenset(partition.replicas):
         yield f"{name} has {sorted(partition.isr)} in sync"
         return
-    first: list[LogPart] | None = None
+    told: dict[tuple[int, ...], object] = {}
     for broker_id in partition.replicas:
         try:
             state = _load(image, key, partition, broker_id)
@@ -69,11 +68,24 @@ def _missing_of(
             continue
         if state.log_end_offset < partition.high_watermark:
             yield f"{name} on broker {broker_id} ends at {state.log_end_offset}"
-        batches = committed_batches(state, partition)
-        first = batches if first is None else first
-        difference = differs(first, batches)
-        if difference is not None:
-            yield f"{name} on broker {broker_id}: {difference}"
+        for each in _differs(told, state, partition):
+            yield f"{name} on broker {broker_id}: {each}"
+
+
+def _differs(
+    told: dict[tuple[int, ...], object], state: ReplicaState, partition: PartitionRegistration
+) -> Iterator[str]:
+    """Yield the first batch that is another one than in the replicas whose digests were `told`.
+
+    Replicas merge by themselves: what two of them have in common must be the same.
+    """
+    for batch in state.batches_between(partition.log_start_offset, partition.high_watermark):
+        found: dict[tuple[int, ...], object] = {(batch.end_offset,): batch.chain_digest}
+        if isinstance(batch, MergedSegment):
+            found[batch.base_offset, batch.end_offset] = batch.content_digest
+        if any(told.setdefault(place, digest) != digest for place, digest in found.items()):
+            yield f"another batch below {batch.end_offset}"
+            return
 
 
 def _load(

@@ -14,7 +14,6 @@ from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.moments import time_of
-from kafka_on_spark.raft.quorum.description import QuorumDescription
 
 
 class Part(Enum):
@@ -46,16 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRow:
-    """One partition.
-
-    Attributes:
-        name: Its name.
-        cells: Its replicas, by broker.
-        leader: The leader, or None.
-        high_watermark: How far it is committed.
-        problems: The problems, the worst first; empty if there is none.
-        is_reassigning: A reassignment is under way.
-    """
+    """One partition: its replicas by broker, and its problems, the worst first."""
 
     name: TopicPartition
     cells: Mapping[BrokerId, Cell]
@@ -67,15 +57,8 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridColumn:
-    """One broker.
-
-    Attributes:
-        broker_id: Its id.
-        rack: Its rack, or None.
-        state: See BrokerState; None for an unregistered broker that still has replicas.
-        leaders: Partitions that it leads.
-        replicas: Replicas that it has.
-    """
+    """One broker, and how many partitions it leads and has; without a state, an unregistered one
+    that still has replicas."""
 
     broker_id: BrokerId
     rack: str | None
@@ -86,23 +69,14 @@ class GridColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The cluster, or some topics of it, at one metadata offset.
-
-    Attributes:
-        cluster_id: Which cluster.
-        offset: Metadata offset, exclusive.
-        time: Of the last decision, UTC.
-        columns: Brokers, in ascending order.
-        rows: Partitions, by topic and number.
-        quorum: The voters of its metadata log as they were just asked; None: they were not.
-    """
+    """The cluster, or some topics of it, after the last decision below one metadata offset: brokers
+    in ascending order, partitions by topic and number."""
 
     cluster_id: str
     offset: Offset
     time: datetime
     columns: tuple[GridColumn, ...]
     rows: tuple[GridRow, ...]
-    quorum: QuorumDescription | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -125,12 +99,8 @@ def _has(row: GridRow, problem: str) -> bool:
     return any(each.startswith(problem) for each in row.problems)
 
 
-def grid_of(
-    image: MetadataImage,
-    topics: Iterable[str] | None = None,
-    quorum: QuorumDescription | None = None,
-) -> Grid:
-    """Return the grid of all topics, or of `topics`, with what is known of the voters.
+def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
+    """Return the grid of all topics, or of `topics`.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
@@ -147,7 +117,6 @@ def grid_of(
         time=time_of(image.time_ms),
         columns=tuple(columns_of(image, rows)),
         rows=tuple(rows),
-        quorum=quorum,
     )
 
 
