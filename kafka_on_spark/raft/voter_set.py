@@ -89,10 +89,6 @@ class VoterSet:
         found = self.voter_of(key.node_id)
         return found is not None and found.key.stands_for(key)
 
-    def is_only_voter(self, key: VoterKey) -> bool:
-        """Return whether `key` is the only voter's."""
-        return len(self.voters) == 1 and self.is_voter(key)
-
     def is_majority(self, keys: Iterable[VoterKey]) -> bool:
         """Return whether the voters among `keys` are a majority."""
         return len({each.node_id for each in keys if self.is_voter(each)}) >= self.majority

@@ -58,6 +58,10 @@ class Client:
     def voters(self):
         return self.quorum.voters
 
+    @property
+    def is_only_voter(self):
+        return self.quorum.is_voter and len(self.voters.keys) == 1
+
     def named(self, error, **fields):
         """Return an answer that names the epoch and the leader, as all of Kafka's do."""
         return {"error": error, "epoch": self.epoch, "leader": self.leader_id, **fields}
@@ -94,7 +98,7 @@ class Client:
         quorum = self.quorum
         if not isinstance(self.state, Prospective):
             quorum = quorum.become_prospective(self.moment())
-            if self.asks_first and not self.voters.is_only_voter(self.key):
+            if self.asks_first and not self.is_only_voter:
                 self.become(quorum)
                 return
         self.become(quorum.become_candidate(self.moment()))
@@ -143,7 +147,7 @@ class Client:
             self._poll_leader(state.state)
         elif not self.quorum.is_voter:
             self._poll_observer(state)
-        elif self.voters.is_only_voter(self.key):
+        elif self.is_only_voter:
             self.stand()
         elif isinstance(state, Candidate):
             self._poll_candidate(state)
