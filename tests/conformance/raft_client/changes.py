@@ -33,13 +33,15 @@ class PendingChange:
         self.look(client)
 
 
-def refused_change(client, cluster_id, kraft_version, *, epoch=None):
+def refused_change(client, key, cluster_id, kraft_version, *, epoch=None, has_listeners=True):
     """Return why no change of voters can be made, or None."""
     if cluster_id not in (None, CLUSTER_ID):
         return "INCONSISTENT_CLUSTER_ID"
     refusal = refused_by_leader(client, client.epoch if epoch is None else epoch)
     if refusal is not None:
         return refusal
+    if key.directory_id is None or not has_listeners:
+        return "INVALID_REQUEST"
     led, batch = client.state.state, client.log.voters_batch
     is_pending = client.pending_change is not None and client.pending_change.result is None
     if is_pending or led.high_watermark is None:
@@ -51,9 +53,8 @@ def refused_change(client, cluster_id, kraft_version, *, epoch=None):
 
 
 def add_voter(client, key, *, cluster_id, kraft_version, has_listeners):
-    refusal = refused_change(client, cluster_id, kraft_version)
-    if not has_listeners:
-        refusal = refusal if refusal == "INCONSISTENT_CLUSTER_ID" else "INVALID_REQUEST"
+    named = {"has_listeners": has_listeners}
+    refusal = refused_change(client, key, cluster_id, kraft_version, **named)
     if refusal is not None:
         return {"error": refusal}
     try:
@@ -87,7 +88,7 @@ def _is_caught_up(client, key):
 
 
 def remove_voter(client, key, *, cluster_id, kraft_version):
-    refusal = refused_change(client, cluster_id, kraft_version)
+    refusal = refused_change(client, key, cluster_id, kraft_version)
     if refusal is not None:
         return {"error": refusal}
     try:
@@ -100,7 +101,7 @@ def remove_voter(client, key, *, cluster_id, kraft_version):
 
 
 def update_voter(client, key, *, cluster_id, kraft_version, epoch):
-    refusal = refused_change(client, cluster_id, kraft_version, epoch=epoch)
+    refusal = refused_change(client, key, cluster_id, kraft_version, epoch=epoch)
     if refusal is not None:
         return {"error": refusal}
     if not client.voters.is_voter(key):

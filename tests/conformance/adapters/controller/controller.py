@@ -94,7 +94,7 @@ class Controller(ControllerBrokers):
         if scope == "node":
             raise CutOffError("no-settings-of-a-node")
         if scope == "cluster":
-            self.decide(topics.alter_cluster_configs(self.image, {key: value}, cause=""))
+            self.alter(topics.alter_cluster_configs(self.image, {key: value}, cause=""))
             return
         for topic in list(self.image.topic_ids):
             self.op_set_topic_config(topic, key, value)
@@ -102,7 +102,14 @@ class Controller(ControllerBrokers):
     def op_set_topic_config(self, topic, key, value):
         if topic not in self.image.topic_ids:
             raise CutOffError("wire-detail")  # Kafka keeps settings of what is not there
-        self.decide(topics.alter_configs(self.image, topic, {key: value}, cause=""))
+        self.alter(topics.alter_configs(self.image, topic, {key: value}, cause=""))
+
+    def alter(self, result):
+        """Commit settings, which the vectors put in place without what goes with them."""
+        before = self.index("elr")
+        self.decide(result)
+        if self.index("elr") != before:
+            raise CutOffError("another-minimum-empties-elrs")
 
     def op_effective_min_isr(self, topic):
         """It is asked for where it counts: by `is_under_min_isr`."""
@@ -161,7 +168,8 @@ class Controller(ControllerBrokers):
             None,
             one.partition_epoch,
         )
-        if self.left_out.get(key, REORDERED) != REORDERED and is_stale:
+        counts_more = self.left_out.get(key, REORDERED) != REORDERED
+        if counts_more and is_stale:
             raise CutOffError(self.left_out[key])  # the epochs in it are Kafka's
         if is_stale and alter_isr(self.image, report) is None:
             # It leads to nothing, which nobody is told, since nobody asked.
@@ -173,7 +181,9 @@ class Controller(ControllerBrokers):
         reached = one.isr if change is None else change.change.isr
         if not reached >= set(isr):
             # The rule leaves it out; nobody is told, since nobody asked.
-            return Answer({"error": frozenset({"INELIGIBLE_REPLICA"})})
+            return Answer({"error": STALE if counts_more else frozenset({"INELIGIBLE_REPLICA"})})
+        if counts_more and partition_epoch is not None:
+            raise CutOffError(self.left_out[key])  # our epoch may be newer than Kafka's
         self.replay([] if change is None else [change])
         known = [each for each in self.orders.get(key, one.replicas) if each in isr]
         self.orders[key] = list(isr)

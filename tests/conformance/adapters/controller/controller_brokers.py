@@ -11,11 +11,12 @@ class ControllerBrokers(ControllerWorld):
     """What brokers go through, and what it does to partitions."""
 
     def op_fence(self, broker):
+        touched = {key for key, one in self.image.partitions() if broker in one.isr}
         self.decide(fence_broker(self.image, broker, "fails"))
         self.check_is(broker, eligible=False)
         self.check_eligible(())
         # Kafka elects uncleanly in the very record that fences, here that is the next step.
-        self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
+        self.left_out |= dict.fromkeys(self.recover(among=touched), "unclean-comes-after")
         self.finish_pass()
 
     def op_unfence(self, broker):

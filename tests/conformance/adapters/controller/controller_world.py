@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
+from kafka_on_spark.controller.partitions.min_isr import min_isr
 from kafka_on_spark.controller.partitions.recovery import leaderless, recover
 from kafka_on_spark.controller.partitions.reports import (
     PartitionReport,
@@ -73,6 +74,8 @@ class ControllerWorld(Adapter):
         self.numbers = count(1)
         self.ends = {}
         self.left_out = {}
+        self.in_sync_by_election = frozenset()
+        self.proven = {}
         self.orders = {}
         self.reorders = Counter()
         self.last_count = 0
@@ -198,9 +201,12 @@ class ControllerWorld(Adapter):
         moving = {key for key, one in self.image.partitions() if one.is_reassigning}
         for _ in range(4):
             rows, moved = self.decide(advance_reassignments(self.image))
+            if not self.in_sync_by_election.isdisjoint(moved):
+                raise CutOffError("moves-end-in-the-next-pass")
             self.left_out |= dict.fromkeys(moved, "moved-in-rows")
             if not rows:
                 break
+        self.in_sync_by_election = frozenset()
         self.check_eligible(moving)
         self.append_everywhere()
 
@@ -210,11 +216,25 @@ class ControllerWorld(Adapter):
                 raise CutOffError("elr-as-in-kraft")
             if self.elr_enabled and partition.leader is None and partition.isr:
                 raise CutOffError("last-member-stays")
+            if self.elr_enabled and self.is_minimum_of_another(key, partition):
+                raise CutOffError("minimum-by-partition")
 
-    def recover(self, forced=()):
+    def is_minimum_of_another(self, key, partition):
+        """Return whether members left, and those that stay are enough by the partition's number of
+        replicas and not by partition 0's, by which Kafka bounds the minimum, or the reverse."""
+        proven = self.proven.get(key, partition.isr) | partition.elr
+        self.proven[key] = partition.isr | partition.elr
+        first = self.image.topics[key.topic_id].partitions[0]
+        bounds = [min_isr(self.image, key.topic_id, each) for each in (first, partition)]
+        return bool(proven - partition.isr) and min(bounds) <= len(partition.isr) < max(bounds)
+
+    def recover(self, forced=(), among=None):
+        """Elect where nobody leads, or only `among` these; return where that led to a leader."""
+        before = dict(self.image.partitions())
         inspections = [
             self.inspect(key, broker_id)
             for key in leaderless(self.image)
+            if among is None or key in among
             for broker_id in self.image.partition(key).replicas
             if self.image.is_eligible(broker_id)
         ]
@@ -225,6 +245,8 @@ class ControllerWorld(Adapter):
             if one.leader != first and self.ends[key].get(one.leader, 0) > 0:
                 raise CutOffError("unclean-takes-the-longest-log")
             self.ends[key] = {}  # what the others have is not its log any more
+            if one.isr != before[key].isr:
+                self.in_sync_by_election |= {key}
         return elected
 
     def inspect(self, key, broker_id):

@@ -113,6 +113,7 @@ class Elections(Adapter):
     def op_elect_leader(self, election, target_isr=None, target_replicas=None, target_elr=None):
         targets = {"isr": target_isr, "replicas": target_replicas, "elr": target_elr}
         state = {**self.given, **{k: v for k, v in targets.items() if v is not None}}
+        self.is_left_out = self.is_left_out and not state["isr"] and not state["elr"]
         # The leader is asked for, not given: one out of sync leads nothing here.
         if state["leader"] not in state["isr"]:
             state["leader"] = NOBODY
@@ -128,7 +129,7 @@ class Elections(Adapter):
     def expected(self):
         leader, is_unclean = self.result
         answer = {"leader": NOBODY if leader is None else leader, "unclean": is_unclean}
-        if self.is_left_out and leader is None:
+        if self.is_left_out and (leader is None or is_unclean):
             return Answer(answer, dict.fromkeys(answer, "no-last-known-leader"))
         return answer
 

@@ -22,6 +22,7 @@ TRANSACTIONS = "transactions"
 COVERAGE = "compaction-keeps-coverage"
 TOMBSTONES = "tombstones-wait-for-replicas"
 ROUNDS = "compaction-rounds"
+NOTHING_ACTIVE = "nothing-is-active"
 NOWS = {"now": 10_000, "large": 10_000_000, "max": 2**62}
 LARGE = 2**62
 
@@ -214,13 +215,14 @@ class CleanableRange(Adapter):
     ):
         if log is not None:
             raise CutOffError(TRANSACTIONS)
-        if log_end_offset is not None and checkpoint > log_end_offset:
+        if None not in (log_end_offset, checkpoint) and checkpoint > log_end_offset:
             raise CutOffError("compacted-within-the-log")
         self.lag_ms = min_compaction_lag_ms
         self.slept_ms = 0
         self.start = log_start_offset
         self.compacted = last_clean if checkpoint is None else checkpoint
-        end = log_end_offset or 80
+        self.has_one_segment = segments == 1
+        self.end = end = log_end_offset or 80
         times = [1000] * 80 if isinstance(segments, int) else [1000] * 40 + [LARGE // 2] * 40
         self.ranges = [
             AppendedRange(Offset(at), Offset(at + 1), 1, times[at], times[at])
@@ -239,10 +241,21 @@ class CleanableRange(Adapter):
     def op_cleanable_offsets(self, last_clean=None):
         self.compacted = self.compacted if last_clean is None else last_clean
         found = self._found()
-        value = {"first_dirty": found.first_dirty, "first_uncleanable": found.cleanable_below}
-        return Answer(value, {"reset": "compacted-within-the-log"})
+        value = {
+            "first_dirty": found.first_dirty,
+            "first_uncleanable": found.cleanable_below,
+            "reset": found.first_dirty != self.compacted,
+        }
+        left_out = {}
+        if self.compacted > self.end:
+            left_out["reset"] = "compacted-within-the-log"
+        if found.cleanable_below == self.end:  # Kafka stops where its active segment begins
+            left_out["first_uncleanable"] = NOTHING_ACTIVE
+        return Answer(value, left_out)
 
     def op_grab_filthiest(self):
+        if self.has_one_segment:
+            return Answer(left_out={"": NOTHING_ACTIVE})
         found = self._found()
         if found.cleanable_below == found.first_dirty:
             return None

@@ -24,6 +24,10 @@ def client_of(local, voters, *, persisted=None, state=None, epoch=None, asks_fir
             Client(key, known, election=election, log=log, asks_first=asks_first), rest
         )
     epoch = max(1, log.end.epoch + 1) if epoch is None else epoch
+    led = sum(count for count, each in rest.get("log") or () if each == epoch)
+    if state in ("LEADER", "RESIGNED") and led:  # what it wrote in its epoch, its no-op first
+        rest["log_end_offset"] = log.end_offset
+        log = log.cut_to(log.end_offset - led)
     before = ElectionState(max(0, min(epoch - 1, log.end.epoch)))
     client = Client(key, known, election=before, log=log, asks_first=asks_first)
     if state in ("LEADER", "RESIGNED"):

@@ -30,12 +30,11 @@ class RaftClient(WholeClient):
         if voters is None:
             return
         named = {"log": log, "log_end_offset": log_end_offset}
-        self.client = client_of(
-            local, voters, persisted=persisted, state=state, epoch=epoch, **named
-        )
+        self.begin(client_of(local, voters, persisted=persisted, state=state, epoch=epoch, **named))
 
     def op_successor_backoff(self, position, n):
-        return successor_backoff_ms(position, n, self.max_backoff_ms)
+        place = -1 if position is None else position
+        return successor_backoff_ms(place, n, self.max_backoff_ms)
 
     def op_end_quorum_response(self, from_):
         votes.handle_end_answer(self.client, from_)
@@ -59,8 +58,16 @@ class PreVotes(WholeClient):
         if persisted is None and state is None:
             state = "PROSPECTIVE"
         named = {"log": log, "voted_for": voted_for, "leader": leader}
-        self.client = client_of(
-            local, voters, persisted=persisted, state=state, epoch=epoch, asks_first=True, **named
+        self.begin(
+            client_of(
+                local,
+                voters,
+                persisted=persisted,
+                state=state,
+                epoch=epoch,
+                asks_first=True,
+                **named,
+            )
         )
 
     def op_record_prevote(self, voter, granted):
@@ -106,7 +113,7 @@ class Snapshots(WholeClient):
             "high_watermark": high_watermark,
             "leader": leader,
         }
-        self.client = client_of(local, voters, state=state, epoch=epoch, **named)
+        self.begin(client_of(local, voters, state=state, epoch=epoch, **named))
 
     def op_fetch_snapshot_request(self, snapshot=(0, 0), position=0, epoch=None, topic=None):
         size = fetches.SNAPSHOT_BYTES
@@ -153,7 +160,7 @@ class Reconfiguration(WholeClient):
     ):
         self.kraft_version = kraft_version
         named = {"high_watermark": high_watermark, "leader": leader}
-        self.client = client_of(local, voters, state=state, **named)
+        self.begin(client_of(local, voters, state=state, **named))
         if pending_change is not None:
             self.client.pending_change = changes.PendingChange()
 

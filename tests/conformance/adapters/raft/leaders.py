@@ -15,7 +15,8 @@ class LeaderHighWatermark(Adapter):
     def __init__(self, local, voters, epoch_start_offset):
         self.times = Times()
         moment = self.times.moment()
-        self.leader = leading(key_of(local), 5, epoch_start_offset, voters_of(voters), moment)
+        self.voters = voters_of(voters)
+        self.leader = leading(key_of(local), 5, epoch_start_offset, self.voters, moment)
 
     def _become(self, leader):
         before, self.leader = self.leader, leader
@@ -25,8 +26,9 @@ class LeaderHighWatermark(Adapter):
         }
 
     def op_local_end_offset(self, offset, voters=None):
-        known = None if voters is None else voters_of(voters)
-        return self._become(self.leader.with_local_end(offset, known))
+        """The voters that are given are in force from then on, whether or not this is refused."""
+        self.voters = self.voters if voters is None else voters_of(voters)
+        return self._become(self.leader.with_local_end(offset, self.voters))
 
     def op_replica_fetch_offset(self, replica, offset):
         return self._become(self.leader.with_fetch(key_of(replica), offset, self.times.moment()))
@@ -84,7 +86,8 @@ class CheckQuorum(Adapter):
         return {**parts, self.whole_ms: "C"}.get(left_ms, left_ms)
 
     def op_set_voters(self, voters):
-        self.leader = self.leader.with_local_end(0, voters_of(voters))
+        """Take the set from the leader's log, which has its no-op at least."""
+        self.leader = self.leader.with_local_end(1, voters_of(voters))
 
     def expected(self):
         return {"high_watermark": self.leader.high_watermark}

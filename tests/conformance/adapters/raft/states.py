@@ -17,14 +17,15 @@ from kafka_on_spark.raft.states.leader_state import leading
 from kafka_on_spark.raft.states.quorum_state import QuorumState, initial_state, own_vote
 from kafka_on_spark.raft.states.timing import NEVER
 from tests.conformance.adapters.raft.words import FETCH_MS, Times, key_of, voters_of
-from tests.conformance.runner import Adapter, IllegalArgumentError, kafka_names
+from tests.conformance.runner import Adapter, CutOffError, IllegalArgumentError, kafka_names
 
 
 def started(local, voters, times, *, state, epoch, voted_for=None, leader=None, **rest):
     """Return a voter in a state that a vector starts from."""
     key, voters, moment = key_of(local), voters_of(voters), times.moment()
     named = {"epoch": epoch, "high_watermark": rest.pop("high_watermark", None)}
-    rejecting = rest.pop("rejecting", [])
+    answers = dict.fromkeys(rest.pop("granting", []), True)
+    answers |= dict.fromkeys(rest.pop("rejecting", []), False)
     assert not rest, rest
     # Of an observer, too: a restart draws one.
     named["timer"] = moment.election_timer()
@@ -32,12 +33,10 @@ def started(local, voters, times, *, state, epoch, voted_for=None, leader=None, 
     if state == "UNATTACHED":
         found = Unattached(leader_id=leader, voted_key=vote, **named)
     elif state == "PROSPECTIVE":
-        tally = own_vote(key, voters)
+        tally = answered(own_vote(key, voters), answers)
         found = Prospective(leader_id=leader, voted_key=vote, tally=tally, **named)
     elif state == "CANDIDATE":
-        tally = own_vote(key, voters)
-        for each in rejecting:
-            tally = tally.with_vote(each, is_granted=False)
+        tally = answered(own_vote(key, voters), answers)
         found = Candidate(key=key, tally=tally, **named)
     elif state == "FOLLOWER":
         found = Follower(
@@ -51,6 +50,12 @@ def started(local, voters, times, *, state, epoch, voted_for=None, leader=None, 
     else:
         raise ValueError(state)
     return QuorumState(key, voters, found)
+
+
+def answered(tally, answers):
+    for voter, granted in answers.items():
+        tally = tally.with_vote(voter, is_granted=granted)
+    return tally
 
 
 def told(quorum, times, before=None):
@@ -105,6 +110,8 @@ class QuorumInit(Adapter):
 
     def op_initialize(self):
         given = self.persisted or {"epoch": 0}
+        if "error" in given:
+            raise CutOffError("votes-are-with-the-log")
         vote = given.get("voted_for")
         election = ElectionState(given["epoch"], given.get("leader"), key_of(vote))
         try:
@@ -131,6 +138,8 @@ class Quorum(Adapter):
     def __init__(self, local, voters, start):
         self.times = Times()
         self.quorum = self.before = started(local, voters, self.times, **start)
+        self.slept_ms = 0
+        self.reduced_ms = None
 
     @classmethod
     def for_vector(cls, vector):
@@ -144,9 +153,23 @@ class Quorum(Adapter):
 
     def _become(self, transition):
         """Take a transition; a refused one leaves everything, and no timer is fresh by it."""
-        self.before = self.quorum
+        self.before, since_ms = self.quorum, self.times.now_ms - self.slept_ms
         self.quorum = transition(self.quorum, self.times.moment())
+        self.reduced_ms, self.slept_ms = self._reduced_ms(since_ms), 0
         return told(self.quorum, self.times, self.before)
+
+    def _reduced_ms(self, since_ms):
+        """Return how much less is left of the timer than was before the last sleeps."""
+        before, after = (getattr(each.state, "timer", None) for each in (self.before, self.quorum))
+        if None in (before, after) or NEVER in (before, after):
+            return None
+        return before.remaining_ms(since_ms) - after.remaining_ms(self.times.now_ms)
+
+    def resolve(self, expectation):
+        """A timer that is "kept (remaining reduced by 1000)" is kept, and has that much less."""
+        if expectation == f"kept (remaining reduced by {self.reduced_ms})":
+            return "kept"
+        return expectation
 
     def op_to_unattached(self, epoch, leader=None):
         return self._become(lambda quorum, now: quorum.become_unattached(epoch, leader, now))
@@ -208,6 +231,7 @@ class Quorum(Adapter):
 
     def op_sleep(self, ms):
         self.times.now_ms += ms
+        self.slept_ms += ms
         self.before = self.quorum
 
     def expected(self):

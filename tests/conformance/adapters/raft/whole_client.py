@@ -2,6 +2,7 @@
 
 import re
 
+from kafka_on_spark.raft.log.lookups import end_offset_for_epoch
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.states.epoch_states import Leader
 from tests.conformance.adapters.raft.states import told
@@ -17,7 +18,13 @@ from tests.conformance.raft_client.client import (
     RETRY_MS,
     Client,
 )
-from tests.conformance.runner import Adapter, Answer, IllegalArgumentError, MismatchError
+from tests.conformance.runner import (
+    Adapter,
+    Answer,
+    CutOffError,
+    IllegalArgumentError,
+    MismatchError,
+)
 
 NOT_LEADER = frozenset({"NOT_LEADER", "NOT_LEADER_EXCEPTION", "NOT_LEADER_OR_FOLLOWER"})
 
@@ -30,35 +37,56 @@ class WholeClient(Adapter):
 
     # Words.
 
+    def begin(self, client):
+        """Begin with a client, in the epoch that is the vector's "current" one."""
+        self.client, self._first_epoch = client, client.epoch
+
     def _epoch(self, given):
-        return self._number(given, "current", self.client.epoch)
+        return self.client.epoch if given is None else self._number(given)
 
     def _offset(self, given):
-        return self._number(given, "log end", self.client.log.end_offset)
+        return self.client.log.end_offset if given is None else self._number(given)
 
-    @staticmethod
-    def _number(given, word, value):
-        if given is None:
-            return value
+    def _number(self, given):
+        """Return a number: a word and what is added to it, or a number already."""
         if isinstance(given, int):
             return given
-        found = re.fullmatch(rf"{word}\s*(?:([+-])\s*(\d+))?", given)
-        if found is None:
-            raise ValueError(given)
-        by = int(found[2] or 0)
-        return value - by if found[1] == "-" else value + by
+        found = re.fullmatch(r"(.*?)\s*(?:([+-])\s*(\d+))?", given)
+        by = int(found[3] or 0)
+        return self._of_word(found[1]) + (-by if found[2] == "-" else by)
+
+    def _of_word(self, word):
+        ended = re.fullmatch(r"end of epoch (\d+)", word)
+        if ended is not None:
+            return end_offset_for_epoch(self.client.log, int(ended[1])).offset
+        words = {
+            "current": self._first_epoch,
+            "log end": self.client.log.end_offset,
+            "HW": self.client.state.high_watermark,
+        }
+        if words.get(word) is None:
+            raise ValueError(word)
+        return words[word]
+
+    def resolve(self, expectation):
+        if isinstance(expectation, str) and re.fullmatch(r"[+-]\d+", expectation):
+            return self._first_epoch + int(expectation)
+        return expectation
 
     def _ms(self, given):
         if isinstance(given, int):
             return given
         if given == "rest of fetch timeout":
             return self.client.state.timer.remaining_ms(self.client.now_ms)
+        if given == "shutdown timeout":
+            raise CutOffError("nothing-is-handed-over")
         words = {
             "C": CHECK_QUORUM_MS,
             "retry backoff": RETRY_MS,
             "max backoff": BACKOFF_MAX_MS,
             "election timeout": ELECTION_MS,
             "fetch timeout": FETCH_MS,
+            "begin quorum timeout": FETCH_MS // 2,
             "request timeout": REQUEST_MS,
         }
         found = re.fullmatch(r"(?:(\d+) \* )?([A-Za-z ]+?)(?:/(\d+))?(?: ([+-]) (\d+))?", given)
@@ -172,6 +200,8 @@ class WholeClient(Adapter):
         pre_vote=False,
         late=False,
     ):
+        if late:
+            return  # its request has timed out, and was sent again
         votes.handle_vote_answer(
             self.client,
             from_,
@@ -215,6 +245,10 @@ class WholeClient(Adapter):
         self, replica, observer=False, epoch=None, offset=None, last_epoch=None, max_wait=0
     ):
         at = self._offset(offset)
+        snapshot = fetches.newest_snapshot(self.client)
+        begins_log = snapshot is None or self.client.log.start == snapshot
+        if at and not begins_log and self._last_epoch(at, last_epoch) < snapshot.epoch:
+            raise CutOffError("snapshots-begin-logs")
         return fetches.handle_fetch(
             self.client,
             key_of(replica) if replica >= 0 else None,

@@ -46,6 +46,7 @@ class OneReplica(Adapter):
             )
         }
         self.seen_at_ms = replica["last_fetch_ms"]
+        self.starts_above_end = False
 
     @property
     def world(self) -> World:
@@ -65,6 +66,9 @@ class OneReplica(Adapter):
         self._grow(leader_end_offset)
         self.memory.fetched(fetch_offset, leader_end_offset, self.world.now_ms)
         self.world.see_follower(FOLLOWER, fetch_offset)
+        self.starts_above_end = follower_start > fetch_offset
+        if self.starts_above_end:
+            return self._about()
         advance = operations.advance_log_start(self.world.followers[FOLLOWER], follower_start)
         if advance is not None:
             follower = self.world.followers[FOLLOWER].apply(advance)
@@ -116,6 +120,8 @@ class OneReplica(Adapter):
         left_out = dict.fromkeys(FETCH_TIMES, LAG) | {"broker_epoch": "brokers-are-roots"}
         if FOLLOWER not in self.world.followers:
             left_out |= dict.fromkeys(ENDS, "nothing-is-remembered")
+        elif self.starts_above_end:
+            left_out["log_start_offset"] = "log-starts-within-itself"
         return Answer(about, left_out, facts)
 
     def expected(self):

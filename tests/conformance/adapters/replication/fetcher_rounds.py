@@ -29,6 +29,7 @@ FENCES = "a-fetch-fences-its-leader"
 ADOPTS = "adopted-before-fetched"
 RETRIED = "failures-are-retried"
 WIRE = "wire-detail"
+ONE_BATCH = "one batch"
 END = 2
 """Of the leaders' logs, where a vector is about several partitions."""
 
@@ -45,8 +46,20 @@ class Fetcher(Adapter):
         return BareAnswers if "follower" in setup else cls
 
     @classmethod
+    def for_vector(cls, vector):
+        """Kafka's leader answers a batch a round, so where rounds end tells what a batch is."""
+        sort = cls.for_setup(vector.setup)
+        if sort is not TwoLogs or vector.setup["follower"]["log"]:
+            return sort
+        rounds = [each for each in vector.steps if each["op"] == "fetcher_round"]
+        ends = {each.get("expect", {}).get("log_end_offset", 0) for each in rounds} - {0}
+        log = vector.setup["leader"]["log"]
+        is_one = len({epoch for _, epoch in log}) == 1
+        return OneBatch if is_one and ends == {log[-1][0] + 1} else sort
+
+    @classmethod
     def sorts(cls):
-        return (cls, TwoLogs, BareAnswers, ManyPartitions)
+        return (cls, TwoLogs, OneBatch, BareAnswers, ManyPartitions)
 
     def __init__(self, transport):
         raise CutOffError(WIRE)
@@ -148,7 +161,7 @@ class TwoLogs(Adapter):
             "log_start_offset": state.log_start_offset,
             "fetch_offset": state.log_end_offset,
             "last_fetched_epoch": latest_epoch_with_records(state),
-            "leader_epoch": state.leader_epoch - self.shift,
+            "leader_epoch": state.leader_epoch and state.leader_epoch - self.shift,
             "state": None if is_failed else where,
             "failed": is_failed,
             "delayed": action is FetchAction.RETRY,
@@ -207,11 +220,18 @@ class TwoLogs(Adapter):
 def _log(given, *, fence):
     records = given["log"]
     start = given.get("log_start_offset", records[0][0] if records else 0)
-    if given.get("batches") == "one batch of 2 records":
-        (base, epoch), (_, _) = records
-        return log_of([batch_of(base, epoch, 2)], start=start, fence=fence)
+    if given.get("batches") in (ONE_BATCH, "one batch of 2 records"):
+        base, epoch = records[0]
+        return log_of([batch_of(base, epoch, len(records))], start=start, fence=fence)
     batches = [batch_of(offset, epoch) for offset, epoch in records]
     return log_of(batches, start=start, fence=fence)
+
+
+class OneBatch(TwoLogs):
+    """The same, where all that the leader has is one batch."""
+
+    def __init__(self, leader, **named):
+        super().__init__(leader=leader | {"batches": ONE_BATCH}, **named)
 
 
 class BareAnswers(Adapter):
