@@ -4,7 +4,8 @@ A commit carries a write id. After any error the commit file at that version is 
 an error's type does not tell what happened: with our id it is committed, with another id it is a
 conflict, and without a file it is unknown, since a put that timed out may still land. An unknown
 outcome is resolved by putting the same commit again until a commit stands at that version, ours or
-another's. A store that refuses the caller is not asked again: its client may have put it before.
+another's. A store that refuses the caller is asked once more, for credentials that were renewed;
+waiting gives no permission. The outcome stays unknown: its client may have put it before.
 """
 
 import logging
@@ -75,10 +76,11 @@ class CommitOutcomes:
     ) -> None:
         """Return if the commit at `version` is ours; raise the outcome otherwise."""
         found = self._write_id_at(version)
-        if found is None and not isinstance(error, RootAccessDeniedError):
+        if found is None:
             put_again = partial(self._put_again, version, content)
             seconds = RESOLVE_SECONDS_LOCAL if is_local(self.commits.uri) else RESOLVE_SECONDS
-            found = until_found(put_again, seconds)
+            is_denied = isinstance(error, RootAccessDeniedError)
+            found = until_found(put_again, 0.0 if is_denied else seconds)
         if found is None:
             why = "what stands there can't be read" if error is None else error.message
             raise CommitOutcomeUnknownError(
