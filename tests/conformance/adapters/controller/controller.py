@@ -184,6 +184,11 @@ class Controller(ControllerBrokers):
             return Answer({"error": STALE if counts_more else frozenset({"INELIGIBLE_REPLICA"})})
         if counts_more and partition_epoch is not None:
             raise CutOffError(self.left_out[key])  # our epoch may be newer than Kafka's
+        return self.commit_isr(key, isr, change)
+
+    def commit_isr(self, key, isr, change):
+        """Commit an ISR; its members in another order are a change in Kafka alone."""
+        one = self.image.partition(key)
         self.replay([] if change is None else [change])
         known = [each for each in self.orders.get(key, one.replicas) if each in isr]
         self.orders[key] = list(isr)

@@ -9,6 +9,7 @@ from tests.conformance.adapters.raft.states import started
 from tests.conformance.adapters.raft.words import Times, key_of, voters_of
 from tests.conformance.raft_client import fetches
 from tests.conformance.raft_client.client import Client, log_from
+from tests.conformance.runner import CutOffError
 
 
 def client_of(local, voters, *, persisted=None, state=None, epoch=None, asks_first=False, **rest):
@@ -16,6 +17,8 @@ def client_of(local, voters, *, persisted=None, state=None, epoch=None, asks_fir
     key, known = key_of(local), voters_of(voters)
     log = log_from(rest.get("log") or ())
     given = dict(persisted or {})
+    if "error" in given:
+        raise CutOffError("votes-are-with-the-log")
     if state is None:
         election = ElectionState(
             given.get("epoch", epoch or 0), given.get("leader"), key_of(given.get("voted_for"))

@@ -161,7 +161,7 @@ class TwoLogs(Adapter):
             "log_start_offset": state.log_start_offset,
             "fetch_offset": state.log_end_offset,
             "last_fetched_epoch": latest_epoch_with_records(state),
-            "leader_epoch": state.leader_epoch and state.leader_epoch - self.shift,
+            "leader_epoch": None if state.leader_epoch is None else state.leader_epoch - self.shift,
             "state": None if is_failed else where,
             "failed": is_failed,
             "delayed": action is FetchAction.RETRY,
