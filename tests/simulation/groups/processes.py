@@ -32,7 +32,10 @@ TIMEOUT_MS: Final = 10_000
 ROWS_MAX: Final = 7
 
 _OF_LOG: Final = frozenset(
-    ("newest_snapshot", "write_snapshot", "maintain", "has_next", "clean", "check_writable")
+    (
+        *("newest_snapshot", "write_snapshot", "maintain", "has_next"),
+        *("clean", "check_writable", "root_ms"),
+    )
 )
 """What the log answers at once; the rest are heartbeats."""
 
