@@ -8,7 +8,7 @@ failure must count against no broker.
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -55,13 +55,18 @@ _FULL_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 _READ_ONLY_WORDS: Final = re.compile(r"\(os error 30\)|Os \{ code: 30,")
+_ADVICE: Final[Mapping[type[KafkaStorageError], str]] = {
+    RootFullError: "make room there",
+    RootReadOnlyError: "mount it writable",
+}
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 def storage_error(
     error: BaseException, doing: str, options: StorageOptions | None = None
 ) -> KafkaStorageError:
-    """Return the error that says what failed, and why, without secrets.
+    """Return the error that says what failed, and why, without secrets; and what to do about a
+    disk that has no room or is read-only.
 
     `doing`: what was tried, as after "can't": ``read /a/root/file``.
     """
@@ -72,7 +77,9 @@ def storage_error(
         kind = RootFullError
     elif _is_read_only(error):
         kind = RootReadOnlyError
-    return kind(f"can't {doing}: {reason(error, options)}")
+    text = f"can't {doing}: {reason(error, options)}"
+    advice = _ADVICE.get(kind)
+    return kind(text if advice is None or advice in text else f"{text}: {advice}")
 
 
 def is_failure(error: BaseException) -> bool:

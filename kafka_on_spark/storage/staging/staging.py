@@ -335,7 +335,7 @@ def _reached_no_root(
             f"{said}: append as a user who may write there, or with other credentials"
         )
     if all(isinstance(each, REFUSES_WRITES) for each in failures.values()):
-        return RootFullError(f"{said}: make room there or mount it writable, and append again")
+        return RootFullError(f"{said}: append again then")
     return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
 
 

@@ -449,7 +449,12 @@ KINDS = [
 
 @pytest.mark.parametrize("raised, kind", KINDS)
 def test_what_a_root_refuses_is_told_from_what_fails(raised, kind):
-    assert type(storage_error(raised, "write /a/file")) is kind
+    error = storage_error(raised, "write /a/file")
+
+    assert type(error) is kind
+    advice = {RootFullError: ": make room there", RootReadOnlyError: ": mount it writable"}
+    assert error.message.endswith(advice.get(kind, ""))
+    assert storage_error(error, "append").message.count("there") <= 1  # once, whoever passes it on
 
 
 @pytest.mark.parametrize("count", [1, 2])
