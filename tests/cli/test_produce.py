@@ -5,13 +5,14 @@ import json
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.cli.produce.appending import SILENT_MS, ChunkAppends, NotAppendedError
+from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
 from kafka_on_spark.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
     RequestTimedOutError,
     RootFullError,
 )
+from kafka_on_spark.service.append.produce.delivery import SILENT_MS
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.fakes import FakeClock
 

@@ -23,16 +23,18 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.metadata.clients import id_of_one_run
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.append.produce.delivery import TRY_MS_MIN, is_passing, may_stand
+from kafka_on_spark.service.append.produce.delivery import (
+    TRY_MS_MIN,
+    SlowWord,
+    is_passing,
+    may_stand,
+)
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.random_ids import new_uuid
 
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 1_000
 """Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
-
-SILENT_MS = 2_000
-"""So long a chunk is tried before people are told why it takes longer."""
 
 _OF_A_RECORD = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
 """What refuses a whole append before its first commit, for one of its records."""
@@ -151,10 +153,9 @@ class ChunkAppends:
         began_ms = self._clock.monotonic_ms()
         end_ms = began_ms + self._delivery_timeout_ms
         sequence, self._sequence = self._sequence, self._sequence + 1
-        is_unknown = is_told = False
+        slow, is_unknown = SlowWord(began_ms), False
         for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
-            until_ms = end_ms if is_told else min(end_ms, began_ms + SILENT_MS)
-            try_ms = until_ms - self._clock.monotonic_ms()
+            try_ms = int(slow.until_ms(end_ms) - self._clock.monotonic_ms())
             try:
                 result = self._cluster.append(
                     self._topic,
@@ -172,9 +173,8 @@ class ChunkAppends:
                 left_ms = end_ms - now_ms
                 if not is_passing(error) or left_ms <= pause_ms:
                     raise _GivenUpError(error, is_unknown=is_unknown) from None
-                if not is_told and now_ms - began_ms >= SILENT_MS:
-                    note(f"Tries for {left_ms // 1000} s more: {error}")
-                    is_told = True
+                if (word := slow.say(now_ms, end_ms, error)) is not None:
+                    note(f"{self._topic}: {word}")
                 self._clock.sleep_ms(pause_ms)
             else:
                 self.tally.add(result)

@@ -322,6 +322,8 @@ class Sender:
             try_ms = delivery.try_ms(_clock.monotonic_ms())
             take = partial(self._take_retried, delivery)
             self._try(delivery, try_ms, take, partial(self._refuse_retried, delivery))
+            if (word := delivery.slow_word(_clock.monotonic_ms())) is not None:
+                log.warning("%s", word)
 
     def _refuse_retried(self, delivery: Delivery, refusals: Refusals) -> None:
         _warn(self._settle(lambda: delivery.leave_out(refusals)))

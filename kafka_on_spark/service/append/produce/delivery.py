@@ -32,6 +32,9 @@ TRY_MS_MIN: Final = 1_000
 TRY_MS_MAX: Final = 30_000
 """Answers of a try come together. Source: Kafka's default of request.timeout.ms."""
 
+SILENT_MS: Final = 2_000
+"""So long something is tried before people are told why it takes longer."""
+
 _UNKNOWN: Final = (
     CommitOutcomeUnknownError,
     NotEnoughReplicasAfterAppendError,
@@ -79,6 +82,25 @@ Refusals = Mapping[PartitionKey, Sequence[tuple[SentRecord, KafkaOnSparkError]]]
 
 
 @dataclass(slots=True)
+class SlowWord:
+    """What people are told, once, of an append that takes longer than two seconds."""
+
+    began_ms: float
+    is_said: bool = False
+
+    def until_ms(self, end_ms: float) -> float:
+        """Return when a try must end whose error may be said in time; it all ends at `end_ms`."""
+        return end_ms if self.is_said else min(end_ms, self.began_ms + SILENT_MS)
+
+    def say(self, now_ms: float, end_ms: float, error: KafkaOnSparkError) -> str | None:
+        """Return why it is still tried, and for how long, if that is to be said now."""
+        if self.is_said or now_ms - self.began_ms < SILENT_MS:
+            return None
+        self.is_said = True
+        return f"tries for {max(end_ms - now_ms, 0) // 1000:.0f} s more: {error}"
+
+
+@dataclass(slots=True)
 class PendingPart:
     """One partition's records in an append.
 
@@ -111,12 +133,14 @@ class Delivery:
 
     Attributes:
         lost_runs: The producer ids under which nothing more can be appended.
+        slow: What is said of it, from the first retry on.
     """
 
     def __init__(self, parts: Iterable[PendingPart] = ()) -> None:
         self.lost_runs: set[str] = set()
         self._parts: dict[PartitionKey, PendingPart] = {}
         self._taken: set[PartitionKey] = set()
+        self.slow: SlowWord | None = None
         self.add(parts)
 
     def add(self, parts: Iterable[PendingPart]) -> None:
@@ -148,8 +172,21 @@ class Delivery:
         return max(first - now_ms, 0)
 
     def try_ms(self, now_ms: float) -> int:
-        """Return how long the next try may take: until the next record expires, within bounds."""
-        return int(min(max(self.left_ms(now_ms), TRY_MS_MIN), TRY_MS_MAX))
+        """Return how long the next try may take: until the next record expires, within bounds, or
+        until it is to be said why it takes long. That counts from the first call."""
+        self.slow = self.slow or SlowWord(now_ms)
+        left_ms = self.slow.until_ms(now_ms + self.left_ms(now_ms)) - now_ms
+        return int(min(max(left_ms, TRY_MS_MIN), TRY_MS_MAX))
+
+    def slow_word(self, now_ms: float) -> str | None:
+        """Return why these partitions have no answer yet, if that is to be said now."""
+        for part in self.parts:
+            if part.last_error is not None and self.slow is not None:
+                end_ms = max(each.records[-1].deadline_ms for each in self.parts)
+                word = self.slow.say(now_ms, end_ms, part.last_error)
+                more = f" (and {len(self._parts) - 1} more)" if len(self._parts) > 1 else ""
+                return word and f"{part.topic}-{part.key.partition}{more}: {word}"
+        return None
 
     def expire(self, now_ms: float) -> list[Outcome]:
         """Return the outcomes of records beyond their deadlines."""

@@ -23,7 +23,7 @@ from kafka_on_spark.service.append.produce.delivery import (
 )
 from kafka_on_spark.service.append.produce.sent_record import SentRecord
 
-_BEHIND: Final = " (an earlier append to the partition has no answer yet)"
+_BEHIND: Final = "an earlier append to the partition has no answer yet"
 
 
 @dataclass(slots=True)
@@ -120,7 +120,9 @@ class MutedPartitions:
                 continue
             topic, records = muted.part.topic, muted.behind[:count]
             muted.behind = muted.behind[count:]
-            error = expired_error(f"{topic}-{key.partition}", _BEHIND)
+            last_error = muted.part.last_error
+            why = f" ({_BEHIND}{'' if last_error is None else f': {last_error}'})"
+            error = expired_error(f"{topic}-{key.partition}", why)
             outcomes.append(
                 Outcome(topic=topic, partition=key.partition, records=records, error=error)
             )

@@ -1,6 +1,6 @@
 """Which records wait behind a partition that is tried again, and when they go on."""
 
-from kafka_on_spark.errors import RecordExpiredError
+from kafka_on_spark.errors import RecordExpiredError, RootFullError
 from kafka_on_spark.service.append.produce.delivery import AppendNumber
 from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
 from tests.unit.service.append.produce.sent import RUN, key, part, record
@@ -61,14 +61,16 @@ def test_a_partition_without_waiting_records_is_unmuted_without_a_word():
 
 def test_what_waits_behind_an_append_expires_in_the_order_of_its_sends():
     old, new = record(deadline_ms=10), record(deadline_ms=20)
-    muted = muting(part(record(deadline_ms=5)))
+    tried = part(record(deadline_ms=5))
+    tried.last_error = RootFullError("no space is left")
+    muted = muting(tried)
     muted.join([part(old, new)], NEXT)
 
     [outcome] = muted.expire([key()], 10)
 
     assert (outcome.topic, outcome.partition, outcome.records) == ("t", 0, [old])
     assert isinstance(outcome.error, RecordExpiredError)
-    assert "an earlier append to the partition has no answer yet" in str(outcome.error)
+    assert "no answer yet: no space is left" in str(outcome.error)
     assert list(muted.waiting) == [("t", [new])]
     assert muted.expire([key()], 10) == []
 
