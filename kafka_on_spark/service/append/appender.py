@@ -503,10 +503,14 @@ class Appender:
         answers.put(UnacknowledgedPart(key=each.part.key, error=error))
 
     def _refuse(self, pending: _Pendings, answers: _Answers, watch: AppendWatch) -> None:
-        """Answer for what was not written, and can't be before people make room."""
+        """Answer for what can't be written, or committed, before people make room."""
         for key, each in list(pending.items()):
-            error = watch.refused(key)
-            if error is not None and not (each.is_appended or each.may_be_appended):
+            if each.trial is not None:
+                continue  # it may yet append
+            error = watch.refused(
+                key, is_appended=each.is_appended, may_be_appended=each.may_be_appended
+            )
+            if error is not None:
                 del pending[key]
                 answers.put(UnacknowledgedPart(key=key, error=error))
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.errors import RootFullError
+from kafka_on_spark.errors import NotEnoughReplicasAfterAppendError, RootFullError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.cluster.disks import PATIENCE_MS, files_below, isr_of, partition_of, records, values_of
 
@@ -239,6 +239,27 @@ def test_a_full_root_that_nobody_can_replace_is_named_at_once_and_read_on(disks,
 
         assert cluster.run_controller().fenced == ()
         assert values_of(cluster, "orders") == VALUES
+
+
+@pytest.mark.parametrize("minimum", ["1", "2"])
+def test_two_full_followers_are_named_at_once_and_the_append_is_found_by_its_retry(
+    disks, cluster, minimum
+):
+    """Whichever is met first. More than half of the brokers: nobody is taken out for that."""
+    cluster.alter_topic_configs("orders", {"min.insync.replicas": minimum})
+    large = records(os.urandom(1 << 19))
+    run = {"producer_id": "p", "sequence": 0, "timeout_ms": PATIENCE_MS}
+    with small_disk(disks, 2, 1 << 20) as two, small_disk(disks, 3, 1 << 20) as three:
+        for root in (two, three):
+            (root / "ballast").write_bytes(bytes(max(room_of(root) - (1 << 17), 0)))
+
+        with pytest.raises(NotEnoughReplicasAfterAppendError, match=r"broker [23].* is full"):
+            cluster.append("orders", large, **run)
+
+        for root in (two, three):
+            (root / "ballast").unlink()
+        assert cluster.append("orders", large, **run).partitions[0].is_duplicate
+        assert len(values_of(cluster, "orders")) == len(VALUES) + 1
 
 
 def test_retention_gives_a_full_root_room_by_which_its_broker_comes_back(disks, cluster):

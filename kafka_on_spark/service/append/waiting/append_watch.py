@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.controller.brokers.broker_changes import note_refused
+from kafka_on_spark.controller.brokers.broker_changes import note_refused, refusing_most
 from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.commands.lease import is_held
 from kafka_on_spark.controller.commands.small_pass import (
@@ -34,7 +34,7 @@ from kafka_on_spark.errors import (
     CommitError,
     FencedLeaderEpochError,
     KafkaOnSparkError,
-    KafkaStorageError,
+    NotEnoughReplicasAfterAppendError,
     ReplicaLostError,
     RequestTimedOutError,
     RootFullError,
@@ -78,7 +78,8 @@ class Wait:
         key: The partition.
         partition: Its registration at the last try.
         error: What that try met, in words.
-        refused: Members of the ISR whose roots had no room, or were read-only.
+        refused: Members of the ISR whose roots had no room or were read-only, or who have no
+            replica yet, which may be for that.
         size_bytes: Of the largest file that the append writes there.
     """
 
@@ -110,7 +111,9 @@ def wait_of(
     }
     for broker_id, (_, seen) in failed.items():
         why = "it has no replica yet" if seen is None else seen.error
-        refused = frozenset(each for each, (code, _) in failed.items() if code in REFUSAL_CODES)
+        refused = frozenset(
+            each for each, (code, _) in failed.items() if code is None or code in REFUSAL_CODES
+        )
         return wait(error=f"broker {broker_id}: {why}", refused=refused)
     return None
 
@@ -171,7 +174,8 @@ class AppendWatch:
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
         self._may_retry_now = False
-        self._refused: dict[PartitionKey, RefusedWrite] = {}
+        self._refused: dict[PartitionKey, dict[BrokerId, RefusedWrite]] = {}
+        self._refuse_most = False
         self._readmitted = ReadmittedReplicas(ports.metadata, ports.clock)
 
     def update(self, waits: Sequence[Wait]) -> None:
@@ -202,20 +206,9 @@ class AppendWatch:
 
     def _leave_refusing(self, refusing: Iterable[BrokerId]) -> None:
         """Have others lead and be in sync in place of roots that refuse writes: any (`refusing`),
-        or those of this append. Each is asked again, as the disk that is registered, by a write of
-        the size that failed."""
-        suspects = dict.fromkeys(refusing, 0)
-        for wait in self._waits.values():
-            for each in wait.refused:
-                suspects[each] = max(wait.size_bytes, suspects.get(each, 0))
-        if not suspects:
-            return
-        brokers = self._metadata.image.brokers
-        # All are asked: a process whose writes most of them refuse is at fault itself.
-        orders = probe_orders(brokers.values(), self._session_ms(), suspects)
-        results = self._ports.run_probes(orders)
-        refused = refused_writes(orders, results, self._ports.host)
-        if refused.keys().isdisjoint(suspects):
+        or those of this append."""
+        refused = self._ask_refusing(refusing)
+        if not refused:
             return
         tried = {each.key: each.partition for each in self._waits.values()}
         moved = self._metadata.submit(
@@ -225,27 +218,63 @@ class AppendWatch:
         self._may_retry_now = bool(moved)
         for key in moved:
             log.warning("%s", self._in_words(key, f"goes on without {_refusing(refused)}"))
-        self._refused = {
-            key: refused[partition.leader]
-            for key, partition in tried.items()
-            if partition.leader in refused
-            and (now := self._metadata.image.partition(key)) is not None
-            and now.partition_epoch == partition.partition_epoch
-        }
+        self._refuse_most = refusing_most(refused, self._metadata.image)
+        for key, wait in self._waits.items():
+            now, leader = self._metadata.image.partition(key), wait.partition.leader
+            if now is None or now.partition_epoch != wait.partition.partition_epoch:
+                continue
+            asked = wait.refused if leader is None else wait.refused | {leader}
+            met = {each: refused[each] for each in sorted(asked) if each in refused}
+            if met:
+                self._refused[key] = met
 
-    def refused(self, key: PartitionKey) -> KafkaStorageError | None:
-        """Return the error of a partition whose leader's root refuses its records, so that nothing
-        was written, and which no other can lead; None if that is not so."""
-        met, wait = self._refused.get(key), self._waits.get(key)
-        if met is None or wait is None:
+    def _ask_refusing(self, refusing: Iterable[BrokerId]) -> dict[BrokerId, RefusedWrite]:
+        """Return which brokers refuse writes, if one does that an append needs: each is asked
+        again, as the disk that is registered, by a write of the size that failed."""
+        brokers, suspects = self._metadata.image.brokers, set(refusing)
+        # What was met before is asked for again: a process whose writes most roots refuse is at
+        # fault itself, whichever it has met first.
+        sizes = {each: known.refused.size_bytes for each, known in brokers.items() if known.refused}
+        for wait in self._waits.values():
+            suspects |= wait.refused
+            for each in wait.refused:
+                sizes[each] = max(wait.size_bytes, sizes.get(each, 0))
+        if not suspects:
+            return {}
+        orders = probe_orders(brokers.values(), self._session_ms(), sizes)
+        results = self._ports.run_probes(orders)
+        refused = refused_writes(orders, results, self._ports.host)
+        return {} if refused.keys().isdisjoint(suspects) else refused
+
+    def refused(
+        self, key: PartitionKey, *, is_appended: bool, may_be_appended: bool
+    ) -> KafkaOnSparkError | None:
+        """Return the error of a partition that roots keep from being appended, or committed, and
+        that can't do without them; None if that is not so.
+
+        `is_appended`: it is in its leader's log. `may_be_appended`: it may be.
+        """
+        wait, met = self._waits.get(key), dict(self._refused.get(key, {}))
+        if wait is None:
             return None
-        isr, leader = sorted(wait.partition.isr), wait.partition.leader
-        kind = RootFullError if met.size_bytes else RootReadOnlyError
-        return kind(
-            f"nothing was appended to {self._metadata.image.name_of(key)}: the root of broker"
-            f" {leader}, which leads it, is {met}, and too few of the ISR {isr} would be left"
-            " without it: make room there or mount it writable, and append again"
-        )
+        if is_appended and wait.partition.leader is not None:
+            met.pop(wait.partition.leader, None)  # nothing more is written there
+        if not met:
+            return None
+        name, isr = self._metadata.image.name_of(key), sorted(wait.partition.isr)
+        why = f"too few of the ISR {isr} would be left without"
+        if self._refuse_most:
+            why = f"more than half of the brokers refuse writes of {self._ports.caller}"
+        reason = f"{_refusing(met)}, can't be left out: {why}"
+        advice = "make room there or mount it writable, and append again"
+        if is_appended or may_be_appended:
+            return NotEnoughReplicasAfterAppendError(
+                f"an append to {name} is not acknowledged, and may be committed later: {reason};"
+                f" {advice} under the same producer_id and sequence, or it may be there twice"
+            )
+        is_full = any(each.size_bytes for each in met.values())
+        kind = RootFullError if is_full else RootReadOnlyError
+        return kind(f"nothing was appended to {name}: {reason}; {advice}")
 
     def _look_up_readmitted(self) -> None:
         """Look up brokers that have failed for half a session where no controller is active, so

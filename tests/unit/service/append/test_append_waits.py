@@ -9,6 +9,7 @@ from kafka_on_spark.errors import (
     NO_ERROR,
     FencedLeaderEpochError,
     KafkaStorageError,
+    NotEnoughReplicasAfterAppendError,
     ReplicaLostError,
     RootFullError,
     RootReadOnlyError,
@@ -119,7 +120,7 @@ def test_an_append_waits_for_the_replicas_that_fail_only(met, error):
 
     wait = wait_of(KEY, tried, met)
 
-    assert wait == (None if error is None else Wait(key=KEY, partition=tried, error=error))
+    assert (wait and (wait.partition, wait.error)) == (error and (tried, error))
     assert wait_of(KEY, None, met) is None
 
 
@@ -129,6 +130,7 @@ REFUSED = [  # what a try met                                        who refuses
     pytest.param(RootFullError("no space left"),                     {1},    id="the leader is full"),
     pytest.param(RootReadOnlyError("read-only"),                     {1},    id="the leader is read-only"),
     pytest.param(report(seen(1, 1), seen(2, 1, **FAILED), seen(3, 1, **FULL)), {3}, id="one follower fails and another is full"),
+    pytest.param(report(seen(1, 1), seen(3, 1)),                     {2},    id="a replica may be absent for want of room"),
     pytest.param(report(seen(1, 1), seen(2, 1), seen(3, 1), seen(4, 1, **FULL)), None, id="who is not in sync is not waited for"),
 ]
 # fmt: on
@@ -158,7 +160,7 @@ def test_an_append_to_a_full_leader_elects_another_at_once_whoever_controls():
     assert (world.partition.leader, sorted(world.partition.isr)) == (2, [2, 3])
     assert world.image.brokers[1].refused == RefusedWrite(900_000, ("here",))
     assert world.clock.monotonic_ms() == began_ms
-    assert world.watch.refused(KEY) is None
+    assert refused(world) is None
     assert world.watch.pause_ms(1000) == 1.0
 
 
@@ -180,9 +182,11 @@ def test_an_append_that_nobody_else_can_take_is_told_at_once_that_the_root_is_fu
     world.watch.update([full(world)])
 
     assert (world.partition.leader, sorted(world.partition.isr)) == (1, [1])
-    error = world.watch.refused(KEY)
+    error = refused(world)
     assert isinstance(error, RootFullError)
-    assert "the root of broker 1, which leads it, is full" in str(error)
+    assert "broker 1, whose root is full" in str(error)
+    assert isinstance(refused(world, may_be_appended=True), NotEnoughReplicasAfterAppendError)
+    assert refused(world, is_appended=True) is None
 
 
 def test_a_root_that_takes_the_write_after_all_is_tried_again():
@@ -193,4 +197,37 @@ def test_a_root_that_takes_the_write_after_all_is_tried_again():
     world.watch.update([wait])
 
     assert world.partition.leader == 1
-    assert world.watch.refused(KEY) is None
+    assert refused(world) is None
+
+
+# fmt: off
+KEPT = [  # who was met by itself before, which followers a try found full, min ISR
+    pytest.param("",  "2 3", 1, id="both at once"),
+    pytest.param("2", "3",   1, id="one after the other"),
+    pytest.param("",  "2 3", 2, id="the minimum, too, needs them"),
+    pytest.param("",  "3",   3, id="the minimum alone needs one"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, met, minimum", KEPT)
+def test_full_followers_that_can_not_be_left_out_are_named_at_once(before, met, minimum):
+    """More than half of the brokers refuse the process, or too few would be in sync."""
+    world = World(configs={"min.insync.replicas": str(minimum)})
+    for each in (before, met):
+        world.codes |= {int(broker): RootFullError.code for broker in each.split()}
+        fields = {int(broker): FULL for broker in each.split()}
+        tried = world.metadata.catch_up().partition(KEY)
+        found = report(*(seen(of, 1, **fields.get(of, {})) for of in (1, 2, 3)))
+        isr, waits = sorted(tried.isr), [wait_of(KEY, tried, found, 900_000)]
+        world.watch.update([wait for wait in waits if wait is not None])
+        world.clock.advance(ENOUGH_MS)
+
+    assert (world.partition.leader, sorted(world.partition.isr)) == (1, isr)
+    error = refused(world, is_appended=True)
+    assert isinstance(error, NotEnoughReplicasAfterAppendError)
+    assert all(f"broker {each}, whose root is full" in str(error) for each in met.split())
+
+
+def refused(world, *, is_appended=False, may_be_appended=False):
+    return world.watch.refused(KEY, is_appended=is_appended, may_be_appended=may_be_appended)
