@@ -93,6 +93,7 @@ class Quorum:
                     roots,
                     image.generation,
                     self._services.options,
+                    image.registered_voters,
                 )
             except KafkaOnSparkError as error:
                 log.info("the root of broker %d does not know: %s", broker.broker_id, error)

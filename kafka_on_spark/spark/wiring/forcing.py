@@ -123,7 +123,8 @@ def _led_anew(services: Services) -> ForcedElectionsReport:
     options, roots = services.options, metadata_log_of(services.metadata).registered_roots
 
     def told(broker: BrokerRegistration, generation: int) -> None:
-        write_obeyed(broker.root, broker.directory_id, roots, generation, options)
+        voters = services.metadata.image.registered_voters
+        write_obeyed(broker.root, broker.directory_id, roots, generation, options, voters)
 
     with DaemonThreads(THREADS, "fence") as threads:
         elections = ForcedElections(

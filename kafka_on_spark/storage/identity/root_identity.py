@@ -84,14 +84,17 @@ def write_obeyed(
     metadata_roots: Sequence[str],
     generation: int,
     options: StorageOptions,
+    registered_voters: Collection[str] = (),
 ) -> None:
     """Write on a broker's root which metadata roots it obeys, and the cluster's generation:
     processes with a copy, or of an older generation, find them there.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
+        RootAccessDeniedError: It obeys none of `registered_voters`, if these are given.
     """
     found = _checked_identity(root, directory_id, options)
+    check_is_obeyed(found, root, registered_voters)
     changed = replace(
         found,
         metadata_roots=tuple(metadata_roots),

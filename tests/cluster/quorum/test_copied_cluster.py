@@ -212,7 +212,11 @@ def under_its_url(folder):
 
 
 def commits_of(folder):
-    return [each for each in files_below(folder / "1", folder / "2") if "_delta_log" in str(each)]
+    return commits_below(folder / "1", folder / "2")
+
+
+def commits_below(*roots):
+    return [each for each in files_below(*roots) if "_delta_log" in str(each)]
 
 
 def test_a_copy_under_the_originals_url_deletes_nothing_of_brokers_that_obey_others(
@@ -242,3 +246,28 @@ def test_a_copy_under_the_originals_url_fences_no_replica_of_brokers_that_obey_o
     with Cluster.open(folder / "m2") as original:
         original.append("orders", records(b"b"))
         assert values_of(original, "orders") == [b"a", b"b"]
+
+
+def test_brokers_go_on_to_obey_the_original_as_voters_of_one_given_up_change(folder, under_its_url):
+    under_its_url.add_controller(folder / "m3")
+
+    assert [obeyed(folder / each) for each in "12"] == [(str(folder / "m2"),)] * 2
+
+
+def test_a_force_from_a_copy_of_voters_that_were_all_replaced_takes_no_broker(folder):
+    roots, copied = prod_and_trial(folder, 3)
+    brokers = [folder / "prod" / each for each in "12"]
+    with Cluster.open(roots) as cluster:
+        for number in (4, 5, 6):
+            cluster.add_controller(folder / f"m{number}")
+            cluster.remove_controller(number - 3)
+        end_calls(cluster)
+    for root in roots:
+        shutil.rmtree(root)
+    copied[0].rename(roots[0])
+    before = commits_below(*brokers), [obeyed(each) for each in brokers]
+
+    report = Cluster.force_controller(roots[0], 1)
+
+    assert report.elections.unreached == (1, 2)
+    assert (commits_below(*brokers), [obeyed(each) for each in brokers]) == before
