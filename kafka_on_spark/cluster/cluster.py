@@ -601,6 +601,7 @@ class Cluster:
             UnknownTopicOrPartitionError: A partition does not exist.
             PolicyViolationError: A topic's cleanup.policy does not say delete.
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
+            RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
         return self._parts.requests.delete_records(offsets)
 

@@ -5,6 +5,7 @@ and a dry run differ in `RunCommand` alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
 from kafka_on_spark.controller.commands import commands
@@ -15,7 +16,7 @@ from kafka_on_spark.controller.moves.reassignment_plan import (
     partitions_of,
     plan_reassignment,
 )
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
@@ -29,6 +30,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.partition_names import key_of, keys_of
 from kafka_on_spark.service.describe.sizes import MoveProgress
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.identity.root_identity import check_is_obeyed, read_identity
 
 T = TypeVar("T")
 
@@ -110,10 +112,28 @@ class Requests:
             key = key_of(image, name)
             check_whole_number(offset, f"the offset below which records of {name} are deleted")
             wanted[key] = None if offset == ALL_COMMITTED else Offset(offset)
+        self._check_obeyed(image, wanted)
         starts = self._run(commands.DELETE_RECORDS, offsets=wanted)
         self._services.advance_log_starts(starts)
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}
+
+    def _check_obeyed(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
+        """Check that the brokers in sync obey this cluster, as far as they answer: what a copy of
+        it decides, they never apply.
+
+        Raises:
+            RootAccessDeniedError: One obeys other metadata roots.
+        """
+        partitions = [partition for key in keys if (partition := image.partition(key))]
+        for broker_id in sorted({each for partition in partitions for each in partition.isr}):
+            broker = image.brokers[broker_id]
+            found = None
+            with suppress(KafkaStorageError, InvalidRootError):
+                if broker.is_online:
+                    found = read_identity(broker.root, self._services.options)
+            if found is not None:
+                check_is_obeyed(found, broker.root, image.registered_voters)
 
     # Leaders and replicas
 

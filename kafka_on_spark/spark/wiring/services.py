@@ -25,6 +25,7 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.made_once import made_once
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
+from kafka_on_spark.storage.identity.root_identity import check_obeys_once
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
@@ -119,6 +120,7 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session.
         """
+        check_obeys_once.cache_clear()  # the roots may be a copy's
         ledger = ledger_of_a_cluster()
         with ledger.operating(OPEN):
             return cls(metadata_root, options, spark, awaits, ledger)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from errno import ENOSPC, ENOTDIR
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 from uuid import uuid4
 
@@ -190,6 +190,18 @@ def check_obeys(
         RootAccessDeniedError: It obeys other metadata roots.
     """
     check_is_obeyed(_checked_identity(root, directory_id, options), root, registered_voters)
+
+
+@lru_cache(maxsize=4096)
+def check_obeys_once(
+    root: str,
+    directory_id: DirectoryId,
+    registered_voters: tuple[str, ...],
+    options: StorageOptions,
+) -> None:
+    """Check as `check_obeys`, but once a process, until it opens a cluster: for each append it
+    would be a request more."""
+    check_obeys(root, directory_id, registered_voters, options)
 
 
 def check_is_obeyed(found: RootIdentity, root: str, registered_voters: Collection[str]) -> None:

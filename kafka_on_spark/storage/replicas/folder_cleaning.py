@@ -20,6 +20,7 @@ from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import root_now_ms, time_and_size
+from kafka_on_spark.storage.identity.root_identity import check_obeys
 from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
@@ -82,6 +83,7 @@ class FileReplicaFolders:
         """Delete files; one that is gone was deleted by another cleaner."""
         for name in names:
             ensure(is_segment_name(name) or producers_file_number(name) is not None, name)
+        check_obeys(address.root, address.directory_id, address.registered_voters, self._options)
         paths = [f"{replica_folder(address)}/{name}" for name in names]
         if is_local(address.root):
             delete = partial(self._delete_local, paths)

@@ -31,7 +31,11 @@ from kafka_on_spark.storage.calls.file_limits import PRODUCERS_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.delta.table_creation import tombstones_kept
-from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
+from kafka_on_spark.storage.identity.root_identity import (
+    check_directory,
+    check_obeys,
+    check_obeys_once,
+)
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
     identity_flaw,
@@ -273,8 +277,8 @@ class DeltaReplicaLog:
         known = self._checked
         if known is None or known.chain_before != before:
             return 0, ()
-        pairs = zip(rows, known.rows, strict=False)
-        same = next((place for place, (now, was) in enumerate(pairs) if now != was), None)
+        askeds = zip(rows, known.rows, strict=False)
+        same = next((place for place, (now, was) in enumerate(askeds) if now != was), None)
         same = min(len(rows), len(known.rows)) if same is None else same
         place = 0
         for count, batch in enumerate(known.batches):
@@ -304,11 +308,7 @@ class DeltaReplicaLog:
                 # may be another one by now, at the very version of `state`.
                 raise CommitConflictError("decided on another state", version=state.version + 1)
             after = state.apply(change)
-            if after.leader_epoch != state.leader_epoch:
-                address = self._address
-                check_obeys(
-                    address.root, address.directory_id, self.registered_voters, self._options
-                )
+            self._check_obeys(state, change)
             file = self._write_producers(state, change)
             self._delta.commit(
                 state.version,
@@ -319,6 +319,21 @@ class DeltaReplicaLog:
             self._state = after
             self._producers = (file, after.producers)
             return after
+
+    def _check_obeys(self, state: ReplicaState, change: LogChange) -> None:
+        """Check that the root obeys the metadata log that decided `change`: each time if it adopts
+        a leadership, raises the log start or removes files, and else as `check_obeys_once`.
+
+        Raises: as `check_obeys`.
+        """
+        only_adds = (
+            change.leader_epoch == state.leader_epoch
+            and change.log_start_offset == state.log_start_offset
+            and not state.removed_by(change)
+        )
+        check = check_obeys_once if only_adds else check_obeys
+        root, directory_id = self._address.root, self._address.directory_id
+        check(root, directory_id, self.registered_voters, self._options)
 
     def _write_producers(self, state: ReplicaState, change: LogChange) -> ProducersFile:
         """Write the producer-state file of a change, if it has one; return the one that counts

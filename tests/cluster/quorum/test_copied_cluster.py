@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     DuplicateBrokerRegistrationError,
     InvalidRootError,
     KafkaOnSparkError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
@@ -19,7 +20,7 @@ from kafka_on_spark.spark.format.source import StreamReader
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.identity.root_identity import read_identity
+from kafka_on_spark.storage.identity.root_identity import read_identity, write_obeyed
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, files_below, records, values_of
 from tests.cluster.voters import bring_up, end_calls
@@ -248,10 +249,56 @@ def test_a_copy_under_the_originals_url_fences_no_replica_of_brokers_that_obey_o
         assert values_of(original, "orders") == [b"a", b"b"]
 
 
+CHANGES = {
+    "records are deleted": lambda copy: copy.delete_records({("orders", 0): 1}),
+    "an append": lambda copy: copy.append("orders", records(b"of the copy")),
+    "a writer's first append": lambda copy: copy.append(
+        "orders", records(b"of the copy"), transactional_id="writer"
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_metadata_root_that_was_given_up_changes_nothing_of_the_original(
+    folder, under_its_url, change
+):
+    before = commits_of(folder)
+
+    with pytest.raises(RootAccessDeniedError, match=f"obeys the metadata roots {folder}/m2, and"):
+        change(under_its_url)
+    under_its_url.replicate()
+    under_its_url.maintain()
+
+    assert commits_of(folder) == before
+    with Cluster.open(folder / "m2") as original:
+        original.append("orders", records(b"b"))
+        assert values_of(original, "orders") == [b"a", b"b"]
+
+
 def test_brokers_go_on_to_obey_the_original_as_voters_of_one_given_up_change(folder, under_its_url):
     under_its_url.add_controller(folder / "m3")
 
     assert [obeyed(folder / each) for each in "12"] == [(str(folder / "m2"),)] * 2
+
+
+def test_a_process_that_wrote_before_its_metadata_root_was_given_up_removes_nothing_after(folder):
+    [root], _ = prod_and_trial(folder, 1)
+    brokers = [folder / "prod" / each for each in "12"]
+    with Cluster.open(root) as cluster:
+        cluster.append("orders", records(b"b"))
+        cluster.delete_records({("orders", 0): 1})
+        now = {"retention.bytes": "0", "file.delete.delay.ms": "0"}
+        cluster.alter_topic_configs("orders", now)
+        for broker in brokers:
+            write_obeyed(
+                str(broker), read_identity(str(broker), OPTIONS).directory_id, ["/m2"], 0, OPTIONS
+            )
+        before = files_below(*brokers)
+
+        cluster.maintain()
+
+        assert cluster.offsets("orders")[0].log_start_offset == 2
+        assert files_below(*brokers) == before
 
 
 def test_a_force_from_a_copy_of_voters_that_were_all_replaced_takes_no_broker(folder):
