@@ -153,7 +153,7 @@ def _documented(each: Any, marks: str) -> Iterator[str]:
     """Yield the heading of a class or a function, its signature, what it says, and its methods."""
     yield f"{marks} {each.__name__}\n"
     if not inspect.isclass(each):
-        yield f"```python\n{each.__name__}{_signature(each)}\n```\n"
+        yield f"```text\n{each.__name__}{_signature(each)}\n```\n"
     yield _markdown(each)
     if not inspect.isclass(each):
         return

@@ -78,7 +78,9 @@ def _check_url(parts: SplitResult) -> None:
             " storage options, since a root's URL is stored"
         )
     if parts.scheme not in PACKAGES or not parts.netloc:
-        raise InvalidRootError(f"'{parts.geturl()}' is not a root: {_GIVE}")
+        raise InvalidRootError(
+            f"'{parts.scheme}://{parts.netloc}{parts.path}' is not a root: {_GIVE}"
+        )
     # The log would go to the folder that `..` leads to, and segments to a folder named `..`.
     if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _AMBIGUOUS.search(parts.path):
         raise InvalidRootError(

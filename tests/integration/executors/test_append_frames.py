@@ -91,7 +91,9 @@ def test_a_retry_of_a_frame_is_a_duplicate_however_it_is_split(spark, cluster, t
     first = cluster.append(topic, numbered(spark, 90, slices=2), **run)
 
     again = cluster.append(topic, numbered(spark, 90, slices=5), **run)
-    with pytest.raises(DuplicateSequenceError, match="a retry must bring the same records"):
+    with pytest.raises(
+        DuplicateSequenceError, match="appended sequence 0 before, with other records"
+    ):
         cluster.append(topic, numbered(spark, 91), **run)
 
     def bases(result):
