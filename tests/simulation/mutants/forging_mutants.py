@@ -64,13 +64,13 @@ FORGING_MUTANTS = [
             (fetching, "fetch_start", _own_end),
             (truncation, "shared_border", _by_epochs),
         ),
-        seed=16,
+        seed=64,
         invariant="I22 verdicts",
     ),
     Mutant(
         "a chain digest is computed, and not believed",
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
-        seed=35,
+        seed=53,
         invariant="L2 every record reaches all",
     ),
     Mutant(
