@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -65,7 +66,7 @@ class Checker(History):
         self._count_commit(key, before, after, change)
         if after.log_end_offset < before.log_end_offset:
             table.verified = min(table.verified, after.log_end_offset)
-        self._note_appended(key, before, change)
+        self._note_appended(key, table, before, change)
         invariants.appended_in_time(self.ledger, change, int(self.true_now_ms()))
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
@@ -90,8 +91,13 @@ class Checker(History):
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
             compaction.member_stays_finished(key, partition, table, before)
 
-    def _note_appended(self, key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
-        """Remember each batch that is added, of suspect tables too, and what its digest stands for."""
+    def _note_appended(
+        self, key: PartitionKey, table: Table, before: ReplicaState, change: LogChange
+    ) -> None:
+        """Remember each batch that is added, of suspect tables too, and what its digest stands for.
+
+        In a table that was changed by hand after its commit was decided, it stands for nothing.
+        """
         log, digest = self.ledger.log(key), before.apply(replace(change, adds=())).chain_digest
         for each in change.adds:
             if isinstance(each, Batch):
@@ -101,7 +107,9 @@ class Checker(History):
                         (at for _, at in rows_of(each)), each.producer.producer_epoch
                     )
                     self.ledger.newest_run.update(run)
-                log.chains.setdefault(each.chain_digest, chain_link(digest, each))
+                computed = batch_digests(digest, key.topic_id, key.partition, each)
+                if not table.is_suspect or each.chain_digests == computed:
+                    log.chains.setdefault(each.chain_digest, chain_link(digest, each))
             digest = each.chain_digest
 
     def on_unlink(self, root: Root, place: str, name: str) -> None:
