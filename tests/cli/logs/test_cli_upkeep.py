@@ -20,7 +20,7 @@ def test_logs_of_a_topic_are_described_with_what_is_due(call, new_topic):
     assert second["due"] == []
     assert logs["compacted"] is None
     assert f"{topic}-0 on broker 1: due since " in shown
-    assert shown.splitlines()[1].split()[:4] == ["topic-0", "0", "1", "0"]
+    assert shown.splitlines()[1].split()[:4] == [topic, "0", "1", "0"]
 
     decided = call.json("maintain", "--topic", topic, "--dry-run")
     assert [row["kind"] for row in decided["rows"]] == ["compaction"]
