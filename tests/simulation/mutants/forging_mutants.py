@@ -88,8 +88,8 @@ FORGING_MUTANTS = [
     Mutant(
         "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
-        seed=275,
-        invariant="I23 chain",
+        seed=411,
+        invariant="I22 verdicts",
     ),
     Mutant(
         "a proof of all that is committed includes the registered chain digest",
@@ -100,7 +100,7 @@ FORGING_MUTANTS = [
     Mutant(
         "where two logs diverge the leader epoch is raised",
         ((conclusion, "raise_epoch", _nothing),),
-        seed=110,
-        invariant="I23 chain",
+        seed=25,
+        invariant="L3 the ISR returns to all replicas",
     ),
 ]
