@@ -172,11 +172,13 @@ class Delivery:
         return max(first - now_ms, 0)
 
     def try_ms(self, now_ms: float) -> int:
-        """Return how long the next try may take: until the next record expires, within bounds, or
-        until it is to be said why it takes long. That counts from the first call."""
+        """Return how long the next try may take: until the next record expires, within bounds.
+
+        Not only until it is to be said why it takes long, which counts from the first call: a try
+        that is cut short while a root hangs begins the next one at nothing.
+        """
         self.slow = self.slow or SlowWord(now_ms)
-        left_ms = self.slow.until_ms(now_ms + self.left_ms(now_ms)) - now_ms
-        return int(min(max(left_ms, TRY_MS_MIN), TRY_MS_MAX))
+        return int(min(max(self.left_ms(now_ms), TRY_MS_MIN), TRY_MS_MAX))
 
     def slow_word(self, now_ms: float) -> str | None:
         """Return why these partitions have no answer yet, if that is to be said now."""

@@ -22,7 +22,6 @@ from kafka_on_spark.service.append.produce.delivery import (
     TRY_MS_MAX,
     TRY_MS_MIN,
     Delivery,
-    SlowWord,
 )
 from kafka_on_spark.service.append.produce.sent_record import TopicLimits
 from tests.unit.service.append.produce.sent import (
@@ -58,7 +57,7 @@ def test_it_is_said_once_after_two_seconds_why_records_have_no_answer_and_for_ho
 
     words = [delivery.slow_word(each) for each in (SILENT_MS - 1, SILENT_MS, 5000)]
 
-    assert silent == (None, SILENT_MS)
+    assert silent == (None, 10_000)
     assert words == [None, "t-1 (and 1 more): tries for 28 s more: no space is left", None]
     assert delivery.try_ms(5000) == 5000
 
@@ -201,7 +200,6 @@ def test_an_append_ends_when_all_of_it_has_expired():
 
 def test_a_try_ends_when_the_next_record_expires_within_bounds():
     delivery = delivery_of([record(deadline_ms=5000)], [record(deadline_ms=9000)])
-    delivery.slow = SlowWord(0, is_said=True)
 
     assert delivery.left_ms(1000) == delivery.try_ms(1000) == 4000
     assert delivery.left_ms(5001) == 0
@@ -213,7 +211,6 @@ def test_what_expired_already_does_not_shorten_a_try():
     delivery = delivery_of([record(deadline_ms=10), record(deadline_ms=9000)])
     delivery.answer([failed(RequestTimedOutError("late"))])
     delivery.expire(10)
-    delivery.slow = SlowWord(0, is_said=True)
 
     assert delivery.try_ms(1000) == 8000
 
