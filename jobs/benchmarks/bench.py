@@ -151,8 +151,10 @@ def processor_seconds(work: Callable[[], Any]) -> float:
 
 
 def _processor_s() -> float:
+    # Spark's JVM is this process's parent where spark-submit has started it, else its child.
+    first = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else os.getpid()
     ticks = 0
-    for pid in (os.getpid(), *descendants(os.getpid())):
+    for pid in (first, *descendants(first)):
         # It may end during the read, and then its time is in its parent's.
         with suppress(FileNotFoundError, ProcessLookupError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
