@@ -32,6 +32,7 @@ DOMAINS: Final[Mapping[str, str]] = {
     "ConsumerGroup": "kafka_consumergroup",
     "GroupCoordinator": "kafka_server_group_coordinator_metrics",
     "Quorum": "kafka_on_spark_quorum",
+    "Moves": "kafka_on_spark_moves",
     "Upkeep": "kafka_on_spark_upkeep",
     "Metadata": "kafka_on_spark_metadata",
     "Probe": "kafka_on_spark_probe",

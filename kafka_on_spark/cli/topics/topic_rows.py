@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kafka_on_spark.cli.call.output import text_of
-from kafka_on_spark.controller.partitions.partition_states import PartitionState, states_of
+from kafka_on_spark.controller.partitions.partition_states import (
+    PartitionState,
+    stalled_on,
+    states_of,
+)
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -29,7 +33,8 @@ def partition_rows(
         partition = topic.partitions[number]
         states = states_of(image, topic.topic_id, partition)
         if not wanted or states & wanted:
-            yield _partition_row(topic.name, number, partition, states)
+            row = _partition_row(topic.name, number, partition, states)
+            yield row | {"stalled_on": list(stalled_on(image, partition))}
 
 
 def _partition_row(

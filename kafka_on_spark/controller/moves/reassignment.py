@@ -240,7 +240,7 @@ def cancel_reassignments(
             raise NoReassignmentInProgressError(
                 f"{image.name_of(key)} is not being reassigned: there is nothing to cancel"
             )
-        change = cancellation(partition, eligible)
+        change = _cancellation(partition, eligible)
         if change is None:
             raise InvalidReplicaAssignmentError(
                 f"{image.name_of(key)} can't stay on {list(partition.original_replicas)}: nobody of"
@@ -251,7 +251,7 @@ def cancel_reassignments(
     return ControllerResult(records, cancelled)
 
 
-def cancellation(
+def _cancellation(
     partition: PartitionRegistration, eligible: frozenset[BrokerId]
 ) -> PartitionChange | None:
     """Return the change back; None if no replica in sync would be left."""

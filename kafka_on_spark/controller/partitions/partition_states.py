@@ -6,7 +6,7 @@ Source: TopicCommand's isUnderReplicated, isUnderMinIsr, isAtMinIsr and hasUnava
 from enum import Enum
 
 from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under_min_isr
-from kafka_on_spark.ids import TopicId
+from kafka_on_spark.ids import BrokerId, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -18,6 +18,7 @@ class PartitionState(Enum):
     UNDER_MIN_ISR = "under-min-isr"  # acks=all can't be kept
     AT_MIN_ISR = "at-min-isr"  # acks=all can't be kept once one more is lost
     UNAVAILABLE = "unavailable"  # no leader
+    STALLED_MOVE = "stalled-move"  # it moves to a broker that is fenced
 
 
 def states_of(
@@ -29,13 +30,25 @@ def states_of(
         PartitionState.UNDER_MIN_ISR: is_under_min_isr(image, topic_id, partition),
         PartitionState.AT_MIN_ISR: is_at_min_isr(image, topic_id, partition),
         PartitionState.UNAVAILABLE: is_unavailable(image, partition),
+        PartitionState.STALLED_MOVE: bool(stalled_on(image, partition)),
     }
     return frozenset(state for state, holds in checks.items() if holds)
 
 
+def stalled_on(image: MetadataImage, partition: PartitionRegistration) -> tuple[BrokerId, ...]:
+    """Return the brokers that a move waits for and that are fenced: it goes on when they are back,
+    or is cancelled."""
+    if not partition.is_reassigning:
+        return ()
+    awaited = (each for each in partition.target_replicas if each not in partition.isr)
+    return tuple(each for each in awaited if not _is_online(image, each))
+
+
 def is_unavailable(image: MetadataImage, partition: PartitionRegistration) -> bool:
     """Return whether there is no leader, or its broker counts as dead."""
-    if partition.leader is None:
-        return True
-    broker = image.brokers.get(partition.leader)
-    return broker is None or not broker.is_online
+    return partition.leader is None or not _is_online(image, partition.leader)
+
+
+def _is_online(image: MetadataImage, broker_id: BrokerId) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.is_online

@@ -21,7 +21,6 @@ from kafka_on_spark.controller.brokers.silence import judgement_ms_max
 from kafka_on_spark.controller.commands import lease
 from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.small_pass import reached_by_others
-from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms
@@ -258,12 +257,6 @@ class ControllerLoop:
         self._recover()
         self._submit_if_due(lambda image: renew_lost(image, self._id_source.new_uuid))
         self._commit_until_stable(continue_draining)
-        now_ms = self._clock.now_ms()
-        self._commit_until_stable(
-            lambda image: replan_stalled_moves(
-                image, now_ms=now_ms, new_uuid=self._id_source.new_uuid
-            )
-        )
         self._commit_until_stable(advance_reassignments)
         self._balance_leaders()
         self._commands.send(self._metadata.image)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.controller.partitions.partition_states import stalled_on
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.compaction import Compaction
@@ -25,7 +26,10 @@ class PartitionOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition, as `kafka-topics --describe` shows it."""
+    """One partition, as `kafka-topics --describe` shows it.
+
+    `stalled_on`: the fenced brokers that a move of it waits for; none if nothing waits.
+    """
 
     partition: int
     leader: BrokerId | None
@@ -36,6 +40,7 @@ class PartitionDescription:
     compaction: Compaction
     is_under_replicated: bool
     is_under_min_isr: bool
+    stalled_on: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,7 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
                 compaction=partition.compaction,
                 is_under_replicated=partition.is_under_replicated,
                 is_under_min_isr=is_under_min_isr(image, topic.topic_id, partition),
+                stalled_on=stalled_on(image, partition),
             )
             for number, partition in sorted(topic.partitions.items())
         ),

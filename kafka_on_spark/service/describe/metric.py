@@ -59,6 +59,7 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("ReplicaManager", "ReassigningPartitions"): "Partitions that move.",
     ("ReplicaManager", "PartitionCount"): "Replicas of a broker.",
     ("ReplicaManager", "LeaderCount"): "Partitions that a broker leads.",
+    ("Moves", "stalled"): "Partitions that move to a broker while it is fenced.",
     ("ReplicaManager", "IsrShrinks"): "Decisions that took replicas out of an ISR.",
     ("ReplicaManager", "IsrExpands"): "Decisions that took replicas into an ISR.",
     ("ControllerStats", "LeaderElections"): "Partitions that got another leader.",
@@ -94,8 +95,8 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure says, by its type and name. Types and names are those of Kafka's MBeans, but for
-those of Quorum, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and Metrics, and what
-Kafka's logs don't have."""
+those of Quorum, Moves, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and Metrics,
+and what Kafka's logs don't have."""
 
 COUNTERS: Final = frozenset(
     {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.partition_states import stalled_on
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -31,6 +32,7 @@ class _Sums:
     offline_replicas: int = 0
     replicas: Counter[BrokerId] = field(default_factory=Counter)
     leaders: Counter[BrokerId] = field(default_factory=Counter)
+    stalled: Counter[BrokerId] = field(default_factory=Counter)
 
     def add(
         self, partition: PartitionRegistration, min_isr: int, online: frozenset[BrokerId]
@@ -85,6 +87,7 @@ def _of_partitions(image: MetadataImage) -> Iterator[Metric]:
         min_isr = min_isr_setting(image, topic_id)
         for partition in topic.partitions.values():
             sums.add(partition, min_isr, online)
+            sums.stalled.update(stalled_on(image, partition))
     for kind, name, value in (
         ("KafkaController", "GlobalPartitionCount", sums.partitions),
         ("KafkaController", "OfflinePartitionsCount", sums.offline),
@@ -100,6 +103,7 @@ def _of_partitions(image: MetadataImage) -> Iterator[Metric]:
         labels: dict[str, str | int] = {"broker": broker_id}
         for name, count in (("PartitionCount", sums.replicas), ("LeaderCount", sums.leaders)):
             yield Metric(type="ReplicaManager", name=name, labels=labels, value=count[broker_id])
+        yield Metric(type="Moves", name="stalled", labels=labels, value=sums.stalled[broker_id])
 
 
 def _of_groups(image: MetadataImage) -> Iterator[Metric]:

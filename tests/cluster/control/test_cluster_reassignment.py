@@ -14,7 +14,6 @@ from kafka_on_spark.errors import (
 from tests.cluster.disks import (
     isr_of,
     kept_disks,
-    new_disks,
     partition_of,
     records,
     restored,
@@ -221,71 +220,27 @@ def test_a_cancellation_that_is_killed_is_done_or_not(disks, cluster, is_after):
     assert_sound(disks)
 
 
-def test_a_destination_that_dies_fails_the_move_after_the_lag_time_and_nothing_is_lost(disks):
-    with new_disks(brokers=4, configs={**QUICK, "replica.lag.time.max.ms": 1}) as disks:
-        cluster = disks.cluster
-        cluster.create_topic("orders", replica_assignment={0: OLD})
-        cluster.append("orders", records(b"a"))
-        cluster.reassign({("orders", 0): [1, 2, 4]})
-        disks.take_away(4)
-
-        cluster.run_controller()  # fences it
-        cluster.run_controller(seconds=0.05)
-
-        assert cluster.reassignments() == []
-        assert sorted(partition_of(cluster, "orders").replicas) == OLD
-        assert "failed; broker 4 has been away for" in cluster.history("orders", 0)[-1].cause
-        cluster.append("orders", records(b"b"))
-        disks.give_back(4)
-        cluster.run_controller()
-        assert values_of(cluster, "orders") == [b"a", b"b"]
-        assert_only_assigned_tables(disks, cluster)
-        assert_sound(disks)
-
-
-def test_a_controller_that_takes_over_replans_a_move_whose_destination_died_before_its_time(disks):
-    configs = {**QUICK, "replica.lag.time.max.ms": 1}
-    with new_disks(brokers=5, configs=configs, racks=dict(enumerate("abcba", 1))) as disks:
-        disks.cluster.create_topic("orders", replica_assignment={0: OLD})
-        disks.cluster.append("orders", records(b"a"))
-        disks.cluster.reassign({("orders", 0): [1, 2, 4]})
-        disks.take_away(4)
-        disks.cluster.run_controller()  # fences it
-
-        cluster = disks.open()  # which has seen nobody go
-        cluster.run_controller()
-
-        [move] = cluster.reassignments()
-        assert (move.target, move.adding, move.removing) == ((1, 2, 5), (5,), (3,))
-        assert "broker 5 takes the place of 4; broker 4 has been away for" in next(
-            entry.cause for entry in cluster.history("orders", 0) if 5 in entry.replicas
-        )
-        finish(cluster)
-        assert partition_of(cluster, "orders").replicas == (1, 2, 5)
-        assert isr_of(cluster, "orders") == [1, 2, 5]
-        cluster.append("orders", records(b"b"))
-        disks.give_back(4)
-        cluster.run_controller()
-        assert values_of(cluster, "orders") == [b"a", b"b"]
-        assert_only_assigned_tables(disks, cluster)
-        assert_sound(disks)
-
-
-def test_a_destination_that_is_away_for_less_than_the_lag_time_goes_on_when_it_is_back(
-    disks, cluster
+@pytest.mark.parametrize("is_cancelled, ends_at", [(False, [1, 2, 4]), (True, OLD)])
+def test_a_move_whose_target_died_is_named_and_goes_on_when_it_is_back_or_is_cancelled(
+    disks, cluster, is_cancelled, ends_at
 ):
-    cluster.alter_cluster_configs({"replica.lag.time.max.ms": 3_600_000})
     cluster.reassign({("orders", 0): [1, 2, 4]})
     disks.take_away(4)
     cluster.run_controller()
     cluster.run_controller()
     assert [move.waits_for for move in cluster.reassignments()] == [(4,)]
+    assert [each.stalled_on for each in cluster.describe_topic("orders").partitions] == [(4,), ()]
 
+    if is_cancelled:
+        assert cluster.cancel_reassignment() == [("orders", 0)]
+        assert cluster.reassignments() == []
+    cluster.append("orders", records(b"a"))
     disks.give_back(4)
     cluster.run_controller()
     finish(cluster)
 
-    assert partition_of(cluster, "orders").replicas == (1, 2, 4)
+    assert sorted(partition_of(cluster, "orders").replicas) == ends_at
+    assert_only_assigned_tables(disks, cluster)
     assert_sound(disks)
 
 

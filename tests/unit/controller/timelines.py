@@ -10,7 +10,6 @@ from itertools import count
 from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
-from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless, recover
@@ -142,9 +141,6 @@ class Timeline:
             lambda image: recover(image, inspections_of(image)),
             lambda image: renew_lost(image, self.id_source.new_uuid),
             continue_draining,
-            lambda image: replan_stalled_moves(
-                image, now_ms=NOW_MS + LONG_MS, new_uuid=self.id_source.new_uuid
-            ),
             advance_reassignments,
             lambda image: elect_preferred(image, "by a test"),
         ):

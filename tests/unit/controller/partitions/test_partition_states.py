@@ -7,6 +7,7 @@ import pytest
 from kafka_on_spark.controller.partitions.partition_states import (
     PartitionState,
     is_unavailable,
+    stalled_on,
     states_of,
 )
 from tests.builders import TOPIC_ID, image_of, partition
@@ -15,6 +16,7 @@ UNDER_REPLICATED = PartitionState.UNDER_REPLICATED
 UNDER_MIN_ISR = PartitionState.UNDER_MIN_ISR
 AT_MIN_ISR = PartitionState.AT_MIN_ISR
 UNAVAILABLE = PartitionState.UNAVAILABLE
+STALLED_MOVE = PartitionState.STALLED_MOVE
 
 
 # fmt: off
@@ -31,15 +33,22 @@ CASES = [  # partition                                     min, fenced  states
     # Replicas that move in don't count (OngoingReassignmentState).
     pytest.param(partition("3 1 2", "1 2", 1, adding="3"), "1", "",     set(),                                       id="moving-replica-is-not-missed"),
     pytest.param(partition("3 1 2", "1", 1, adding="3"),   "2", "",     {UNDER_REPLICATED, UNDER_MIN_ISR},           id="staying-replica-is-missed-while-another-moves"),
+    # A move waits for all of its target.
+    pytest.param(partition("4 1 2", "1 2", 1, adding="4", removing="2"), "1", "4", {STALLED_MOVE},                   id="the-target-of-a-move-is-fenced"),
+    pytest.param(partition("4 1 2", "1 2", 1, adding="4", removing="2"), "1", "2", set(),                            id="one-that-goes-is-fenced"),
+    pytest.param(partition("3 2 1", "1 3", 1, adding="3", removing="1"), "1", "2", {STALLED_MOVE},                   id="one-that-stays-is-fenced"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("registration, minimum, fenced, expected", CASES)
 def test_states(registration, minimum, fenced, expected):
-    image = image_of(registration, fenced=fenced, configs={"min.insync.replicas": minimum})
+    image = image_of(
+        registration, ids="1 2 3 4", fenced=fenced, configs={"min.insync.replicas": minimum}
+    )
 
     assert states_of(image, TOPIC_ID, registration) == expected
+    assert stalled_on(image, registration) == ((int(fenced),) if STALLED_MOVE in expected else ())
 
 
 def test_every_small_registration_has_the_states_that_its_numbers_say():

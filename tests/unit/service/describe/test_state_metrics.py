@@ -74,6 +74,13 @@ def test_brokers_have_their_replicas_and_leaders():
     assert [found["LeaderCount", each] for each in (1, 2, 3)] == [2, 1, 0]
 
 
+def test_a_move_to_a_fenced_broker_is_counted_by_the_broker():
+    to_4 = partition("1 2 4", "1 2", adding="4")
+    found = figures(to_4, to_4, partition("1 2 3", "1 2", adding="3"), ids="1 2 3 4", fenced="4")
+
+    assert [found["stalled", each] for each in (1, 2, 3, 4)] == [0, 0, 0, 2]
+
+
 def test_a_groups_lag_is_summed_by_topic_and_leaves_out_what_is_deleted():
     at = {
         ("g", PartitionKey(TOPIC_ID, 0)): GroupOffset(offset=Offset(2), leader_epoch=None),
