@@ -31,15 +31,9 @@ from kafka_on_spark.log.state import ReplicaState
 CLOCK_ERROR_MS: Final = 24 * 3600 * 1000
 """A file from further in the future was written under a wrong clock: its time says nothing."""
 
-ORPHANS_STAY_MS: Final = 24 * 3600 * 1000
-"""How long orphans stay that are few in bytes, but many for what the log has."""
-
 STAGING_MS: Final = 3600 * 1000
 """For how long an append under way may stage nothing for one partition, and still be committed if
 its epoch is over. Source: the largest file.delete.delay.ms, which is for readers."""
-
-ORPHANS_PART: Final = 10
-"""Orphans are many if they take more than such a part of what the log's files do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +192,3 @@ def _after(times: CleaningTimes, since_ms: int, delay_ms: int, fate: Fate) -> Ve
     if wait_ms:
         return Verdict(Fate.WAITS, wait_ms)
     return Verdict(fate, due_at_ms=since_ms + delay_ms)
-
-
-def are_many(orphans: Iterable[FoundFile], named_bytes: int, times: CleaningTimes) -> bool:
-    """Return whether orphans are many for a log whose files take `named_bytes`.
-
-    A small log's may never come to orphan.bytes.max, and would be most of what it takes. They are
-    given a day, so that a partition has a new leader epoch for their sake once a day at most.
-    """
-    old = (each for each in orphans if times.left_ms(each.written_at_ms, ORPHANS_STAY_MS) == 0)
-    return sum(each.size_bytes for each in old) * ORPHANS_PART > named_bytes

@@ -18,7 +18,6 @@ from kafka_on_spark.log.upkeep.cleaning import (
     FoundFile,
     TableFiles,
     Verdict,
-    are_many,
     files_of,
     is_cleaned,
     judge,
@@ -100,8 +99,6 @@ class _Cleaning:
         is_current = state.leader_epoch == order.partition.leader_epoch
         orphans = self._of(Fate.ORPHAN) if is_current else []
         self._orphan_bytes = sum(file.size_bytes for file in orphans)
-        named_bytes = sum(part.size_bytes for part in state.batches)
-        self._are_orphans_many = are_many(orphans, named_bytes, self._times)
 
     def _table(self, state: ReplicaState) -> TableFiles:
         return TableFiles(
@@ -141,7 +138,6 @@ class _Cleaning:
             due_since_ms=min(since, default=None),
             due_in_ms=min(waits, default=None),
             orphan_bytes=self._orphan_bytes,
-            are_orphans_many=self._are_orphans_many,
         )
         return done if failure is None else done.failed(failure)
 

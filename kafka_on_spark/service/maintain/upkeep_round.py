@@ -9,11 +9,13 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from kafka_on_spark.controller.pace.sweep import Ring
 from kafka_on_spark.controller.partitions.orphans import SeenOrphans, raise_epochs_over_orphans
+from kafka_on_spark.controller.result import submit_if_due
 from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -277,22 +279,21 @@ class ReplicaUpkeep:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""
         seen = [
             SeenOrphans(
-                key=order.key,
-                broker_id=order.address.broker_id,
-                leader_epoch=order.partition.leader_epoch,
-                size_bytes=result.orphan_bytes,
-                are_many=result.are_orphans_many,
+                order.key,
+                order.address.broker_id,
+                order.partition.leader_epoch,
+                result.orphan_bytes,
             )
             for order, result in zip(orders, results, strict=True)
-            if result.orphan_bytes
         ]
-        if not raise_epochs_over_orphans(self._metadata.image, seen).records:
-            return
         timeout_ms = self._metadata.image.settings().integer("delivery.timeout.ms")
-        raised = self._metadata.submit(
-            lambda image: raise_epochs_over_orphans(image, seen), timeout_ms=timeout_ms
+        raised = submit_if_due(
+            self._metadata.image,
+            lambda image: raise_epochs_over_orphans(image, seen),
+            partial(self._metadata.submit, timeout_ms=timeout_ms),
         )
-        log.info("%d partitions have a new leader epoch, so that orphans can go", len(raised))
+        if raised:
+            log.info("%d partitions have a new leader epoch, so that orphans can go", len(raised))
 
     def run_all(
         self,

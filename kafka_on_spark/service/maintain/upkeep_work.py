@@ -77,7 +77,6 @@ class WorkDone:
         due_since_ms: Since when the oldest of it has been due, ms since 1970 UTC; None: not known.
         due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
         orphan_bytes: Bytes of files of the current leader epoch that no commit names.
-        are_orphans_many: They are a day old, and many for what the log has.
         error_code: Why it ended early; NO_ERROR: it did not.
         error: The same in words.
         is_evidence: The error is evidence that the replica is bad.
@@ -94,7 +93,6 @@ class WorkDone:
     due_since_ms: int | None = None
     due_in_ms: int | None = None
     orphan_bytes: int = 0
-    are_orphans_many: bool = False
     error_code: int = NO_ERROR
     error: str = ""
     is_evidence: bool = False
@@ -188,11 +186,6 @@ class UpkeepResult:
     def orphan_bytes(self) -> int:
         """Bytes of files of the current leader epoch that no log names."""
         return sum(work.orphan_bytes for _, work in self.done)
-
-    @property
-    def are_orphans_many(self) -> bool:
-        """Whether they are a day old, and many for what the log has."""
-        return any(work.are_orphans_many for _, work in self.done)
 
     @property
     def due_in_ms(self) -> int | None:

@@ -9,14 +9,8 @@ from tests.builders import TOPIC_ID, image_of, partition
 KEY = PartitionKey(TOPIC_ID, 0)
 
 
-def seen(size_bytes, *, broker_id=1, epoch=5, are_many=False):
-    return SeenOrphans(
-        key=KEY,
-        broker_id=broker_id,
-        leader_epoch=epoch,
-        size_bytes=size_bytes,
-        are_many=are_many,
-    )
+def seen(size_bytes, *, broker_id=1, epoch=5):
+    return SeenOrphans(KEY, broker_id, leader_epoch=epoch, size_bytes=size_bytes)
 
 
 def decided(*orphans, **fields):
@@ -38,26 +32,10 @@ def test_the_same_leader_begins_a_new_epoch():
 @pytest.mark.parametrize(
     "orphans",
     [
-        pytest.param([seen(3, are_many=True)], id="of-one-replica"),
-        pytest.param([seen(90), seen(3, broker_id=2, are_many=True)], id="of-the-smaller-one"),
-    ],
-)
-def test_few_bytes_are_enough_if_they_are_old_and_many_for_the_log(orphans):
-    result = decided(*orphans)
-
-    [record] = result.records
-    assert (record.change.leader, record.leader_epoch) == (1, 6)
-    assert record.cause.endswith("that no log names, a day old, and many for it")
-
-
-@pytest.mark.parametrize(
-    "orphans",
-    [
         pytest.param([], id="nothing-was-seen"),
         pytest.param([seen(100)], id="not-too-many"),
         pytest.param([seen(60), seen(60, broker_id=2)], id="of-two-replicas-together"),
         pytest.param([seen(101, epoch=4)], id="seen-under-an-older-epoch"),
-        pytest.param([seen(3, epoch=4, are_many=True)], id="many-under-an-older-epoch"),
     ],
 )
 def test_the_epoch_stays(orphans):

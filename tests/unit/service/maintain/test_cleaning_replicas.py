@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.upkeep.cleaning import ORPHANS_STAY_MS, CleaningTimes
+from kafka_on_spark.log.upkeep.cleaning import CleaningTimes
 from kafka_on_spark.service.maintain.cleaning import FILES_AT_ONCE, clean_replica
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -111,24 +111,6 @@ def test_an_unnamed_file_of_the_current_epoch_is_counted_and_stays():
 
     assert (done.count, done.orphan_bytes) == (0, segment("staged").size_bytes)
     assert name in cluster.names()
-
-
-@pytest.mark.parametrize(
-    "age_ms, count, are_many",
-    [
-        pytest.param(ORPHANS_STAY_MS, 1, True, id="a-day-old"),
-        pytest.param(ORPHANS_STAY_MS - 1, 1, False, id="not-a-day-old"),
-        pytest.param(ORPHANS_STAY_MS, 40, False, id="few-for-what-the-log-has"),
-    ],
-)
-def test_orphans_are_many_by_what_the_log_has_once_they_are_old(age_ms, count, are_many):
-    cluster = Cleaned()
-    cluster.append(0, "b", count=count)
-    cluster.put("staged", written_at_ms=cluster.folders.now - age_ms)
-
-    done = cluster.clean()
-
-    assert (done.count, done.are_orphans_many) == (0, are_many)
 
 
 def test_a_file_that_is_committed_after_the_listing_stays():
