@@ -19,7 +19,6 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.append.append_counts import count_appends
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
-from kafka_on_spark.service.append.plan.expanded_topics import CreateReplicas, ExpandedTopics
 from kafka_on_spark.service.append.plan.multi_topic import split_differently
 from kafka_on_spark.service.append.plan.stage_plan import (
     AppendPlan,
@@ -32,7 +31,7 @@ from kafka_on_spark.service.append.plan.stage_plan import (
     plan_stage,
 )
 from kafka_on_spark.service.append.plan.timestamp_limits import retention_notice
-from kafka_on_spark.service.append.preconditions import EarlierTries
+from kafka_on_spark.service.append.preconditions import EarlierTries, split_before
 from kafka_on_spark.service.append.produce.producers import (
     ProducerRuns,
     check_producer,
@@ -41,11 +40,11 @@ from kafka_on_spark.service.append.produce.producers import (
 )
 from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.service.append.waiting.expanded_waiting import wait_for_split
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
+CreateReplicas = Callable[[Iterable[PartitionKey]], object]
 Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
 
@@ -60,7 +59,6 @@ class AppendService:
         clock: Clock,
         *,
         create_replicas: CreateReplicas,
-        expanded: ExpandedTopics,
         maintain: Maintain,
         note_findings: Callable[[], None],
         watch_ports: WatchPorts,
@@ -74,7 +72,6 @@ class AppendService:
         self._earlier_tries = EarlierTries()
         self._warned_of: set[TopicId] = set()
         self._create_replicas = create_replicas
-        self._expanded = expanded
         self._maintain = maintain
         self._note_findings = note_findings
         self._watch_ports = watch_ports
@@ -120,10 +117,7 @@ class AppendService:
         producer = self._producers.begin(producer_id, producer_epoch, sequence)
         default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
         timeout_ms = default_ms if timeout_ms is None else timeout_ms
-        if producer is not None and topic_image.is_expanded:
-            count = self._split(topic_image, producer, may_decide, timeout_ms)
-            order = replace(order, targets=order.targets[:count])
-        return AppendPlan(
+        plan = AppendPlan(
             topic_id=topic_image.topic_id,
             order=order,
             acks=acks,
@@ -133,6 +127,8 @@ class AppendService:
             timeout_ms=timeout_ms,
             may_decide=may_decide,
         )
+        targets = order.targets[: self._split(plan)]
+        return replace(plan, order=replace(order, targets=targets))
 
     def plan_topics(
         self,
@@ -176,8 +172,8 @@ class AppendService:
                 timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
                 may_decide=may_decide,
             )
-            if count:
-                self._check_split(plan)
+            if count and self._split(plan) != len(plan.order.targets):
+                raise split_differently(name)
             plans.append(plan)
         return plans
 
@@ -211,42 +207,31 @@ class AppendService:
             is_by_partition=True,
         )
 
-    def _check_split(self, plan: AppendPlan) -> None:
-        """Check that a producer's append is split as its first try was, and fence older tries.
-
-        For an append whose producer was known only when its tasks had run.
+    def _split(self, plan: AppendPlan) -> int:
+        """Return into how many partitions a producer's append is split: as the headers of its first
+        try say, since the topic may have been given partitions since: its records would stand
+        twice. Without such a try, as it is planned.
 
         Raises:
-            CommitConflictError: It was staged in another way.
-            And as `ExpandedTopics.split`.
+            OutOfOrderSequenceError: The sequence is not a new one, and stands nowhere.
+            And as `Appender.read_leaders`.
         """
-        topic = self._metadata.catch_up().topics.get(plan.topic_id)
-        if plan.producer is None or topic is None or not topic.is_expanded:
-            return
-        staged_count = len(plan.order.targets)
-        count = self._split(
-            topic, plan.producer, plan.may_decide, plan.timeout_ms, staged_count=staged_count
+        topic, run = self._metadata.image.topics.get(plan.topic_id), plan.producer
+        count = len(plan.order.targets)
+        if topic is None or run is None or not topic.is_expanded or (run.is_next and run.is_only):
+            return count
+        keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
+        is_fenced = run.is_next and self._earlier_tries.has_looked_at(plan)
+        if not is_fenced:
+            self._create_replicas(keys)
+        logs = self._appender.read_leaders(
+            keys,
+            AppendWatch(self._watch_ports, is_allowed=plan.may_decide),
+            self._clock.monotonic_ms() + plan.timeout_ms,
+            fence=None if is_fenced else run,
         )
-        if count != staged_count:
-            raise split_differently(topic.name)
-
-    def _split(
-        self,
-        topic: TopicImage,
-        run: ProducerRun,
-        may_decide: bool,
-        timeout_ms: int,
-        staged_count: int | None = None,
-    ) -> int:
-        return wait_for_split(
-            self._expanded,
-            topic,
-            run,
-            self._watch_ports,
-            may_decide=may_decide,
-            timeout_ms=timeout_ms,
-            staged_count=staged_count,
-        )
+        found = split_before([each for each in logs.values() if each is not None], run)
+        return min(count, len(keys)) if found is None else found
 
     def append_staged(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
         """Append what the tasks of `plan` have staged, `rows` in task order.

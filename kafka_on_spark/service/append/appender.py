@@ -24,6 +24,7 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     KafkaOnSparkError,
+    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
     RootAccessDeniedError,
@@ -44,7 +45,8 @@ from kafka_on_spark.service.append.acknowledging import (
     report_leader,
 )
 from kafka_on_spark.service.append.appending import append_placed
-from kafka_on_spark.service.append.placing import LeaderFailure, place, read_leader
+from kafka_on_spark.service.append.placing import LeaderFailure, fence_tries, place, read_leader
+from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.append.preconditions import (
     check_ends,
     check_keys,
@@ -280,14 +282,20 @@ class Appender:
     ) -> None:
         """Check what stands in logs against an append as a whole, as `append` says."""
         read = dict.fromkeys([*keys_of_ends(parts, other_ends), *tried])
-        logs = self._read_leaders(list(read), watch, deadline_ms)
+        logs = self.read_leaders(list(read), watch, deadline_ms)
         check_ends(logs, parts, other_ends)
         check_tries(self._metadata.image, logs, parts, tried)
 
-    def _read_leaders(
-        self, keys: Sequence[PartitionKey], watch: AppendWatch, deadline_ms: float
+    def read_leaders(
+        self,
+        keys: Sequence[PartitionKey],
+        watch: AppendWatch,
+        deadline_ms: float,
+        fence: ProducerRun | None = None,
     ) -> dict[PartitionKey, ReplicaState | None]:
         """Return the logs of leaders, read side by side; wait for those that can't be read.
+
+        `fence`: the run for which older tries of its append are fenced in each (`fence_tries`).
 
         Raises:
             Why one can't, once the time is up, or where waiting does not help.
@@ -298,7 +306,7 @@ class Appender:
         while True:
             image = self._metadata.image
             ready = [each for each in keys if each not in logs and not watch.is_blocked(each)]
-            for key, found in self._read(image, ready).items():
+            for key, found in self._read(image, ready, fence).items():
                 if isinstance(found, LeaderFailure):
                     failures[key] = found
                 else:
@@ -307,7 +315,7 @@ class Appender:
             if not failures:
                 return logs
             for each in failures.values():
-                is_passing = isinstance(each.error, _TRY_AGAIN)
+                is_passing = isinstance(each.error, (*_TRY_AGAIN, NotEnoughReplicasError))
                 is_denied = isinstance(each.error, RootAccessDeniedError)
                 if is_denied or not is_passing or self._clock.monotonic_ms() >= deadline_ms:
                     raise each.error
@@ -322,7 +330,7 @@ class Appender:
                 raise error  # waiting gives no permission
 
     def _read(
-        self, image: MetadataImage, keys: Iterable[PartitionKey]
+        self, image: MetadataImage, keys: Iterable[PartitionKey], fence: ProducerRun | None
     ) -> dict[PartitionKey, ReplicaState | LeaderFailure | None]:
         """Read leaders' logs, each in a pool of its partition's brokers, as a try is made."""
         by_brokers: dict[Set[BrokerId], list[PartitionKey]] = {}
@@ -331,6 +339,15 @@ class Appender:
             brokers = frozenset[BrokerId]() if partition is None else partition.isr
             by_brokers.setdefault(brokers, []).append(key)
         read = partial(read_leader, image, replicas=self._replicas, clock=self._clock)
+        if fence is not None:
+            read = partial(
+                fence_tries,
+                image,
+                run=fence,
+                replicas=self._replicas,
+                segments=self._segments,
+                clock=self._clock,
+            )
         begun = [(of, self._threads.tries(each).map(read, of)) for each, of in by_brokers.items()]
         return {key: found for of, all_of in begun for key, found in zip(of, all_of, strict=True)}
 

@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
+    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
     RootAccessDeniedError,
@@ -24,12 +25,13 @@ from kafka_on_spark.ids import LeaderEpoch, PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
 from kafka_on_spark.log.merging.open_puts import find_put
-from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.producer_state import fence_producer, find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.ports.replicas import ReplicaStore, SegmentStore
+from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.append.preconditions import has_unknown_end
 from kafka_on_spark.service.append.produce.producers import (
     check_writer_not_fenced,
@@ -38,9 +40,11 @@ from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
 from kafka_on_spark.service.replica.replica_operations import (
     begin_leadership,
     check_complete,
+    commit_decided,
     fence_older_writers,
     with_borders_over,
 )
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import as_leaders_fault, leader_failed
 
 
@@ -86,6 +90,69 @@ def read_leader(
     except KafkaOnSparkError as error:
         report = leader_failed(key, partition, leader, error, clock.now_ms())
         return LeaderFailure(as_leaders_fault(error), report)
+    return state
+
+
+def fence_tries(
+    image: MetadataImage,
+    key: PartitionKey,
+    *,
+    run: ProducerRun,
+    replicas: ReplicaStore,
+    segments: SegmentStore,
+    clock: Clock,
+) -> ReplicaState | LeaderFailure | None:
+    """Return a leader's log once no older try of a run's append can come into the partition late.
+
+    The leader's log has the run's epoch, and each replica that may lead next has adopted this
+    leadership, which cuts off what the leader lacks. One case is left open: all of these are lost,
+    and a replica from outside is elected because it proves to have all committed records.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        return None
+    if partition.leader is None or not partition.is_created(partition.leader):
+        words = "has no leader, and may have a first try of this append: bring its brokers back"
+        error = NotLeaderOrFollowerError(f"partition {key.partition} {words}, and append again")
+        return LeaderFailure(error, None)
+    leader, registered = (
+        address_of(image, key, partition, partition.leader),
+        registered_producers(image),
+    )
+    log = replicas.open(leader)
+    fence = partial(
+        fence_producer,
+        producer_id=run.producer_id,
+        producer_epoch=run.producer_epoch,
+        leader_epoch=partition.leader_epoch,
+        registered=registered,
+    )
+    try:
+        begin_leadership(log, partition)
+        state = commit_decided(log, fence)
+    except KafkaOnSparkError as met:
+        report = leader_failed(key, partition, leader, met, clock.now_ms())
+        return LeaderFailure(as_leaders_fault(met), report)
+    for broker_id in sorted((partition.isr | partition.elr) - {partition.leader}):
+        if not partition.is_created(broker_id):
+            continue
+        order = FetchOrder(
+            key=key,
+            partition=partition,
+            leader=leader,
+            follower=address_of(image, key, partition, broker_id),
+            fetch_bytes_max=0,
+            copy_bytes_max=0,
+            registered=registered,
+        )
+        seen = fetch(order, replicas, segments, clock, state).report.replica(broker_id)
+        if seen is None or not seen.counts_in(partition.leader_epoch):
+            words = "can't be asked, and may have a first try of this append: bring the broker back"
+            absent = NotEnoughReplicasError(
+                f"partition {key.partition}: the replica on broker {broker_id} {words} or let the"
+                " controller fence it, and append again"
+            )
+            return LeaderFailure(absent, None)
     return state
 
 

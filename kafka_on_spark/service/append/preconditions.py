@@ -16,11 +16,16 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.log.batch import ProducerStamp, StagedBatch
 from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import find_append, find_sequence
+from kafka_on_spark.log.producer_state import (
+    find_append,
+    find_sequence,
+    known_producer,
+    split_of,
+)
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.append.plan.stage_plan import AppendPlan
+from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, ProducerRun
 from kafka_on_spark.service.append.stages import StagedPart
 
 LOOKED_AT_MAX: Final = 10_000
@@ -136,7 +141,7 @@ class EarlierTries:
     """
 
     def __init__(self) -> None:
-        self._looked_at: set[tuple[TopicId, str, int]] = set()
+        self._looked_at: set[tuple[TopicId, str, int, int]] = set()
 
     def partitions(self, image: MetadataImage, plans: Iterable[AppendPlan]) -> list[PartitionKey]:
         """Return the partitions to look at before the first commit of an append: all of its topics,
@@ -154,18 +159,43 @@ class EarlierTries:
             self._looked_at.clear()  # each run that goes on looks once more
         self._looked_at.update(key for plan in plans if (key := _run_at(plan)) is not None)
 
+    def has_looked_at(self, plan: AppendPlan) -> bool:
+        """Return whether an append of the run was looked for that is split as the plan is."""
+        return _run_at(plan) in self._looked_at
+
     def _may_stand(self, plan: AppendPlan) -> bool:
         run = plan.producer
         if run is None or plan.is_by_partition:
             return False
-        return not (run.is_next and (run.is_only or _run_at(plan) in self._looked_at))
+        return not (run.is_next and (run.is_only or self.has_looked_at(plan)))
 
 
-def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int] | None:
+def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int, int] | None:
     run = plan.producer
     if run is None or plan.is_by_partition:
         return None
-    return plan.topic_id, run.producer_id, int(run.producer_epoch)
+    return plan.topic_id, run.producer_id, int(run.producer_epoch), len(plan.order.targets)
+
+
+def split_before(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
+    """Return into how many partitions an append was split that stands in one of the logs of its
+    topic; None: it is new.
+
+    Raises:
+        OutOfOrderSequenceError: It stands nowhere, and a later one does.
+    """
+    for log in logs:
+        count = split_of(log, run.producer_id, run.sequence)
+        if count is not None:
+            return count
+    last = max((known_producer(log, run.producer_id).sequence for log in logs), default=-1)
+    if run.sequence <= last:
+        raise OutOfOrderSequenceError(
+            f"producer {run.producer_id!r} sent sequence {run.sequence} after {last}: it stands"
+            " nowhere, or retention has taken it, and the topic has more partitions since; give"
+            " each append the next number"
+        )
+    return None
 
 
 def check_tries(

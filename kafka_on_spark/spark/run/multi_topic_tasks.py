@@ -5,13 +5,19 @@ is in a module global. That can go once a worker can hold a value of ours.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import ClusterNotFoundError
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.log.producer_state import split_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.append.plan.expanded_topics import split_as_before
 from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder, StagedTopic
 from kafka_on_spark.service.append.plan.stage_plan import StageOrder
 from kafka_on_spark.spark.run.opening import Awaits, awaiting, metadata_service, replica_store
@@ -64,9 +70,24 @@ class TopicOrders:
         return self._split(self._topics.order_of(self._image(), topic))
 
     def _split(self, order: StageOrder) -> StageOrder:
+        """Return `order` for as many partitions as a try that stands in a log was split into.
+
+        A task reads this without a fence. The driver asks again, behind a fence, and compares.
+        """
         if self._producer is None or not order.is_expanded:
             return order
-        return split_as_before(order, replica_store(self._storage), *self._producer)
+        replicas = replica_store(self._storage)
+        for target in order.targets:
+            if not target.has_leader:
+                continue
+            try:
+                log = replicas.open(target.replicas[0]).load()
+            except (CorruptLogError, KafkaStorageError, ReplicaLostError):
+                continue  # not created yet, or away: the driver will ask again
+            count = split_of(log, *self._producer)
+            if count is not None:
+                return replace(order, targets=order.targets[:count])
+        return order
 
     def _image(self) -> MetadataImage:
         cluster = (self._root, self._topics.cluster_id)

@@ -85,7 +85,6 @@ class Services:
         self.counts = Counts(SystemClock().precise_ms, BEGUN)
         self.controller_id = f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}"
         self._task_threads = DaemonThreads(THREADS, "task")
-        self._partitions = DaemonThreads(THREADS, "partition")
         self._fetches = DaemonThreads(THREADS, "fetch")
         self._maintenance = DaemonThreads(1, "maintenance")
         self._due = DueWork(self._maintenance)
@@ -169,7 +168,6 @@ class Services:
         """Plans appends, and commits what was staged."""
         from kafka_on_spark.service.append.append_service import AppendService
         from kafka_on_spark.service.append.appender import Appender
-        from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
         from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
         from kafka_on_spark.spark.run.probing import probe_where_it_appends
         from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
@@ -190,14 +188,6 @@ class Services:
             self.clock,
             create_replicas=self.create_replicas,
             note_findings=self.note_findings,
-            expanded=ExpandedTopics(
-                self.metadata,
-                self.replicas,
-                segments,
-                self.clock,
-                create_replicas=self.create_replicas,
-                threads=self._partitions,
-            ),
             maintain=self.maintain,
             recorder=self.counts,
             watch_ports=WatchPorts(
@@ -374,7 +364,7 @@ class Services:
             finish(self.second_inspections)
         self.metadata.close()
         self._maintenance.shutdown(wait=True)
-        for pool in (self._task_threads, self._partitions, self._fetches):
+        for pool in (self._task_threads, self._fetches):
             pool.shutdown(wait=True)
         self._append_threads.close()
 

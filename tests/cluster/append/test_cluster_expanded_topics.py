@@ -10,8 +10,6 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.service.append.plan import expanded_topics
-from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.staging.records import input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -114,44 +112,18 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
 
 
-def test_after_a_try_that_was_split_otherwise_the_next_one_of_its_run_is_fenced_anew(orders):
-    """A commit of that try may come late, and the next one would not know of it."""
-    cluster = orders.cluster
-    cluster.append("orders", GIVEN, producer_id="p", sequence=0)
-    cluster.add_partitions("orders", to=7)
-    run = ProducerRun(producer_id="p", producer_epoch=0, sequence=1)
-    expanded, topic = cluster._services.appends._expanded, cluster.image.topic("orders")
+def test_a_run_fences_a_topic_that_has_grown_once_and_again_before_a_retry(orders):
+    orders.cluster.append("orders", GIVEN, producer_id="p", sequence=0)
+    orders.cluster.add_partitions("orders", to=7)
+    cluster = orders.open()
     folder = orders.folder(partition_of(cluster, "orders").leader, "orders") / "_delta_log"
 
-    def commits_of(staged_count):
+    def commits_of(sequence):
         before = len(list(folder.glob("*.json")))
-        assert expanded.split(topic, run, staged_count) == (staged_count or 7)
+        cluster.append("orders", GIVEN, producer_id="p", sequence=sequence)
         return len(list(folder.glob("*.json"))) - before
 
-    assert [commits_of(each) for each in (None, 7, 3, 3, None, None)] == [1, 0, 1, 1, 1, 0]
-
-
-def test_a_process_remembers_so_many_fenced_runs_and_fences_the_others_anew(orders, monkeypatch):
-    monkeypatch.setattr(expanded_topics, "FENCES_MAX", 2)
-    cluster = orders.cluster
-    cluster.add_partitions("orders", to=7)
-    expanded, topic = cluster._services.appends._expanded, cluster.image.topic("orders")
-    folder = orders.folder(partition_of(cluster, "orders").leader, "orders") / "_delta_log"
-
-    def is_fenced_anew(producer_id):
-        before = len(list(folder.glob("*.json")))
-        expanded.split(topic, ProducerRun(producer_id=producer_id, producer_epoch=0, sequence=0))
-        return len(list(folder.glob("*.json"))) > before
-
-    assert [each for each in "ppqpqrrp" if is_fenced_anew(each)] == ["p", "q", "r", "p"]
-
-
-def test_what_was_staged_for_partitions_that_are_gone_is_split_anew(orders):
-    cluster = orders.cluster
-    cluster.add_partitions("orders", to=7)
-    run = ProducerRun(producer_id="p", producer_epoch=0, sequence=0)
-
-    assert cluster._services.appends._expanded.split(cluster.image.topic("orders"), run, 8) == 7
+    assert [commits_of(each) for each in (1, 2, 2, 3)] == [2, 1, 1, 1]
 
 
 def test_a_sequence_that_stands_nowhere_is_not_taken_for_a_new_one(orders):

@@ -12,7 +12,6 @@ from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender
-from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
@@ -123,14 +122,6 @@ class Driver:
             appender,
             self.clock,
             create_replicas=lambda keys: self.replication_round().create_replicas(keys),
-            expanded=ExpandedTopics(
-                self.metadata,
-                self.worker.replicas,
-                self.worker.segments,
-                self.clock,
-                create_replicas=lambda keys: self.replication_round().create_replicas(keys),
-                threads=self.threads,  # type: ignore[arg-type]
-            ),
             maintain=lambda image, keys: None,
             note_findings=lambda: None,
             watch_ports=WatchPorts(
