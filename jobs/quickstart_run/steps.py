@@ -199,7 +199,7 @@ def _show_voters(output: Output, quorum: QuorumDescription) -> None:
     output.table(
         {
             "voter": each.voter.key.node_id,
-            "role": each.role,
+            "state": each.state or "lost",
             "log end": each.log_end_offset,
             "behind": each.lag,
             "metadata root": each.voter.root,

@@ -189,7 +189,7 @@ def test_moves_have_their_targets_and_progress_by_partition():
 def test_voters_stand_with_their_roles_and_problems():
     view = plain(voters_view(quorum_of(0, 3, None)))
 
-    assert [each["role"] for each in view["voters"]] == ["leads", "follows", "lost"]
+    assert [each["state"] for each in view["voters"]] == ["Leader", "Follower", "lost"]
     assert [each["behind"] for each in view["voters"]] == [0, 3, None]
     assert view["voters"][2]["problem"] == "it is away"
 

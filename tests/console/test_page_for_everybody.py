@@ -19,8 +19,8 @@ VIEWS = [
     "what-if?brokers=1",
     "audit",
 ]
-LEADING = {"id": 0, "role": "leads", "root": "/a", "epoch": 1, "logEnd": 9, "behind": 0}
-LOST = {"id": 1, "role": "lost", "root": "/b", "epoch": None, "logEnd": None, "behind": None}
+LEADING = {"id": 0, "state": "Leader", "root": "/a", "epoch": 1, "logEnd": 9, "behind": 0}
+LOST = {"id": 1, "state": "lost", "root": "/b", "epoch": None, "logEnd": None, "behind": None}
 VOTERS = {
     "sentence": "voter 0 leads",
     "highWatermark": 9,

@@ -73,7 +73,7 @@ def test_every_view_of_a_cluster_is_answered(asking, disks):
     assert group["topics"][0]["lag"] == 3
     assert asking.view("group?name=billing")["places"][0][-1] == 3
     assert asking.view("moves") == {"moves": [], "progress": {}}
-    assert [each["role"] for each in asking.view("voters")["voters"]] == ["leads"]
+    assert [each["state"] for each in asking.view("voters")["voters"]] == ["Leader"]
     assert asking.view("what-if?brokers=1,2")["brokers"] == [1, 2]
     sizes = dict(asking.view("sizes?topic=orders&partitions=0,1"))
     assert sizes[full] > 0 == sizes[1 - full]

@@ -81,7 +81,7 @@ def metadata_quorum(
         bool, typer.Option("--status", help="Who leads, in which epoch, and who votes.")
     ] = False,
     replication: Annotated[
-        bool, typer.Option("--replication", help="How far each voter is.")
+        bool, typer.Option("--replication", help="How far each voter is, and its state.")
     ] = False,
     to: Annotated[
         str | None,
@@ -149,7 +149,7 @@ def _replication_row(each: VoterDescription) -> dict[str, Any]:
         "log_end_offset": each.log_end_offset,
         "lag": each.lag,
         "epoch": each.epoch,
-        "status": "Leader" if each.leads else "Follower",
+        "status": each.state,
         "root": each.voter.root,
         "problem": each.problem,
     }

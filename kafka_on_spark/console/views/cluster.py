@@ -175,7 +175,7 @@ def voters_view(quorum: QuorumDescription) -> View:
                 "id": each.voter.key.node_id,
                 "directory": each.voter.key.directory_id,
                 "root": each.voter.root,
-                "role": each.role,
+                "state": each.state or "lost",
                 "epoch": each.epoch,
                 "logEnd": each.log_end_offset,
                 "behind": each.lag,

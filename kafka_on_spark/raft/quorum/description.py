@@ -5,12 +5,55 @@ Source: DescribeQuorumResponse, and `kafka-metadata-quorum describe`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.notebook import Shown
 from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
+
+
+class VoterState(StrEnum):
+    """Kafka's states of a voter, as a table shows them.
+
+    No table shows Prospective: a process that asks whether a voter would be elected writes nothing.
+    """
+
+    UNATTACHED = "Unattached"
+    """Its epoch has no leader that it knows, and it has voted for nobody in it."""
+
+    VOTED = "Voted"
+    """The same, with a vote for another."""
+
+    CANDIDATE = "Candidate"
+    """It has voted for itself in its epoch, and knows no leader of it."""
+
+    LEADER = "Leader"
+    FOLLOWER = "Follower"
+
+    RESIGNED = "Resigned"
+    """It led its epoch, and there is a later one: it is to follow the leader of that."""
+
+    OBSERVER = "Observer"
+    """It is not a voter by its own log: it is empty, or has not copied the change that added it."""
+
+
+def voter_state(table: VoterTable, newest_epoch: QuorumEpoch) -> VoterState:
+    """Return the state that a voter's table shows. `newest_epoch`: the quorum's.
+
+    Source: QuorumState, where a Voted of Kafka 3 is an Unattached of Kafka 4 that has voted.
+    """
+    voters = table.log.voters
+    if voters is None or not voters.is_voter(table.key):
+        return VoterState.OBSERVER
+    if table.leads:
+        return VoterState.LEADER if table.quorum_epoch >= newest_epoch else VoterState.RESIGNED
+    if table.leader is not None:
+        return VoterState.FOLLOWER
+    if table.is_candidate:
+        return VoterState.CANDIDATE
+    return VoterState.UNATTACHED if table.vote is None else VoterState.VOTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +63,7 @@ class VoterDescription:
     Attributes:
         voter: Which one, and its root.
         leads: Whether it leads.
+        state: Which of Kafka's states it is in; None: it does not answer.
         epoch: The highest epoch that it has seen; None: it does not answer.
         log_end_offset: Where its log ends; None: it does not answer.
         lag: How many records of the leader's log it lacks, as far as it follows that; None: it does
@@ -29,20 +73,11 @@ class VoterDescription:
 
     voter: Voter
     leads: bool
+    state: VoterState | None
     epoch: QuorumEpoch | None
     log_end_offset: Offset | None
     lag: int | None
     problem: str | None
-
-    @property
-    def role(self) -> str:
-        """What it does: "leads", "follows", "waits" (it answers and follows nobody, or another
-        leader) or "lost" (it can't be read)."""
-        if self.problem is not None:
-            return "lost"
-        if self.leads:
-            return "leads"
-        return "waits" if self.lag is None else "follows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +131,7 @@ def _described(
     return VoterDescription(
         voter=voter,
         leads=voter.key == view.key,
+        state=None if table is None or problem else voter_state(table, view.epoch),
         epoch=None if table is None else table.quorum_epoch,
         log_end_offset=end,
         lag=max(0, view.log.end_offset - end) if follows and end is not None else None,

@@ -1,8 +1,10 @@
 """Quorums to look at, each made in a line."""
 
 from kafka_on_spark.ids import DirectoryId, NodeId, Offset, QuorumEpoch
-from kafka_on_spark.raft.quorum.description import QuorumDescription, VoterDescription
+from kafka_on_spark.raft.quorum.description import QuorumDescription, VoterDescription, VoterState
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
+
+ROLES = (VoterState.FOLLOWER, VoterState.LEADER)
 
 
 def quorum_of(*lags):
@@ -12,6 +14,7 @@ def quorum_of(*lags):
         VoterDescription(
             voter=Voter(key, f"/m{key.node_id}"),
             leads=key.node_id == 1,
+            state=None if lag is None else ROLES[key.node_id == 1],
             epoch=None if lag is None else QuorumEpoch(2),
             log_end_offset=None if lag is None else Offset(9 - lag),
             lag=lag,

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import (
@@ -16,6 +18,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION, check_generation, first_epoch_after
 from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, BatchKind, OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
+from kafka_on_spark.raft.quorum.description import voter_state
 from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter
 from kafka_on_spark.raft.quorum.elections import (
     Candidacy,
@@ -398,3 +401,33 @@ def test_where_a_generation_began_is_not_known_of_a_log_that_starts_later():
     )
 
     check_forced_once([two, later])
+
+
+UNNAMED = VoterTable(key(0), 4, (), ((key(1), 4),))
+# fmt: off
+STATES = [      # its table                                 newest epoch  state
+    pytest.param(table(0, 1),                                     1, "Unattached", id="neither vote nor leader"),
+    pytest.param(table(0, 1, epoch=4),                            4, "Unattached", id="an epoch of which it has only heard"),
+    pytest.param(table(0, 1, epoch=4, vote=1),                    4, "Voted",      id="a vote for another"),
+    pytest.param(table(0, 1, epoch=4, vote=0),                    4, "Candidate",  id="a vote for itself"),
+    pytest.param(table(0, 1, epoch=4, vote=0, leader=0),          4, "Leader",     id="elected"),
+    pytest.param(table(0, 1, epoch=4, vote=0, leader=0),          3, "Leader",     id="elected since the others were seen"),
+    pytest.param(table(0, 1, epoch=4, vote=0, leader=0),          5, "Resigned",   id="another leads a later epoch"),
+    pytest.param(table(0, 1, epoch=4, vote=0, leader=1),          4, "Follower",   id="it stood, and another was elected"),
+    pytest.param(table(0, 1, epoch=4, vote=1, leader=1),          4, "Follower",   id="voted for whom it follows"),
+    pytest.param(table(0, 1, epoch=4, leader=2),                  5, "Follower",   id="follows who leads no more"),
+    pytest.param(UNNAMED,                                         4, "Observer",   id="an empty log"),
+    pytest.param(table(3, 1, epoch=4, leader=1),                  4, "Observer",   id="its log does not name it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("found, newest, expected", STATES)
+def test_a_voters_state_follows_from_its_table(found, newest, expected):
+    assert voter_state(found, newest) == expected
+
+
+def test_a_vote_of_an_earlier_epoch_says_nothing_in_a_later_one():
+    voted = table(0, 1, epoch=4, vote=1)
+
+    assert voter_state(replace(voted, quorum_epoch=5), 5) == "Unattached"

@@ -123,9 +123,9 @@ function groupView(page, group) {
 export function votersView(page) {
   const voters = part("voters", () => (store.at === null ? {} : null), (data) => [
     el("p", {}, `${data.sentence[0].toUpperCase()}${data.sentence.slice(1)}; the log is committed to ${number(data.highWatermark)}.`),
-    table("Voters", [["id", "n"], ["role"], ["epoch", "n"], ["log end", "n"], ["behind", "n"], ["root"], ["problem"]],
-      data.voters.map((each) => kinded(["leads", "follows"].includes(each.role) ? null : "bad", [
-        each.id, each.role, each.epoch ?? "?", each.logEnd === null ? "?" : number(each.logEnd), each.behind === null ? "?" : number(each.behind),
+    table("Voters", [["id", "n"], ["state"], ["epoch", "n"], ["log end", "n"], ["behind", "n"], ["root"], ["problem"]],
+      data.voters.map((each) => kinded(["Leader", "Follower"].includes(each.state) ? null : "bad", [
+        each.id, each.state, each.epoch ?? "?", each.logEnd === null ? "?" : number(each.logEnd), each.behind === null ? "?" : number(each.behind),
         el("code", {}, each.root), each.problem ?? ""]))),
   ]);
   const note = el("div");
