@@ -51,18 +51,14 @@ def end_offset_for_epoch(log: RaftLog, epoch: QuorumEpoch) -> OffsetAndEpoch:
     return log.start if _has_snapshot(log) else OffsetAndEpoch(at, epoch)
 
 
-def validate_offset_and_epoch(
-    log: RaftLog, offset: Offset, epoch: QuorumEpoch, snapshot: OffsetAndEpoch | None = None
-) -> ValidOffset:
+def validate_offset_and_epoch(log: RaftLog, offset: Offset, epoch: QuorumEpoch) -> ValidOffset:
     """Return whether a follower whose log ends at `offset`, with a last batch of `epoch`, may go on
     from there in a leader's `log`.
-
-    `snapshot`: the newest one; None: the one that the log starts at.
     """
     if log.start.offset == 0 and offset == 0:
         return ValidOffset(Validity.VALID, OffsetAndEpoch(offset, QuorumEpoch(0)))
     if _has_snapshot(log) and _needs_snapshot(log, offset, epoch):
-        return ValidOffset(Validity.SNAPSHOT, snapshot or log.start)
+        return ValidOffset(Validity.SNAPSHOT, log.start)
     end = end_offset_for_epoch(log, epoch)
     if end.epoch != epoch or end.offset < offset:
         return ValidOffset(Validity.DIVERGING, end)
@@ -133,6 +129,21 @@ def has_record_before(
     if found is None:
         return log.run_at(Offset(offset - 1)) is not None
     return found.write_id == write_id
+
+
+def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
+    """Return whether a snapshot is of `log`: it ends where a batch of that does, and the record
+    before that end is of the snapshot's epoch.
+
+    A snapshot is a file beside a log. Others may lie there: of a generation of the cluster that was
+    given up, whose end another log has passed since. An epoch belongs to one generation, and what
+    was committed in an epoch up to an offset is one history.
+    """
+    if not log.start.offset <= snapshot.offset <= log.end_offset or snapshot.offset == 0:
+        return False
+    if not log.has_border(snapshot.offset) and log.run_at(snapshot.offset) is None:
+        return False  # within a run, the borders are not known any more
+    return log.epoch_before(snapshot.offset) == snapshot.epoch
 
 
 def _has_snapshot(log: RaftLog) -> bool:

@@ -5,10 +5,10 @@ voters), put if absent; then the first election is held. The same call goes on w
 if nothing else was written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import InvalidRootError
+from kafka_on_spark.errors import InconsistentClusterIdError, InvalidRootError
 from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
@@ -84,3 +84,19 @@ def has_decided(table: VoterTable) -> bool:
 def bootstrap_id(cluster_id: str) -> str:
     """Return the write id of the first batch of a cluster's log, the same in each try."""
     return f"bootstrap-{cluster_id}"
+
+
+def check_cluster_ids(cluster_ids: Mapping[str, str]) -> str:
+    """Return the cluster that all of the roots in `cluster_ids` belong to.
+
+    Raises:
+        InconsistentClusterIdError: They belong to several.
+    """
+    first, *others = cluster_ids.items()
+    for root, cluster_id in others:
+        if cluster_id != first[1]:
+            raise InconsistentClusterIdError(
+                f"{first[0]} belongs to cluster {first[1]} and {root} to {cluster_id}: name roots"
+                " of one cluster"
+            )
+    return first[1]

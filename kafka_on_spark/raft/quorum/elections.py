@@ -9,13 +9,18 @@ with an epoch of its own, they would undo each other's elections.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_on_spark.errors import QuorumUnavailableError
 from kafka_on_spark.ids import Offset, QuorumEpoch
-from kafka_on_spark.raft.states.vote_grants import grants_pre_vote
 from kafka_on_spark.raft.tables.candidacy import decide_vote, has_majority
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
+
+BACKOFF_BASE_MS: Final = 100
+"""Source: KafkaRaftClient.RETRY_BACKOFF_BASE_MS."""
+
+_EXPONENT_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def decide_candidacy(
             answering=", ".join(str(each.key) for each in tables) or "none",
         )
     best = best_log(tables)
-    if best.log.voters is None or not all(_would_vote(each, best, waiting) for each in tables):
+    if best.log.voters is None or any(hears_leader(each, waiting) for each in tables):
         return None
     standing = (each for each in tables if each.log.end == best.log.end and may_win(each, tables))
     joined = next(standing, None)
@@ -89,16 +94,6 @@ def may_win(candidate: VoterTable, tables: Sequence[VoterTable]) -> bool:
         return False
     granted = (each.key for each in tables if decide_vote(each, candidate).is_granted)
     return has_majority(candidate, granted)
-
-
-def _would_vote(voter: VoterTable, candidate: VoterTable, waiting: Waiting) -> bool:
-    is_log_up_to_date = (candidate.log.end.epoch, candidate.log.end.offset) >= (
-        voter.log.end.epoch,
-        voter.log.end.offset,
-    )
-    return grants_pre_vote(
-        is_log_up_to_date=is_log_up_to_date, hears_leader=hears_leader(voter, waiting)
-    )
 
 
 def hears_leader(voter: VoterTable, waiting: Waiting) -> bool:
@@ -120,6 +115,16 @@ def best_log(tables: Iterable[VoterTable]) -> VoterTable:
     )
 
 
+def newest_voters(tables: Iterable[VoterTable]) -> VoterSet | None:
+    """Return the set of voters by the best log of `tables`; None: none names any.
+
+    By the best log, and not by the newest `VotersRecord`: what is committed is in it, and another
+    may end with a change of voters that came to nothing.
+    """
+    named = [each for each in tables if each.log.voters is not None]
+    return best_log(named).log.voters if named else None
+
+
 def next_epoch(tables: Iterable[VoterTable]) -> QuorumEpoch:
     """Return the epoch after the highest that any of `tables` has seen."""
     return QuorumEpoch(1 + max((each.quorum_epoch for each in tables), default=0))
@@ -132,3 +137,13 @@ def is_stranded(voter: VoterTable, leader: VoterTable) -> bool:
     else the voter would be lost to the quorum, and nobody would say so.
     """
     return leader.leads and voter.quorum_epoch > leader.quorum_epoch and voter.leader is None
+
+
+def retry_backoff_ms(retries: int, drawn: float, backoff_max_ms: int) -> int:
+    """Return how long a candidate waits after its election number `retries` failed.
+
+    `drawn`: a number in [0, 1). Source: KafkaRaftClient.binaryExponentialElectionBackoffMs.
+    """
+    assert retries > 0
+    steps = int(drawn * (2 << min(_EXPONENT_MAX, retries - 1)))
+    return min(BACKOFF_BASE_MS * steps, backoff_max_ms)

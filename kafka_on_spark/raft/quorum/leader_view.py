@@ -6,14 +6,13 @@ of the epoch (Raft §5.4.2). Seen at different times is enough. An emptied voter
 directory, and one that can't be read count for nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kafka_on_spark.errors import InconsistentClusterError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.raft_log import RaftLog
-from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 
@@ -53,11 +52,6 @@ class LeaderView:
         return Offset(max(self.counted_end or 0, self.log.proved_end))
 
     @property
-    def is_committed_to_end(self) -> bool:
-        """Whether a decision may be appended."""
-        return self.committed_end == self.log.end_offset
-
-    @property
     def is_confirmed(self) -> bool:
         """Whether a read that began before this view did may answer: a majority was seen to hold
         the leader's *end* (Q10).
@@ -89,6 +83,16 @@ class LeaderView:
             return self
         held = {**self.held, self.key: leader.log.end_offset}
         return replace(self, log=leader.log, held=MappingProxyType(held))
+
+
+def majority_end(ends: Iterable[Offset | None]) -> Offset | None:
+    """Return up to where a majority of voters has a log; None: a majority is not known.
+
+    `ends`: of every voter, None where nothing is known. What it says is committed only where the
+    batch at that end is of the leader's epoch (Raft §5.4.2).
+    """
+    ordered = sorted(ends, key=lambda end: 1 if end is None else -end)
+    return ordered[len(ordered) // 2] if ordered else None
 
 
 def view_of(table: VoterTable) -> LeaderView | None:

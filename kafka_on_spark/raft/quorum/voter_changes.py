@@ -9,8 +9,7 @@ RemoveVoterHandler.
 from kafka_on_spark.errors import InvalidRequestError, QuorumUnavailableError, ensure
 from kafka_on_spark.ids import NodeId
 from kafka_on_spark.raft.log.raft_log import RaftLog
-from kafka_on_spark.raft.quorum.leader_view import LeaderView
-from kafka_on_spark.raft.states.leader_state import majority_end
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 

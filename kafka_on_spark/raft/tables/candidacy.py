@@ -11,8 +11,6 @@ from kafka_on_spark.ids import QuorumEpoch
 from kafka_on_spark.raft.epochs import check_generation, generation_of
 from kafka_on_spark.raft.log.lookups import is_log_up_to_date
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.states.election_state import ElectionState
-from kafka_on_spark.raft.states.vote_grants import grants_vote
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
@@ -60,12 +58,7 @@ def decide_vote(voter: VoterTable, candidate: VoterTable) -> VoteDecision:
         return VoteDecision(False)
     if voter.quorum_epoch == epoch:
         return VoteDecision(voter.vote == candidate.key)
-    is_granted = grants_vote(
-        ElectionState(epoch),
-        candidate.key,
-        is_log_up_to_date=is_log_up_to_date(candidate.log.end, voter.log.end),
-    )
-    if not is_granted:
+    if not is_log_up_to_date(candidate.log.end, voter.log.end):
         return VoteDecision(False)
     return VoteDecision(True, TableChange(quorum_epoch=epoch, vote=candidate.key))
 

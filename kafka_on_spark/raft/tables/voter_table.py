@@ -12,7 +12,6 @@ from typing import Final
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, OffsetAndEpoch, RaftBatch, RaftLog
-from kafka_on_spark.raft.states.election_state import ElectionState
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 
 NO_EPOCH: Final = QuorumEpoch(0)
@@ -97,14 +96,6 @@ class VoterTable:
     def is_candidate(self) -> bool:
         """Whether it has voted for itself in its epoch, and nobody leads that as yet."""
         return self.vote == self.key and self.leader is None
-
-    @property
-    def election(self) -> ElectionState:
-        """Its election state in Kafka's words."""
-        leader = self.leader
-        return ElectionState(
-            self.quorum_epoch, None if leader is None else leader.node_id, self.vote
-        )
 
     def apply(self, change: TableChange) -> "VoterTable":
         """Return the table after `change`.

@@ -27,9 +27,9 @@ from kafka_on_spark.raft.quorum.elections import (
     hears_leader,
     is_election_due,
     is_stranded,
+    retry_backoff_ms,
 )
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, newest_leader, view_of
-from kafka_on_spark.raft.states.timing import retry_backoff_ms
 from kafka_on_spark.raft.tables.voter_table import NO_EPOCH, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
 from kafka_on_spark.service.quorum.elections import Elections

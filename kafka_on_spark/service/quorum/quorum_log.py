@@ -19,8 +19,8 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
-from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
 from kafka_on_spark.raft.quorum.generations import check_forced_once, check_not_given_up
 from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
-from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.service.quorum.ports import UNREADABLE, VoterLog
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.raft.quorum.discovery import newest_voters
+from kafka_on_spark.raft.quorum.elections import newest_voters
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
 from kafka_on_spark.service.quorum.calls_under_way import CallsUnderWay, CallUnderWay

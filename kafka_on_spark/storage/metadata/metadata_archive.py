@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import QuorumEpoch
-from kafka_on_spark.raft.quorum.discovery import newest_voters
+from kafka_on_spark.raft.quorum.elections import newest_voters
 from kafka_on_spark.raft.quorum.leader_view import leaders_of_the_newest_epoch
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey

@@ -22,8 +22,8 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import RaftLog
-from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.metadata.metadata_files import batch_extents

@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import NodeId
-from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
+from kafka_on_spark.raft.quorum.creation import check_cluster_ids
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.table_creation import tombstones_kept
 from kafka_on_spark.storage.identity.metadata_root import (

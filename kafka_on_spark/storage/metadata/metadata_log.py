@@ -18,8 +18,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.raft.quorum.creation import has_decided
-from kafka_on_spark.raft.quorum.discovery import check_cluster_ids
+from kafka_on_spark.raft.quorum.creation import check_cluster_ids, has_decided
 from kafka_on_spark.raft.quorum.generations import check_forced_once, given_up
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet

@@ -1,7 +1,7 @@
 """Reads and writes snapshots of the metadata log: Parquet files of records that rebuild the image.
 
 A snapshot is named after its end offset and the epoch of its last record. Its first record names
-the cluster. Whether it counts, the log says (raft/log/snapshots.py): a process that was frozen may
+the cluster. Whether it counts, the log says (raft/log/lookups.py): a process that was frozen may
 leave one of an earlier cluster, or generation, at this root.
 """
 
@@ -12,8 +12,8 @@ from typing import Final
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset, QuorumEpoch
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftLog
-from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
 from kafka_on_spark.storage.roots.roots import RootFiles

@@ -25,21 +25,9 @@ from tests.conformance.adapters.logs.log_start import DeleteRecords
 from tests.conformance.adapters.logs.partitioner import Partitioner
 from tests.conformance.adapters.logs.producers import IdempotentLog, ProducerState
 from tests.conformance.adapters.logs.retention import Retention
-from tests.conformance.adapters.raft.clients import (
-    PreVotes,
-    RaftClient,
-    Reconfiguration,
-    Snapshots,
-)
-from tests.conformance.adapters.raft.leaders import CheckQuorum, LeaderHighWatermark
+from tests.conformance.adapters.raft.leaders import LeaderHighWatermark
 from tests.conformance.adapters.raft.logs import EndOffset, RaftLogs, ValidateOffset
-from tests.conformance.adapters.raft.states import (
-    CandidateVotes,
-    FollowerHighWatermark,
-    Quorum,
-    QuorumInit,
-    VoteGrants,
-)
+from tests.conformance.adapters.raft.votes import CandidateVotes, Quorum, QuorumInit, VoteGrants
 from tests.conformance.adapters.replication.epochs import (
     EpochLog,
     FetchDivergence,
@@ -102,14 +90,8 @@ ADAPTERS = {
     "quorum_transition": Quorum,
     "vote_grant": VoteGrants,
     "candidate_votes": CandidateVotes,
-    "follower_state": FollowerHighWatermark,
     "leader_high_watermark": LeaderHighWatermark,
-    "check_quorum": CheckQuorum,
     "raft_log": RaftLogs,
     "raft_end_offset": EndOffset,
     "raft_validate_offset": ValidateOffset,
-    "raft_client": RaftClient,
-    "raft_prevote": PreVotes,
-    "raft_snapshot": Snapshots,
-    "raft_reconfig": Reconfiguration,
 }

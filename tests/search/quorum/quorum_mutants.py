@@ -6,7 +6,7 @@ from types import MappingProxyType
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.raft.log.lookups import common_end
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
-from kafka_on_spark.raft.states.leader_state import majority_end
+from kafka_on_spark.raft.quorum.leader_view import majority_end
 from kafka_on_spark.raft.tables.candidacy import VoteDecision, decide_vote
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from tests.search.quorum.rules import Rules

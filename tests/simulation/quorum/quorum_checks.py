@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kafka_on_spark.raft.log.raft_log import BatchKind
-from kafka_on_spark.raft.states.leader_state import majority_end
+from kafka_on_spark.raft.quorum.leader_view import majority_end
 from tests.simulation.world.scheduler import Violation
 
 

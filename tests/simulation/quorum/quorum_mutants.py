@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from kafka_on_spark.raft.log.lookups import common_end
 from kafka_on_spark.raft.quorum import elections as rules
-from kafka_on_spark.raft.quorum.leader_view import LeaderView
-from kafka_on_spark.raft.states.leader_state import majority_end
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.raft.tables import candidacy
 from kafka_on_spark.raft.tables.candidacy import VoteDecision, decide_vote
 from kafka_on_spark.raft.tables.following import adopt

@@ -6,9 +6,8 @@ from kafka_on_spark.errors import CommitOutcomeUnknownError
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch
 from kafka_on_spark.raft.quorum import voter_changes
-from kafka_on_spark.raft.quorum.leader_view import LeaderView
+from kafka_on_spark.raft.quorum.leader_view import LeaderView, majority_end
 from kafka_on_spark.raft.quorum.voter_changes import remove_voter, with_new_voter
-from kafka_on_spark.raft.states.leader_state import majority_end
 from kafka_on_spark.raft.tables.voter_table import TableChange
 from kafka_on_spark.service.quorum import voter_changing
 from kafka_on_spark.service.quorum.leadership import Leadership

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.log.runs import runs_of
-from kafka_on_spark.raft.log.snapshots import is_snapshot_of
 from tests.unit.raft.voters import log
 
 # fmt: off

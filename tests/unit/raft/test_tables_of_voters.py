@@ -28,7 +28,7 @@ def test_a_candidate_votes_for_itself_and_leads_nothing():
 
     assert candidate.is_candidate
     assert not candidate.leads
-    assert candidate.election.voted_key == key(0)
+    assert candidate.vote == key(0)
 
 
 def test_nobody_stands_in_an_epoch_that_it_has_seen():

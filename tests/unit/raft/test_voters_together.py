@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_on_spark.errors import (
@@ -17,15 +15,15 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.raft.epochs import EPOCHS_OF_A_GENERATION, check_generation, first_epoch_after
 from kafka_on_spark.raft.log.raft_log import EMPTY_LOG, BatchKind, OffsetAndEpoch, RaftBatch
-from kafka_on_spark.raft.quorum.creation import FoundRoot, next_creation_step
+from kafka_on_spark.raft.quorum.creation import FoundRoot, check_cluster_ids, next_creation_step
 from kafka_on_spark.raft.quorum.description import voter_state
-from kafka_on_spark.raft.quorum.discovery import check_cluster_ids, discover, found_voter
 from kafka_on_spark.raft.quorum.elections import (
     Candidacy,
     Waiting,
     decide_candidacy,
     is_election_due,
     is_stranded,
+    newest_voters,
 )
 from kafka_on_spark.raft.quorum.generations import (
     check_forced_once,
@@ -257,44 +255,19 @@ def test_the_only_voter_is_not_removed():
         VoterSet.of([voter(0)]).without_voter(key(0))
 
 
-def found(node, *epochs, cluster="c", at=None):
-    return found_voter(at or f"/meta/{node}", cluster, table(node, *epochs))
-
-
-def test_a_stale_list_leads_to_the_voters_of_now():
+def test_the_voters_are_those_of_the_best_log():
+    """A change of voters that came to nothing may stand at the end of another."""
     newer = VoterSet.of([voter(1), voter(2), voter(3)])
     change = RaftBatch(2, 3, 1, "change", BatchKind.DECISION, newer)
     changed = VoterTable(key(1), 1, (), (), log(1).appended(change))
-    answers = [found(0)]
+    unnamed = VoterTable(key(3), 3)
 
-    first = discover("c", answers, ["/meta/0"])
-    answers.append(found_voter("/meta/1", "c", changed))
-    second = discover("c", answers, ["/meta/0", "/meta/1", "/meta/2"])
-
-    assert first.unasked == ("/meta/1", "/meta/2")
-    assert not first.is_confirmed
-    assert second.voters == newer
-    assert second.unasked == ("/meta/3",)
-    assert not second.is_confirmed
-
-
-def test_the_voters_are_known_once_a_majority_of_them_says_so():
-    known = discover("c", [found(0), found(1)], ["/meta/0", "/meta/1"])
-
-    assert known.voters == VOTERS
-    assert known.is_confirmed
-
-
-def test_an_emptied_root_confirms_nothing():
-    emptied = VoterTable(key(1)._replace(directory_id="another"), log=log())
-    answers = [found(0), found_voter("/meta/1", "c", emptied)]
-
-    assert not discover("c", answers, ["/meta/0", "/meta/1"]).is_confirmed
+    assert newest_voters([table(0, 1), changed, unnamed]) == newer
+    assert newest_voters([table(0, 1, 2), changed]) == VOTERS
+    assert newest_voters([unnamed]) is None
 
 
 def test_roots_of_two_clusters_are_an_error():
-    with pytest.raises(InconsistentClusterIdError):
-        discover("c", [found(0), found(1, cluster="d")], [])
     with pytest.raises(InconsistentClusterIdError):
         check_cluster_ids({"/a": "c", "/b": "d"})
     assert check_cluster_ids({"/a": "c", "/b": "c"}) == "c"

@@ -1,93 +1,99 @@
-"""Kinds of file 06 about what a leader knows: its high watermark, and whether it still may lead."""
+"""The kind of file 06 about a leader's high watermark: counted over voters' tables."""
 
-from dataclasses import replace
+from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.quorum.leader_view import view_of
+from kafka_on_spark.raft.tables.following import adopt, fetch, follows
+from kafka_on_spark.raft.tables.voter_table import VoterTable
+from tests.conformance.adapters.raft.words import key_of, voters_of
+from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 
-from kafka_on_spark.raft.states.leader_state import leading
-from tests.conformance.adapters.raft.words import Times, key_of, voters_of
-from tests.conformance.runner import Adapter, IllegalArgumentError
+EPOCH = 5
+SHRINKS = "logs-under-a-mark-only-grow"
 
 
 class LeaderHighWatermark(Adapter):
-    """A leader, its own log end and its followers' fetches."""
-
-    SETS = frozenset()
+    """A leader, its log, and the tables of those that fetch from it."""
 
     def __init__(self, local, voters, epoch_start_offset):
-        self.times = Times()
-        moment = self.times.moment()
+        self.key, self.start = key_of(local), epoch_start_offset
         self.voters = voters_of(voters)
-        self.leader = leading(key_of(local), 5, epoch_start_offset, self.voters, moment)
+        self.tables = {}
+        self.leader = self._led(epoch_start_offset)
+        self.view = view_of(self.leader)
+        self.has_begun = False
 
-    def _become(self, leader):
-        before, self.leader = self.leader, leader
-        return {
-            "high_watermark": leader.high_watermark,
-            "updated": leader.high_watermark != before.high_watermark,
-        }
+    def _led(self, end):
+        """Return the leader's table: a record of an earlier epoch each, then those of its own."""
+        batches = tuple(
+            RaftBatch(
+                at,
+                at + 1,
+                EPOCH if at >= self.start else EPOCH - 1,
+                f"w{at}",
+                BatchKind.NO_OP if at == self.start else BatchKind.DECISION,
+            )
+            for at in range(end)
+        )
+        mark = ((self.key, EPOCH),)
+        log = RaftLog(batches, snapshot_voters=self.voters)
+        return VoterTable(self.key, EPOCH, mark, mark, log)
+
+    def _told(self, before):
+        found = self.view.counted_end
+        return {"high_watermark": found, "updated": found != before}
 
     def op_local_end_offset(self, offset, voters=None):
-        """The voters that are given are in force from then on, whether or not this is refused."""
+        if offset < self.leader.log.end_offset:
+            raise CutOffError(SHRINKS)
+        before = self.view.counted_end
         self.voters = self.voters if voters is None else voters_of(voters)
-        return self._become(self.leader.with_local_end(offset, self.voters))
+        if voters is not None and before is not None:
+            self._check_counted(before)
+        self.leader = self._led(offset)
+        self.view = self.view.seen(self.leader)
+        self.has_begun = True
+        return self._told(before)
+
+    def _check_counted(self, before):
+        """A set that holds less than was committed is put into force by nobody: it is counted."""
+        held = sum(self.view.held.get(each, -1) >= before for each in self.voters.keys)
+        if held < self.voters.majority:
+            raise CutOffError("changes-keep-what-is-committed")
 
     def op_replica_fetch_offset(self, replica, offset):
-        return self._become(self.leader.with_fetch(key_of(replica), offset, self.times.moment()))
+        key, end = key_of(replica), self.leader.log.end_offset
+        if replica == self.key.node_id:
+            return Answer(left_out={"": "no-requests"})
+        before = self.view.counted_end
+        table = self._following(key)
+        if offset < table.log.end_offset or offset > end:
+            raise CutOffError(SHRINKS)
+        if offset > table.log.end_offset:
+            count = offset - table.log.end_offset
+            table = table.apply(fetch(table, self.leader, records_max=count))
+        self.tables[key] = table
+        self.view = self.view.seen(table)
+        return self._told(before)
+
+    def _following(self, key):
+        table = self.tables.get(key, VoterTable(key))
+        change = adopt(table, self.leader)
+        return table if change is None else table.apply(change)
 
     def op_preferred_successors(self):
-        return list(self.leader.preferred_successors)
+        return Answer(left_out={"": "no-requests"})
 
     def op_non_acked(self):
-        return sorted(self.leader.unacknowledged)
+        others = (each for each in self.voters.keys if each != self.key)
+        tables = [self.tables.get(each, VoterTable(each)) for each in others]
+        return [each.key.node_id for each in tables if not follows(each, self.leader)]
 
     def op_ack(self, voter):
-        try:
-            self.leader = self.leader.with_acknowledgement(voter)
-        except AssertionError as error:
-            raise IllegalArgumentError from error
+        found = self.voters.voter_of(voter)
+        if found is None:
+            raise IllegalArgumentError
+        if found.key != self.key:
+            self.tables[found.key] = self._following(found.key)
 
     def expected(self):
-        return {"high_watermark": self.leader.high_watermark}
-
-
-class CheckQuorum(Adapter):
-    """A leader's time until it resigns, in ms, or in parts of the whole, C."""
-
-    def __init__(self, local, voters, check_quorum_timeout=None, check_quorum_timeout_ms=None):
-        self.is_in_parts = check_quorum_timeout_ms is None
-        self.whole_ms = check_quorum_timeout_ms or 75_000
-        self.times = Times()
-        self.leader = leading(key_of(local), 5, 0, voters_of(voters), self._moment())
-
-    def _moment(self):
-        return replace(self.times.moment(), fetch_timeout_ms=self.whole_ms * 2 // 3)
-
-    def op_sleep(self, ms):
-        self.times.now_ms += self._ms(ms)
-
-    def _ms(self, given):
-        if isinstance(given, int):
-            return given
-        whole, _, part = given.partition("/")
-        if whole != "C":
-            raise ValueError(given)
-        return self.whole_ms // int(part or 1)
-
-    def op_fetch_from(self, replica):
-        self.leader = self.leader.with_quorum_checked(key_of(replica), self._moment())
-        return {"remaining": self.op_remaining()}
-
-    def op_remaining(self):
-        left_ms = self.leader.check_quorum_remaining_ms(self.times.now_ms)
-        if left_ms is None:
-            return "infinite"
-        if not self.is_in_parts or left_ms == 0:
-            return left_ms
-        parts = {self.whole_ms // part: f"C/{part}" for part in (2, 3, 4)}
-        return {**parts, self.whole_ms: "C"}.get(left_ms, left_ms)
-
-    def op_set_voters(self, voters):
-        """Take the set from the leader's log, which has its no-op at least."""
-        self.leader = self.leader.with_local_end(1, voters_of(voters))
-
-    def expected(self):
-        return {"high_watermark": self.leader.high_watermark}
+        return {"high_watermark": self.view.counted_end}

@@ -1,11 +1,9 @@
-"""Vectors' words for voters, times and states, in ours: each id has one standard directory."""
+"""Vectors' words for voters and their logs, in ours: each id has one standard directory."""
 
-from itertools import count
-
-from kafka_on_spark.raft.states.timing import Moment
+from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
+from kafka_on_spark.raft.tables.candidacy import stand
+from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-
-FETCH_MS = 50_000
 
 
 def key_of(given):
@@ -21,18 +19,21 @@ def voters_of(ids):
     return VoterSet.of(Voter(key_of(each), f"/voters/{each}") for each in ids)
 
 
-def listed(ids):
-    return sorted(ids)
+def with_records(log, count, epoch):
+    """Return a log with one batch more."""
+    end = log.end_offset
+    return log.appended(RaftBatch(end, end + count, epoch, f"{epoch}-{end}"))
 
 
-class Times:
-    """The time of a vector: each timeout that is drawn is another one, so that it can be told."""
+def short_log(records, voters):
+    """Return a log of so many records of no election, and of voters."""
+    log = RaftLog((), snapshot_voters=voters)
+    for _ in range(records):
+        log = with_records(log, 1, 0)
+    return log
 
-    def __init__(self):
-        self.now_ms = 0
-        self._drawn = count(10_000)
-        self.election_ms = 10_000
 
-    def moment(self):
-        self.election_ms = next(self._drawn)
-        return Moment(self.now_ms, self.election_ms, FETCH_MS)
+def standing(key, epoch, log):
+    """Return a candidate of an epoch."""
+    table = VoterTable(key, epoch - 1, log=log)
+    return table.apply(stand(table, epoch))
