@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
     from kafka_on_spark.audit.metadata.voter_trace import VoterCommit
     from kafka_on_spark.audit.trace import CheckedSegment
-    from kafka_on_spark.log.compaction.kept import CompactionFlaw
+    from kafka_on_spark.log.compaction.flaws import CompactionFlaw
 
 
 class ReplicaArchive(Protocol):

@@ -1,6 +1,6 @@
 """I27: how far one replica is compacted, by the counters of its commits and by the register.
 
-Which records it keeps is in its files: see `log.compaction.kept`, and `contents`, which compares
+Which records it keeps is in its files: see `log.compaction.flaws`, and `contents`, which compares
 replicas.
 """
 

@@ -1,11 +1,11 @@
-"""What a replica keeps of its log: a function of the log and of a decision's two offsets.
+"""What in a replica's log shows that it has not finished a decision of compaction (I27).
 
-It says what compaction is. The cleaner comes to the same result group by group, with hashes of keys
-in bounded memory; audits, the simulation and the tests compare with this. Source: Cleaner's
-shouldRetainRecord, but for the time of a tombstone: there each batch has a horizon of its own.
+Below `compacted_below` a replica keeps the last record of each key there, without records of no key
+and without tombstones below `tombstones_below`; from `compacted_below` on all. Since both only
+rise, it is the same to apply a decision to a log, or to what an earlier decision has left of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,28 +25,6 @@ class KeyedRecord:
     offset: Offset
     key: bytes | None
     is_tombstone: bool = False
-
-
-def kept_records(
-    records: Sequence[KeyedRecord], *, compacted_below: Offset, tombstones_below: Offset
-) -> list[KeyedRecord]:
-    """Return which of `records`, in offset order, a replica keeps that has finished a decision.
-
-    Below `compacted_below` the last record of each key there, without records of no key and without
-    tombstones below `tombstones_below`; from `compacted_below` on all. Since both only rise, it is
-    the same to apply a decision to a log, or to what an earlier decision has left of it.
-    """
-    last = {each.key: each.offset for each in records if each.offset < compacted_below}
-    return [
-        each
-        for each in records
-        if each.offset >= compacted_below
-        or (
-            each.key is not None
-            and last[each.key] == each.offset
-            and not (each.is_tombstone and each.offset < tombstones_below)
-        )
-    ]
 
 
 class CompactionFlaw(NamedTuple):

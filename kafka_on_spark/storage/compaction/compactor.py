@@ -135,7 +135,7 @@ def _kept(
     compacted_below: Offset,
     tombstones_below: Offset,
 ) -> npt.NDArray[np.bool_]:
-    """Return which records stay: see `log.compaction.kept`, which says the same of a whole log."""
+    """Return which records stay: see `log.compaction.flaws`, which says the same of a whole log."""
     above = offsets >= compacted_below
     if above.all():
         return above

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
+from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.merging import merged_files
@@ -17,6 +17,7 @@ from kafka_on_spark.storage.replicas.segments import read_segment
 from kafka_on_spark.storage.roots import parquet_files
 from tests.cluster.disks import isr_of, new_disks
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
+from tests.kept import kept_records
 
 CONFIGS = {
     "cleanup.policy": "compact",

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.compaction.kept import kept_records
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from tests.kept import kept_records
 from tests.simulation.world.disks import Disks, Table, rows_of
 from tests.simulation.world.keyed import keyed
 from tests.simulation.world.scheduler import Violation

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction import kept
-from kafka_on_spark.log.compaction.kept import KeyedRecord
+from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.storage.replicas.archives import audited_files
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA

@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
-from kafka_on_spark.log.compaction.kept import CompactionFlaw
+from kafka_on_spark.log.compaction.flaws import CompactionFlaw
 from kafka_on_spark.log.producers import ProducerEntries, ProducersFile
 from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors

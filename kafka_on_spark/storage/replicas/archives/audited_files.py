@@ -13,8 +13,8 @@ from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.audit.trace import CheckedSegment, ContentSum
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import ChainDigest, Offset
-from kafka_on_spark.log.compaction.kept import CompactionFlaw, KeyedRecord
-from kafka_on_spark.log.compaction.kept import compaction_flaws as flaws_of
+from kafka_on_spark.log.compaction.flaws import CompactionFlaw, KeyedRecord
+from kafka_on_spark.log.compaction.flaws import compaction_flaws as flaws_of
 from kafka_on_spark.log.merged_segment import Border
 from kafka_on_spark.storage import arrow_compute as pc
 from kafka_on_spark.storage.calls.error_translation import parsing

@@ -12,11 +12,12 @@ from kafka_on_spark.controller.partitions.compaction import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
-from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
+from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS
 from tests.builders import KEY, image_of, partition, uuid_on
 from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError
+from tests.kept import kept_records
 
 TRANSACTIONS = "transactions"
 COVERAGE = "compaction-keeps-coverage"

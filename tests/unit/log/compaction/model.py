@@ -12,15 +12,16 @@ from kafka_on_spark.controller.partitions.compaction import (
     compact,
 )
 from kafka_on_spark.ids import Offset, ReplicaUuid
-from kafka_on_spark.log.compaction import dirt, groups, kept
+from kafka_on_spark.log.compaction import dirt, groups
 from kafka_on_spark.log.compaction import progress as progresses
 from kafka_on_spark.log.compaction.dirt import AppendedRange
+from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.log.compaction.groups import SegmentExtent
-from kafka_on_spark.log.compaction.kept import KeyedRecord
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, partition
 from tests.committing import committed
+from tests.kept import kept_records
 from tests.unit.log.compaction.cut_reader import BrokenError, CutReader, table_of
 
 RETENTION_MS = 100
@@ -304,7 +305,7 @@ class Log:
         first, last = replica.extents[group[0]], replica.extents[group[-1]]
         remaining = {
             each.offset
-            for each in kept.kept_records(
+            for each in kept_records(
                 replica.records,
                 compacted_below=begun.round_below,
                 tombstones_below=begun.tombstones_below,

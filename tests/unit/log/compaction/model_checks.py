@@ -1,6 +1,6 @@
 """What must hold of the model of a compacted log after each step."""
 
-from kafka_on_spark.log.compaction import kept
+from tests.kept import kept_records
 from tests.unit.log.compaction.cut_reader import BrokenError, table_of
 from tests.unit.log.compaction.model import Log, Replica
 
@@ -49,7 +49,7 @@ def _check_finished(number: int, replica: Replica) -> None:
     progress = replica.progress
     if not progress.is_finished or replica.end < progress.compacted_below:
         return
-    expected = kept.kept_records(
+    expected = kept_records(
         replica.whole,
         compacted_below=progress.compacted_below,
         tombstones_below=progress.tombstones_below,

@@ -1,11 +1,17 @@
-"""What compaction keeps of a log: all small logs, and what must be the same whatever was done before."""
+"""What compaction keeps of a log: all small logs, by the compactor, the model, and what flaws say."""
 
+from collections.abc import Iterator
 from itertools import product
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.compaction.kept import KeyedRecord, compaction_flaws, kept_records
+from kafka_on_spark.log.compaction.flaws import KeyedRecord, compaction_flaws
+from kafka_on_spark.storage.compaction.compactor import _kept
+from kafka_on_spark.storage.compaction.key_map import KeyMap
+from tests.kept import kept_records
 
 
 def log_of(text: str) -> list[KeyedRecord]:
@@ -18,13 +24,23 @@ def log_of(text: str) -> list[KeyedRecord]:
     ]
 
 
-def kept(text: str, compacted_below: int, tombstones_below: int = 0) -> list[int]:
-    records = kept_records(
-        log_of(text),
+def kept_by_compactor(
+    records: list[KeyedRecord], *, compacted_below: int, tombstones_below: int
+) -> list[KeyedRecord]:
+    """Return what the compactor keeps of a log."""
+    offsets = np.array([each.offset for each in records], np.int64)
+    keys = pa.array([each.key for each in records], pa.binary())
+    values = pa.array([None if each.is_tombstone else b"v" for each in records], pa.binary())
+    last, below = KeyMap(), offsets < compacted_below
+    last.add(keys.filter(pa.array(below)), offsets[below])
+    stays = _kept(
+        pa.RecordBatch.from_arrays([keys, values], ["key", "value"]),
+        offsets,
+        last=last,
         compacted_below=Offset(compacted_below),
         tombstones_below=Offset(tombstones_below),
     )
-    return [each.offset for each in records]
+    return [each for each, is_kept in zip(records, stays, strict=True) if is_kept]
 
 
 # fmt: off
@@ -44,7 +60,11 @@ CASES = [  # log             C  T   offsets kept
 
 @pytest.mark.parametrize("text, compacted_below, tombstones_below, expected", CASES)
 def test_kept(text, compacted_below, tombstones_below, expected):
-    assert kept(text, compacted_below, tombstones_below) == expected
+    records = log_of(text)
+    decided = {"compacted_below": compacted_below, "tombstones_below": tombstones_below}
+
+    assert [each.offset for each in kept_by_compactor(records, **decided)] == expected
+    assert [each.offset for each in kept_records(records, **decided)] == expected
 
 
 def all_small_logs():
@@ -53,41 +73,39 @@ def all_small_logs():
             yield " ".join(words), size
 
 
+def all_decisions(size: int) -> Iterator[dict[str, int]]:
+    for compacted_below in range(size + 1):
+        for tombstones_below in range(compacted_below + 1):
+            yield {"compacted_below": compacted_below, "tombstones_below": tombstones_below}
+
+
+def test_of_every_small_log_the_compactor_keeps_what_the_model_says_and_nothing_is_a_flaw():
+    for text, size in all_small_logs():
+        records = log_of(text)
+        for decided in all_decisions(size):
+            left = kept_by_compactor(records, **decided)
+            assert left == kept_records(records, **decided), (text, decided)
+            assert not list(compaction_flaws(left, **decided)), (text, decided)
+
+
 def test_decisions_that_a_replica_has_applied_before_make_no_difference():
     for text, size in all_small_logs():
-        for later in range(size + 1):
-            for earlier, later_t in product(range(later + 1), repeat=2):
-                for earlier_t in range(min(earlier, later_t) + 1):
-                    once = kept_records(
-                        log_of(text), compacted_below=later, tombstones_below=later_t
-                    )
-                    first = kept_records(
-                        log_of(text), compacted_below=earlier, tombstones_below=earlier_t
-                    )
-                    twice = kept_records(first, compacted_below=later, tombstones_below=later_t)
-                    assert twice == once, (text, earlier, earlier_t, later, later_t)
+        for later in all_decisions(size):
+            once = kept_records(log_of(text), **later)
+            for earlier in all_decisions(later["compacted_below"]):
+                if earlier["tombstones_below"] <= later["tombstones_below"]:
+                    twice = kept_records(kept_records(log_of(text), **earlier), **later)
+                    assert twice == once, (text, earlier, later)
 
 
 def test_each_key_has_its_last_value_after_every_decision_and_no_other():
     for text, size in all_small_logs():
         true = {each.key: each for each in log_of(text) if each.key}
         values = {key: each.offset for key, each in true.items() if not each.is_tombstone}
-        for compacted_below in range(size + 1):
-            for tombstones_below in range(compacted_below + 1):
-                left = kept_records(
-                    log_of(text),
-                    compacted_below=compacted_below,
-                    tombstones_below=tombstones_below,
-                )
-                last = {each.key: each for each in left if each.key}
-                assert {
-                    key: each.offset for key, each in last.items() if not each.is_tombstone
-                } == values
-                assert not list(
-                    compaction_flaws(
-                        left, compacted_below=compacted_below, tombstones_below=tombstones_below
-                    )
-                )
+        for decided in all_decisions(size):
+            last = {each.key: each for each in kept_records(log_of(text), **decided) if each.key}
+            found = {key: each.offset for key, each in last.items() if not each.is_tombstone}
+            assert found == values, (text, decided)
 
 
 # fmt: off

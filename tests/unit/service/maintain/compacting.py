@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.log.compaction.kept import KeyedRecord, kept_records
+from kafka_on_spark.log.compaction.flaws import KeyedRecord
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.service.maintain.compaction import compact_replica
@@ -12,6 +12,7 @@ from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
 from tests.builders import address
 from tests.fakes import MemoryReplicaFolders
+from tests.kept import kept_records
 from tests.unit.service.rounds import Rounds
 
 BATCHES = 12
