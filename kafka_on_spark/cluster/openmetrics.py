@@ -52,16 +52,8 @@ OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8
 
 
 def exported_name(kind: str, name: str) -> str:
-    """Return the name under which a figure is written; see `sample_names`."""
+    """Return the name under which a figure is written."""
     return f"{DOMAINS[kind]}_{name.lower().replace('-', '_')}"
-
-
-def sample_names(kind: str, name: str) -> tuple[str, ...]:
-    """Return the names of the samples of a figure: what a query may ask for."""
-    exported = exported_name(kind, name)
-    if (kind, name) in TIMES:
-        return tuple(f"{exported}_{part}" for part in ("bucket", "count", "sum"))
-    return (f"{exported}_total",) if (kind, name) in COUNTERS else (exported,)
 
 
 def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:

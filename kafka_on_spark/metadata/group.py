@@ -71,11 +71,6 @@ class ConsumerGroup:
     last_partitions: frozenset[PartitionKey] = frozenset()
     members: Mapping[MemberId, GroupMember] = field(default_factory=dict)
 
-    def owner_of(self, key: PartitionKey) -> MemberId | None:
-        """Return the member that owns a partition, or None while it is free."""
-        owners = (each.member_id for each in self.members.values() if key in each.owned)
-        return next(owners, None)
-
     def with_instance(self, instance_id: str | None) -> GroupMember | None:
         """Return the static member of that instance id, if there is one."""
         static = (each for each in self.members.values() if each.instance_id is not None)

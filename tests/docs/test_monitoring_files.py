@@ -8,8 +8,8 @@ import subprocess
 import pytest
 import yaml
 
-from kafka_on_spark.cluster.openmetrics import exported_name, sample_names
-from kafka_on_spark.service.describe.metric import HELP, OF_LOGS
+from kafka_on_spark.cluster.openmetrics import exported_name
+from kafka_on_spark.service.describe.metric import COUNTERS, HELP, OF_LOGS, TIMES
 from tests.pages import ROOT
 
 ALERTS = ROOT / "docs" / "service" / "alerts.yaml"
@@ -17,6 +17,16 @@ BOARD = ROOT / "docs" / "service" / "grafana.json"
 PAGE = ROOT / "docs" / "operate.md"
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 WRITTEN = HELP.keys() - OF_LOGS
+
+
+def sample_names(kind: str, name: str) -> tuple[str, ...]:
+    """Return the names of the samples of a figure: what a query may ask for."""
+    exported = exported_name(kind, name)
+    if (kind, name) in TIMES:
+        return tuple(f"{exported}_{part}" for part in ("bucket", "count", "sum"))
+    return (f"{exported}_total",) if (kind, name) in COUNTERS else (exported,)
+
+
 SAMPLES = {name for figure in WRITTEN for name in sample_names(*figure)} | OF_THE_PROCESS
 ASKED = re.compile(r"\b(?:kafka|process)_[a-z_]+\b")
 CASES = [

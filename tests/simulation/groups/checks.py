@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.controller.commands.expiry import offsets_retention_ms
 from kafka_on_spark.controller.groups.heartbeats import ASKED_MS
-from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.ids import MemberId, PartitionKey, TopicId
 from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
@@ -118,7 +118,7 @@ class Checker:
         if key not in self.read_keys():
             assert record.offset == self.image.groups[self._group, key].offset, KEPT
             return
-        owners = {before.owner_of(key), after.owner_of(key)}
+        owners = {owner_in(before, key), owner_in(after, key)}
         is_added = owners == {None} and (self._group, key) not in had
         assert is_added or process.member_id in owners, (OWNED, record.cause)
         start = self._first.setdefault(key, record.offset)
@@ -195,3 +195,9 @@ class Checker:
             assert partition is not None
             end = partition.high_watermark
             assert self.image.groups[self._group, key].offset == end, (SETTLED, key.partition)
+
+
+def owner_in(group: ConsumerGroup, key: PartitionKey) -> MemberId | None:
+    """Return the member that owns a partition, or None while it is free."""
+    owners = (each.member_id for each in group.members.values() if key in each.owned)
+    return next(owners, None)
