@@ -17,10 +17,12 @@ from typer.core import TyperGroup
 from kafka_on_spark.cli.call.arrow import do_without_pandas
 from kafka_on_spark.cli.call.ending import end_with
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
+from kafka_on_spark.cli.call.output import say
 from kafka_on_spark.cli.call.plain_values import with_plain_values
 from kafka_on_spark.cli.call.streams import filled
-from kafka_on_spark.cli.verbs import NAME, Verbs, say_version
+from kafka_on_spark.cli.verbs import NAME, Verbs
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
+from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
 
 
@@ -81,6 +83,12 @@ def _failed(sentence: str) -> int:
     return FAILED
 
 
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"{NAME} {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name=NAME,
     cls=CommandLine,
@@ -98,7 +106,7 @@ app = typer.Typer(
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version.", is_eager=True, callback=say_version),
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=_say_version),
     ] = False,
 ) -> None:
     pass

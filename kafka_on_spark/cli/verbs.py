@@ -14,16 +14,8 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from kafka_on_spark.cli.call.importing import imports_kept
-from kafka_on_spark.cli.call.output import say
+from kafka_on_spark.cli.call.options import OPTIONAL_VALUES
 from kafka_on_spark.cli.call.plain_values import with_plain_values
-from kafka_on_spark.cli.kafka.kafka_refusals import check_not_refused
-from kafka_on_spark.cli.kafka.kafka_spellings import (
-    own_and_rest,
-    with_command_config,
-    with_optional_values,
-)
-from kafka_on_spark.ids import whole_number
-from kafka_on_spark.version import __version__
 
 NAME: Final = "kafka-on-spark"
 
@@ -82,52 +74,17 @@ def _verb(name: str) -> Any:
 
 
 class Verb(TyperCommand):
-    """A verb that reads whole numbers as Kafka's tools do: Python alone also takes "1_000"."""
+    """A verb, some of whose options have a value or none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a call's options.
-
-        Raises:
-            typer.BadParameter: An option has a value that is not allowed.
-            InvalidRequestError: A file of options can't be read, or an option of Kafka's means
-                nothing here.
-        """
-        own, rest = own_and_rest(args)
-        if "--version" in own:
-            say_version(True)
-        args = [*with_command_config(ctx.info_name, with_optional_values(own)), *rest]
-        given = self._parsed(ctx, args)
-        options: list[Any] = self.params
-        for option in options:
-            text = given.get(option.name)
-            if isinstance(text, str) and _is_number(option):
-                try:
-                    whole_number(text)
-                except ValueError:
-                    sentence = f"{text!r} is not a valid integer"
-                    raise typer.BadParameter(sentence, ctx=ctx, param=option) from None
-        return super().parse_args(ctx, args)
+        """Read a call's options."""
+        found = list(args)
+        for place, option in enumerate(args):
+            following = args[place + 1 : place + 2]
+            if option in OPTIONAL_VALUES and (not following or following[0].startswith("-")):
+                found[place] = f"{option}={OPTIONAL_VALUES[option]}"
+        return super().parse_args(ctx, found)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return all options, `--help` too."""
         return with_plain_values(super().get_params(ctx))
-
-    def _parsed(self, ctx: Any, args: list[str]) -> dict[str, Any]:
-        try:
-            given: dict[str, Any] = self.make_parser(ctx).parse_args(args=list(args))[0]
-        except typer.TyperException as error:
-            # Only the parser tells an option from another one's value, and -qb from -q -b.
-            check_not_refused(ctx.info_name, getattr(error, "option_name", ""))
-            raise
-        return given
-
-
-def _is_number(option: Any) -> bool:
-    return option.type_descriptor.annotation is int
-
-
-def say_version(is_asked: bool) -> None:
-    """Say the version and end the call, if that is asked for."""
-    if is_asked:
-        say(f"{NAME} {__version__}")
-        raise typer.Exit

@@ -11,7 +11,7 @@ from kafka_on_spark.cli.produce import chunks
 from kafka_on_spark.cli.produce.chunks import LongLineError, Pace, line_chunks, without_returns
 
 
-def _read(content, delimiter, pace):
+def _read(content, pace):
     ours, theirs = os.pipe()
 
     def write():
@@ -21,7 +21,7 @@ def _read(content, delimiter, pace):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        return list(line_chunks(ours, delimiter, pace))
+        return list(line_chunks(ours, pace))
     finally:
         os.close(ours)
         writer.join()
@@ -29,19 +29,16 @@ def _read(content, delimiter, pace):
 
 @given(
     content=st.lists(st.sampled_from([b"a", b"\n", b"\r", b"ab", b"\xff"])).map(b"".join),
-    delimiter=st.sampled_from([b"\n", b"ab", b"\r\n", b""]),
     chunk_bytes=st.integers(1, 20),
     read_bytes=st.integers(1, 5),
 )
-def test_lines_are_those_of_the_whole_wherever_reads_end(
-    content, delimiter, chunk_bytes, read_bytes
-):
+def test_lines_are_those_of_the_whole_wherever_reads_end(content, chunk_bytes, read_bytes):
     pace = Pace(linger_ms=0, chunk_bytes=chunk_bytes, line_bytes_max=1000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "READ_BYTES", read_bytes)
-        found = _read(content, delimiter, pace)
+        found = _read(content, pace)
 
-    lines = content.split(delimiter) if delimiter else [content]
+    lines = content.split(b"\n")
     expected = lines if lines[-1] else lines[:-1]  # what ends the last line begins none
     assert [line for chunk in found for line in chunk] == expected
     assert all(found)
@@ -51,7 +48,7 @@ def test_line_that_is_too_long_is_told_after_those_before_it():
     pace = Pace(linger_ms=0, chunk_bytes=10, line_bytes_max=100)
     ours, theirs = os.pipe()
     os.write(theirs, b"a\nb\n" + b"x" * 200)
-    found = line_chunks(ours, b"\n", pace)
+    found = line_chunks(ours, pace)
 
     assert next(found) == [b"a", b"b"]
     with pytest.raises(LongLineError):

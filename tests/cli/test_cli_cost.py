@@ -122,22 +122,6 @@ def test_a_call_is_measured_and_answers_as_without(call, new_topic, prices):
     assert "Not counted: " in measured.complaint
 
 
-def test_a_file_of_settings_is_that_of_the_call_that_is_measured(
-    call, new_topic, cluster, prices, tmp_path
-):
-    topic = new_topic(partitions=1)
-    config, value = tmp_path / "client.properties", tmp_path / "value"
-    config.write_text("storage.AWS_REGION=eu-west-1\nacks=1\n")
-    value.write_text("a")
-    produced = ["produce", "-t", topic, "--command-config", config, value]
-
-    measured = call._run("cost", "--prices", prices, "--", *produced)
-
-    assert (measured.code, measured.out) == (0, f"Appended 1 record to {topic}.\n")
-    assert "ignored" not in measured.complaint
-    assert cluster.offsets(topic)[0].high_watermark == 0  # by acks=1 nothing is committed yet
-
-
 def test_the_cost_of_a_call_as_json_is_the_last_line_of_standard_error(call, new_topic, prices):
     topic = new_topic("one", "two")
     offsets = ["get-offsets", "--topic", topic]

@@ -76,7 +76,7 @@ def test_produce_imports_only_what_appends(call, new_topic, lines):
 def test_consume_imports_only_what_reads(call, new_topic):
     topic = new_topic(b"a")
 
-    modules = imported(call, "consume", "--topic", topic, "--offset", "0", "-c", "1")
+    modules = imported(call, "consume", "--topic", topic, "--offset", "0", "--max-messages", "1")
 
     assert "kafka_on_spark.cli.consume.consume" in modules
     assert (NOT_NEEDED | APPENDING) & modules == set()

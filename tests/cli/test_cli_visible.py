@@ -66,7 +66,7 @@ def test_no_verb_writes_what_a_terminal_would_obey(disks, arguments, how):
     assert unseen(call(*arguments, "--output", how)) == set()
 
 
-KEY = ("--key-delimiter", "|")
+KEY = ("--property", "print.key=true", "--property", "key.separator=|")
 CONSUME = ("consume", "--topic", "t", "--exit", "--quiet", *KEY)
 AT_TERMINAL = [CALLS[1], CALLS[3], (*CALLS[7], "--export"), CONSUME]
 

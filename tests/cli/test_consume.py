@@ -18,7 +18,7 @@ def printed(call):
     """Prints what a call of `consume` that must succeed prints."""
 
     def run(topic, *arguments):
-        result = call._run("consume", "-t", topic, *arguments)
+        result = call._run("consume", "--topic", topic, *arguments)
         assert result.code == 0, result
         assert result.complaint.startswith("Processed a total of ")
         return result.out
@@ -35,11 +35,11 @@ def test_end_is_what_was_committed_when_it_began(printed, new_topic):
 
     assert printed(topic, "--exit") == _texts("a", "b", "c")
     assert printed(topic, "--from-beginning", "-e") == _texts("a", "b", "c")
-    assert printed(topic, "-o", "1", "-e") == _texts("b", "c")
-    assert printed(topic, "-o", "-1", "-e") == _texts("c")
-    assert printed(topic, "-o", "latest", "-e") == ""
-    assert printed(topic, "-o", "42", "-e") == "", "nothing stands there yet"
-    assert printed(topic, "-o", "42", "--timeout-ms", 1) == ""
+    assert printed(topic, "--offset", "1", "-e") == _texts("b", "c")
+    assert printed(topic, "--offset", "-1", "-e") == _texts("c")
+    assert printed(topic, "--offset", "latest", "-e") == ""
+    assert printed(topic, "--offset", "42", "-e") == "", "nothing stands there yet"
+    assert printed(topic, "--offset", "42", "--timeout-ms", 1) == ""
 
 
 @pytest.mark.parametrize("end", [("-e",), ("--timeout-ms", 1)], ids=lambda end: end[0])
@@ -54,14 +54,14 @@ def test_it_ends_with_an_error_where_no_replica_can_be_read(
 
     disks.take_away(1)
     try:
-        result = call._run("consume", "-t", topic, "--from-beginning", *end)
+        result = call._run("consume", "--topic", topic, "--from-beginning", *end)
     finally:
         disks.give_back(1)
 
     assert result.code == 2
     assert f"{topic}-0 can't be read from any replica" in result.complaint
     assert result.out == "a\n"
-    assert call("consume", "-t", topic, "--from-beginning", "-e") == "b\na\n"
+    assert call("consume", "--topic", topic, "--from-beginning", "-e") == "b\na\n"
 
 
 def test_an_end_is_looked_for_where_records_were_printed_and_nowhere_else(
@@ -115,19 +115,6 @@ def test_the_timeout_does_not_run_while_a_member_waits_for_others(printed, new_t
     assert waits == []
 
 
-def test_times_say_where_to_begin_and_to_end(printed, new_topic, cluster):
-    topic = new_topic()
-    moments = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    cluster.append(topic, [Record(None, str(at.day), timestamp=at) for at in moments])
-
-    begin, end = ("-o", "s@2026-01-02T00:00:00Z"), ("-o", "e@2026-01-03T00:00:00Z")
-
-    assert printed(topic, *begin, "-e") == _texts(2, 3)
-    assert printed(topic, *end) == _texts(1, 2)
-    assert printed(topic, "--from-beginning", *end) == _texts(1, 2)
-    assert printed(topic, *begin, *end) == _texts(2)
-
-
 def test_only_partitions_that_are_asked_for_are_printed(printed, new_topic, cluster):
     topic = new_topic(partitions=3)
     cluster.append(topic, [Record(None, str(each), partition=each) for each in range(3)])
@@ -144,33 +131,22 @@ def test_topics_of_an_expression_are_read_together(call, new_topic):
     assert sorted(said.splitlines()) == sorted([f"{first}:a", f"{second}:b"])
 
 
-def test_formats_are_those_of_kafka_and_kcat(printed, new_topic):
+def test_a_record_is_printed_by_kafkas_properties_or_a_format(printed, new_topic):
     topic = new_topic(b"a")
 
-    assert printed(topic, "-e", "-K", "=") == "key=a\n"
-    assert printed(topic, "-e", "-D", r"\0") == "a\0"
+    keyed = ("--property", "print.key=true", "--property", "key.separator= ")
+    assert printed(topic, "-e", *keyed) == "key a\n"
     assert printed(topic, "-e", "--property", "print.offset=true") == "Offset:0\ta\n"
     assert printed(topic, "-e", "--property", "print.epoch=true") == "Epoch:0\ta\n"
     assert printed(topic, "-e", "-f", "%k %s %p") == "key a 0"
-    assert printed(topic, "-e", "--formatter", "kafka.tools.NoOpMessageFormatter") == ""
-
-
-def test_null_is_printed_as_kcat_prints_it_where_that_is_asked_for(printed, new_topic):
-    topic = new_topic(None)
-
-    assert printed(topic, "-e", "-K", "=") == "key=null\n"
-    assert printed(topic, "-e", "-Z") == "NULL\n"
-    assert printed(topic, "-e", "-Z", "--property", "null.literal=-") == "-\n"
-    assert printed(topic, "-e", "-Z", "-f", "%s;") == "NULL;"
-    assert json.loads(printed(topic, "-e", "-Z", "-J"))["value"] is None
 
 
 def test_a_quiet_call_says_nothing_beside_the_records(call, new_topic, tmp_path):
     topic = new_topic(b"a")
     (tmp_path / "lines").write_text("b\n")
 
-    result = call._run("consume", "-t", topic, "-qeu", "--skip-message-on-error")
-    said = call("produce", "-q", "-l", "-t", topic, tmp_path / "lines")
+    result = call._run("consume", "--topic", topic, "-qe")
+    said = call("produce", "-q", "--lines", "--topic", topic, tmp_path / "lines")
 
     assert (result.code, result.out, result.complaint) == (0, "a\n", "")
     assert said == ""
@@ -187,7 +163,7 @@ def test_json_that_is_printed_is_appended_again_whole(call, printed, new_topic, 
     cluster.append(topic, records)
 
     (tmp_path / "lines").write_text(printed(topic, "-e", "--json"))
-    call("produce", "-t", copy, "--json", tmp_path / "lines")
+    call("produce", "--topic", copy, "--json", tmp_path / "lines")
 
     assert cluster.read(copy).drop(["topic"]).equals(cluster.read(topic).drop(["topic"]))
     [line, _] = sorted((tmp_path / "lines").read_text().splitlines(), reverse=True)
@@ -201,7 +177,7 @@ def test_group_goes_on_where_it_stood_and_commits_what_was_printed(
     topic = new_topic(b"a", b"b", b"c")
     group = ("--group", f"of-{topic}")
 
-    assert printed(topic, *group, "--from-beginning", "-c", 2) == _texts("a", "b")
+    assert printed(topic, *group, "--from-beginning", "--max-messages", 2) == _texts("a", "b")
     [row] = cluster.describe_group(group[1])
     assert row.offset == 2
     assert printed(topic, *group, "-e") == _texts("c")
@@ -244,7 +220,17 @@ def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_n
         return record.value + b"\n"
 
     monkeypatch.setattr(asked, "json_form", form)
-    result = call._run("consume", "-t", topic, "-G", group, "--from-beginning", "--json", "-c", 4)
+    result = call._run(
+        "consume",
+        "--topic",
+        topic,
+        "--group",
+        group,
+        "--from-beginning",
+        "--json",
+        "--max-messages",
+        4,
+    )
 
     assert (result.code, result.out) == (0, _texts("a", "b", "a", "b"))
     assert "what was printed is not committed: group" in caplog.text
@@ -265,14 +251,14 @@ def test_commit_that_fails_is_tried_again_and_at_the_end_it_is_told(
         commit(consumer, offsets)
 
     monkeypatch.setattr(Consumer, "commit", failing)
-    assert call("consume", "-t", topic, *group, "--timeout-ms", 1) == _texts("a")
+    assert call("consume", "--topic", topic, *group, "--timeout-ms", 1) == _texts("a")
     assert "what was printed is not committed: the root is away" in caplog.text
     [row] = cluster.describe_group(group[1])
     assert row.offset == 1
 
     cluster.append(topic, records(b"b"))
     errors.extend(KafkaStorageError("it is away for long") for _ in range(9))
-    result = call._run("consume", "-t", topic, *group, "-c", 1)
+    result = call._run("consume", "--topic", topic, *group, "--max-messages", 1)
     assert (result.code, result.out) == (2, _texts("b"))
     assert result.complaint.splitlines() == [
         "Processed a total of 1 record.",
@@ -294,8 +280,8 @@ def test_partition_whose_records_are_deleted_while_it_prints_keeps_no_other_back
         return record.value + b"\n"
 
     monkeypatch.setattr(asked, "json_form", form)
-    end = ("--from-beginning", "--json", "-c", 6)
-    result = call._run("consume", "-t", topic, "-G", group, *end)
+    end = ("--from-beginning", "--json", "--max-messages", 6)
+    result = call._run("consume", "--topic", topic, "--group", group, *end)
 
     assert result.code == 0, result
     assert [row.offset for row in cluster.describe_group(group)] == [4, 3]
@@ -314,7 +300,9 @@ def test_partition_whose_offset_is_refused_keeps_no_other_back(
         commit(consumer, offsets)
 
     monkeypatch.setattr(Consumer, "commit", failing)
-    assert call("consume", "-t", topic, "-G", group, "--from-beginning", "-e") == _texts("v", "v")
+    assert call("consume", "--topic", topic, "--group", group, "--from-beginning", "-e") == _texts(
+        "v", "v"
+    )
 
     assert [row.offset for row in cluster.describe_group(group)] == [0, 1]
     assert "of one partition is not committed: it was cut" in caplog.text
@@ -327,48 +315,37 @@ def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topi
 
     assert printed(topic, *group, *(each.format("TRUE") for each in commits)) == _texts("a")
     assert printed(topic, *group) == ""
-    refused = call.refused("consume", "-t", topic, *(each.format("yes") for each in commits))
+    refused = call.refused("consume", "--topic", topic, *(each.format("yes") for each in commits))
     assert "enable.auto.commit can't be 'yes': give true or false" in refused
 
 
 REFUSED = [
     (("--include", "x"), "name the topics in one way"),
-    (("-o", "1", "--from-beginning"), "both say where to begin"),
-    (("-o", "s@1", "--from-beginning"), "both say where to begin"),
+    (("--offset", "1", "--from-beginning"), "both say where to begin"),
     (
         ("--from-beginning", "--consumer-property", "auto.offset.reset=latest"),
         "--from-beginning and auto.offset.reset=latest say two places",
     ),
-    (("-o", "noon"), "--offset can't be 'noon'"),
-    (("-G", "g", "-o", "1"), "the offsets of --group say"),
-    (("-G", "g", "-p", "0"), "the offsets of --group say"),
-    (("-G", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
+    (("--group", "g", "--offset", "1"), "the offsets of --group say"),
+    (("--group", "g", "-p", "0"), "the offsets of --group say"),
+    (("--group", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
     (("--json", "-f", "%s"), "--json and --format both say"),
-    (("--json", "-K", ":"), "--json and --key-delimiter both say"),
-    (("-f", "%s", "-D", ""), "--format and --delimiter both say"),
+    (("-f", "%s", "--property", "print.key=true"), "--format and --property both say"),
     (("-f", "%q"), "%q in the format '%q' is unknown"),
-    (("--formatter", "com.example.Formatter"), "no class of Java's runs here"),
-    (("--value-deserializer", "x"), "--value-deserializer means nothing here"),
-    (("-b", "host:9092"), "-b means nothing here: give --cluster"),
-    (("-qbhost:9092",), "-b means nothing here: give --cluster"),
-    (("-X", "group.id=g"), "give Kafka's settings as --consumer-property"),
-    (("-O",), "give -f '%o %s\\n'"),
-    (("-s", "value=avro"), "no class of Java's runs here"),
-    (("-F", "file"), "--command-config FILE"),
-    (("--isolation-level", "none"), "can't be 'none': give read_committed or read_uncommitted"),
+    (("--value-deserializer", "x"), "No such option: --value-deserializer"),
     (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
-    (("--consumer-property", "session.timeout.ms=1"), "set the cluster's group.consumer.session."),
     (("--consumer-property", "auto.offset.reset=none"), "auto.offset.reset can't be 'none'"),
+    *((("--offset", each), f"--offset can't be '{each}'") for each in ("noon", "1.5", "s@1", "")),
 ]
 
 
 @pytest.mark.parametrize("arguments, why", REFUSED)
 def test_options_that_mean_nothing_are_refused(call, arguments, why):
-    assert why in call.refused("consume", "-t", "any", *arguments)
+    assert why in call.refused("consume", "--topic", "any", *arguments)
 
 
 def test_what_is_not_there_is_told(call, new_topic):
     topic = new_topic(b"a")
 
-    assert "nowhere" in call._run("consume", "-t", "nowhere", "-e").complaint
-    assert call.ends_with(2, "consume", "-t", topic, "-p", 7, "-e")
+    assert "nowhere" in call._run("consume", "--topic", "nowhere", "-e").complaint
+    assert call.ends_with(2, "consume", "--topic", topic, "-p", 7, "-e")

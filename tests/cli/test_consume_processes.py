@@ -48,7 +48,7 @@ main()
 
 def test_records_are_printed_as_they_come_and_an_interrupt_says_how_many(call, new_topic, cluster):
     topic = new_topic(b"before")
-    process = call.start("consume", "-t", topic, "-o", "0", stdout=PIPE, stderr=PIPE)
+    process = call.start("consume", "--topic", topic, "--offset", "0", stdout=PIPE, stderr=PIPE)
 
     assert process.stdout.readline() == "before\n"
     cluster.append(topic, records(b"after"))
@@ -69,7 +69,7 @@ def test_end_of_its_terminal_has_a_member_commit_what_was_printed_and_leave(
     topic = new_topic(b"a")
     group = f"of-{topic}"
     process = call.start(
-        "consume", "-t", topic, "--group", group, "--from-beginning", stdout=PIPE, stderr=PIPE
+        "consume", "--topic", topic, "--group", group, "--from-beginning", stdout=PIPE, stderr=PIPE
     )
 
     assert process.stdout.readline() == "a\n"
@@ -89,7 +89,16 @@ def test_signal_that_its_starter_ignores_does_not_end_it(call, new_topic, cluste
     topic = new_topic(b"before")
     script = IGNORING.format(int(ignored))
     process = call.start(
-        "consume", "-t", topic, "-o", "0", "-c", 2, script=script, stdout=PIPE, stderr=PIPE
+        "consume",
+        "--topic",
+        topic,
+        "--offset",
+        "0",
+        "--max-messages",
+        2,
+        script=script,
+        stdout=PIPE,
+        stderr=PIPE,
     )
 
     assert process.stdout.readline() == "before\n"
@@ -102,7 +111,9 @@ def test_signal_that_its_starter_ignores_does_not_end_it(call, new_topic, cluste
 
 
 def test_reader_that_goes_away_ends_it_quietly_while_nothing_comes(call, new_topic):
-    process = call.start("consume", "-t", new_topic(b"a"), "-o", "0", stdout=PIPE, stderr=PIPE)
+    process = call.start(
+        "consume", "--topic", new_topic(b"a"), "--offset", "0", stdout=PIPE, stderr=PIPE
+    )
 
     assert process.stdout.readline() == "a\n"
     process.stdout.close()
@@ -118,7 +129,9 @@ def test_while_its_reader_sleeps_it_takes_no_more_records(call, new_topic, clust
     taken, takes = os.pipe()
     monkeypatch.setenv("TAKEN", str(takes))
     ends = {"stdout": PIPE, "stderr": PIPE, "pass_fds": (takes,)}
-    process = call.start("consume", "-t", topic, "-o", "0", "-c", 3, script=TELLING, **ends)
+    process = call.start(
+        "consume", "--topic", topic, "--offset", "0", "--max-messages", 3, script=TELLING, **ends
+    )
     os.close(takes)
 
     try:
@@ -159,7 +172,7 @@ def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_to
     values = [each * 100_000 for each in (b"a", b"b", b"c")]  # no pipe takes one of them whole
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
-    process = call.start("consume", "-t", new_topic(*values), "-e", stdout=theirs, stderr=PIPE)
+    process = call.start("consume", "--topic", new_topic(*values), "-e", stdout=theirs, stderr=PIPE)
     os.close(theirs)
 
     with open(ours, "rb") as pipe:
@@ -172,7 +185,7 @@ def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_to
 
 def test_two_calls_of_a_group_share_the_records_and_one_goes_on_for_both(call, new_topic, cluster):
     topic = new_topic(partitions=2)
-    options = ("consume", "-t", topic, "--group", f"of-{topic}", "--from-beginning")
+    options = ("consume", "--topic", topic, "--group", f"of-{topic}", "--from-beginning")
     with ExitStack() as stack:
         first, second = [call.start(*options, stdout=PIPE, stderr=PIPE) for _ in range(2)]
         for each in (first, second):

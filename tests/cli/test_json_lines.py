@@ -32,7 +32,6 @@ BAD = [
     pytest.param('{"value": "", "timestamp": 1e300}',     "a time with its zone",              id="no whole number"),
     pytest.param('{"value": "", "timestamp": 99999999999999999999}', "a time with its zone",   id="too late"),
     pytest.param('{"value": "", "headers": ["h"]}',       '"headers" that are',                id="a name without a value"),
-    pytest.param('{"value": "", "payload": ""}',          'has a "value" and a "payload"',     id="two values"),
     pytest.param('{"value": "", "partition": -1}',        "a number from 0 on",                id="a negative partition"),
     pytest.param('{"value": "", "partition": 4294967296}', "a number from 0 on",               id="a large partition"),
 ]
@@ -62,21 +61,6 @@ def test_times_are_milliseconds_or_have_a_zone():
     columns, _ = parsed_lines(lines)
 
     assert columns.timestamps_us == [1_700_000_000_123_000, 1_769_857_200_000_000, None]
-
-
-def test_a_line_of_kcat_is_taken():
-    line = (
-        b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1700000000123,"broker":1,'
-        b'"headers":["h","1","i",null],"key":"k","payload":"v"}'
-    )
-
-    columns, bad = parsed_lines([line, b'{"payload": null, "headers": []}'])
-
-    assert bad is None
-    assert (columns.keys, columns.values) == ([b"k", None], [b"v", None])
-    assert columns.headers == [[("h", b"1"), ("i", None)], []]
-    assert columns.timestamps_us == [1_700_000_000_123_000, None]
-    assert columns.partitions == [3, None]
 
 
 _CONTENT = st.none() | st.binary(max_size=9) | st.text(max_size=9).map(str.encode)

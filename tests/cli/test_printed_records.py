@@ -1,11 +1,10 @@
-"""A record as it is printed: Kafka's properties, kcat's format strings; and where to begin."""
+"""A record as it is printed, by Kafka's properties or a format string; and where to begin."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_on_spark.cli.consume.starts import Span, span_of, start_offset
-from kafka_on_spark.cli.lines.line_format import LineFormat
+from kafka_on_spark.cli.consume.asked import start_offset
 from kafka_on_spark.cli.lines.printed import form_of, format_string
 from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.errors import InvalidRequestError
@@ -13,7 +12,7 @@ from kafka_on_spark.errors import InvalidRequestError
 HEADERS = [("h", b"1"), ("i", None)]
 RECORD = ConsumerRecord("t", 3, 7, 1_700_000_000_123_456, 0, b"k", b"v\xff", HEADERS, 58)
 BARE = ConsumerRecord("t", 0, 0, 0, 1, None, None, [], 0)
-ALL = "timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value"
+ALL = "timestamp", "partition", "offset", "epoch", "headers", "key", "value"
 
 # fmt: off
 PROPERTIES = [
@@ -27,15 +26,13 @@ PROPERTIES = [
     pytest.param({"print.value": "false"},                       RECORD, b"",                  id="nothing"),
     pytest.param({"line.separator": "\\0"},                      RECORD, b"v\xff\0",           id="another end"),
     pytest.param({"print.headers": "true"},                      BARE,   b"NO_HEADERS\tnull\n", id="no headers"),
-    pytest.param({f"print.{each}": "true" for each in ALL},      RECORD, b"CreateTime:1700000000123\tPartition:3\tOffset:7\tDelivery:NOT_PRESENT\tEpoch:58\th:1,i:null\tk\tv\xff\n", id="all"),
+    pytest.param({f"print.{each}": "true" for each in ALL},      RECORD, b"CreateTime:1700000000123\tPartition:3\tOffset:7\tEpoch:58\th:1,i:null\tk\tv\xff\n", id="all"),
     pytest.param({"print.timestamp": "true"},                    BARE,   b"LogAppendTime:0\tnull\n", id="the time of the append"),
 ]
 FORMATS = [
-    pytest.param(r"%t [%p] at %o: %k=%s\n", RECORD, b"t [3] at 7: k=v\xff\n", id="as in kcat's help"),
-    pytest.param("%T %K %S|%h",             RECORD, b"1700000000123 1 2|h=1,i=NULL", id="time, lengths, headers"),
-    pytest.param("%K %S|%k%s%h|",           BARE,   b"-1 -1||", id="null"),
-    pytest.param("%R%s",                    RECORD, b"\0\0\0\2v\xff", id="a length in four bytes"),
-    pytest.param("%R",                      BARE,   b"\xff\xff\xff\xff", id="of null"),
+    pytest.param(r"%t [%p] at %o: %k=%s\n", RECORD, b"t [3] at 7: k=v\xff\n", id="all of it"),
+    pytest.param("%T|%h",                   RECORD, b"1700000000123|h=1,i=NULL", id="time and headers"),
+    pytest.param("%k%s%h|",                 BARE,   b"|", id="null is nothing"),
     pytest.param(r"100%%%p%%s\x41\t",       RECORD, b"100%3%sA\t", id="percent signs and escapes"),
     pytest.param("",                        RECORD, b"", id="nothing"),
 ]
@@ -52,13 +49,9 @@ def test_format_string_says_what_is_printed(text, record, written):
     assert format_string(text)(record) == written
 
 
-def test_null_of_a_format_string_may_be_shown():
-    assert format_string("%k %s", b"NULL")(BARE) == b"NULL NULL"
-
-
 @pytest.mark.parametrize("text", ["%", "%q", "a%", "%%%"])
 def test_format_string_with_an_unknown_letter_is_refused(text):
-    with pytest.raises(InvalidRequestError, match="or %% for a percent sign"):
+    with pytest.raises(InvalidRequestError, match="give one of %t"):
         format_string(text)
 
 
@@ -77,7 +70,6 @@ def test_format_string_is_a_form_or_is_refused(text):
     [
         ({"print.keys": "true"}, "did you mean 'print.key'"),
         ({"print.key": "1"}, "give true or false"),
-        ({"key.deserializer": "X"}, "no class of Java's"),
     ],
 )
 def test_properties_that_mean_nothing_are_refused(properties, why):
@@ -85,65 +77,19 @@ def test_properties_that_mean_nothing_are_refused(properties, why):
         form_of(properties)
 
 
-_PARTS = st.binary(max_size=8).filter(lambda part: not {*b"\t,:\n"} & {*part} and part != b"null")
-
-
-@given(
-    key=st.none() | _PARTS,
-    value=st.none() | _PARTS,
-    headers=st.lists(st.tuples(st.text("ab\u00e9", min_size=1), st.none() | _PARTS), min_size=1),
-)
-def test_line_that_is_printed_is_read_back_by_produce(key, value, headers):
-    shown = {f"print.{each}": "true" for each in ("headers", "key", "value")}
-    form = LineFormat(parses_key=True, parses_headers=True, null_marker=b"null")
-
-    line = form_of(shown)(ConsumerRecord("t", 0, 0, 0, 0, key, value, headers, 0))
-    columns, bad = form.records([line.removesuffix(b"\n")])
-
-    assert bad is None
-    assert (columns.keys, columns.values, columns.headers) == ([key], [value], [headers])
-
-
 # fmt: off
-SPANS = [
-    pytest.param([],                                   Span(),                            id="nothing"),
-    pytest.param(["beginning"],                        Span(start="earliest"),            id="kcat's word"),
-    pytest.param(["end"],                              Span(start="latest"),              id="kcat's other word"),
-    pytest.param(["42"],                               Span(start=42),                    id="an offset"),
-    pytest.param(["-42"],                              Span(start=-42),                   id="from the end"),
-    pytest.param(["s@1700000000123"],                  Span(start_ms=1_700_000_000_123),  id="a time"),
-    pytest.param(["s@1", "e@1970-01-01T00:00:02Z"],    Span(start_ms=1, end_ms=2000),     id="two times"),
-    pytest.param(["e@5", "-3"],                        Span(start=-3, end_ms=5),          id="an end first"),
-]
 STARTS = [
-    pytest.param(Span(),                "latest",   None, 20, id="what comes"),
-    pytest.param(Span(),                "earliest", None, 10, id="the log start"),
-    pytest.param(Span(start="earliest"), "latest",  None, 10, id="asked for"),
-    pytest.param(Span(start=15),        "latest",   None, 15, id="an offset"),
-    pytest.param(Span(start=5),         "latest",   None, 5,  id="an offset that is gone is told of"),
-    pytest.param(Span(start=42),        "earliest", None, 20, id="an offset that is not there yet"),
-    pytest.param(Span(start=-3),        "latest",   None, 17, id="the last three"),
-    pytest.param(Span(start=-30),       "latest",   None, 10, id="as many as there are"),
-    pytest.param(Span(start_ms=1),      "latest",   12,   12, id="a time"),
-    pytest.param(Span(start_ms=1),      "latest",   None, 20, id="a time after all"),
+    pytest.param("latest",   20, id="what comes"),
+    pytest.param("earliest", 10, id="the log start"),
+    pytest.param(15,         15, id="an offset"),
+    pytest.param(5,          5,  id="an offset that is gone is told of"),
+    pytest.param(42,         20, id="an offset that is not there yet"),
+    pytest.param(-3,         17, id="the last three"),
+    pytest.param(-30,        10, id="as many as there are"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("texts, span", SPANS)
-def test_offset_says_where_to_begin_and_to_end(texts, span):
-    assert span_of(texts) == span
-
-
-@pytest.mark.parametrize("span, default, at_start, offset", STARTS)
-def test_call_begins_where_its_span_says(span, default, at_start, offset):
-    assert start_offset(span, default, 10, 20, at_start) == offset
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [["soon"], ["1.5"], ["s@"], ["e@noon"], ["s@2026-01-31"], ["1", "2"], ["e@1", "e@2"], [""]],
-)
-def test_offset_of_another_form_is_refused(texts):
-    with pytest.raises(InvalidRequestError, match="--offset"):
-        span_of(texts)
+@pytest.mark.parametrize("start, offset", STARTS)
+def test_call_begins_where_it_is_told_to(start, offset):
+    assert start_offset(start, 10, 20) == offset

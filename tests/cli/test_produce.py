@@ -44,7 +44,9 @@ def _values(cluster, topic):
 def test_lines_of_files_are_records_in_their_order(call, new_topic, cluster, file):
     topic = new_topic()
 
-    said = call("produce", "-t", topic, "-l", file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2"))
+    said = call(
+        "produce", "--topic", topic, "--lines", file(b"a\n\nb\xff\r\n", "1"), file(b"c", "2")
+    )
 
     assert said == f"Appended 4 records to {topic}.\n"
     assert _values(cluster, topic) == [b"a", b"", b"b\xff", b"c"]
@@ -53,56 +55,19 @@ def test_lines_of_files_are_records_in_their_order(call, new_topic, cluster, fil
 def test_files_are_values_with_their_bytes_as_they_are(call, new_topic, cluster, file):
     topic = new_topic()
 
-    call(
-        "produce",
-        "-t",
-        topic,
-        "-k",
-        "k",
-        "-H",
-        "h=1=2",
-        "-H",
-        "i",
-        file(b"a\r\nb\n", "1"),
-        file(b"", "2"),
-    )
+    call("produce", "--topic", topic, file(b"a\r\nb\n", "1"), file(b"", "2"))
 
-    headers = [("h", b"1=2"), ("i", None)]
-    assert _rows(cluster, topic) == [(b"k", b"a\r\nb\n", headers), (b"k", b"", headers)]
-
-
-def test_keys_and_nulls_are_read_as_kcat_reads_them(call, new_topic, cluster, file):
-    topic = new_topic()
-    path = file(b"a:1\0:2\0b:\0c\0")
-
-    call("produce", "-t", topic, "-l", "-K", ":", "-D", r"\0", "-Z", path)
-
-    rows = [(key, value) for key, value, _ in _rows(cluster, topic)]
-    assert rows == [(b"a", b"1"), (None, b"2"), (b"b", None), (None, b"c")]
+    assert _rows(cluster, topic) == [(None, b"a\r\nb\n", []), (None, b"", [])]
 
 
 def test_properties_are_those_of_kafkas_reader(call, new_topic, cluster, file):
     topic = new_topic()
-    config = file(b"# of the reader\nparse.key=true\nkey.separator=;\n", "config")
-    properties = ("--reader-config", config, "--property", "key.separator= ")
+    given = ("parse.key=true", "key.separator= ", "null.marker=-")
+    properties = [each for one in given for each in ("--property", one)]
 
-    call("produce", "-t", topic, *properties, "-l", file(b"a 1\nb 2\n"))
+    call("produce", "--topic", topic, *properties, "--lines", file(b"a 1\nb -\n- 3\n"))
 
-    assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", b"2", [])]
-
-
-@pytest.mark.parametrize(
-    "separator, lines", [(";", b"a;1\n"), (r"\x20", b"a 1\n"), ("= ;", b"a= ;1\n")]
-)
-def test_blanks_around_the_equals_sign_of_a_file_are_no_part_of_a_value(
-    call, new_topic, cluster, file, separator, lines
-):
-    topic = new_topic()
-    config = file(f"parse.key = true\nkey.separator = {separator} \n".encode(), "config")
-
-    call("produce", "-t", topic, "--reader-config", config, "-l", file(lines))
-
-    assert _rows(cluster, topic) == [(b"a", b"1", [])]
+    assert _rows(cluster, topic) == [(b"a", b"1", []), (b"b", None, []), (None, b"3", [])]
 
 
 def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, file):
@@ -111,7 +76,7 @@ def test_json_says_all_of_a_record_and_where_it_goes(call, new_topic, cluster, f
     lines = [{**record, "partition": 2, "timestamp": 1_700_000_000_000}, {"value": "v"}]
     content = "\n".join(map(json.dumps, lines)).encode()
 
-    answer = call.json("produce", "-t", topic, "--json", file(content))
+    answer = call.json("produce", "--topic", topic, "--json", file(content))
 
     rows = cluster.read(topic, start={2: 0}).to_pylist()
     [row] = [each for each in rows if each["partition"] == 2 and each["key"] == b"\xff"]
@@ -125,7 +90,9 @@ def test_partition_and_time_of_the_call_hold_for_all(call, new_topic, cluster, f
     topic = new_topic(partitions=3)
     when = "2026-01-31T12:00:00Z"
 
-    answer = call.json("produce", "-t", topic, "-p", 1, "--timestamp", when, "-l", file(b"a\nb\n"))
+    answer = call.json(
+        "produce", "--topic", topic, "-p", 1, "--timestamp", when, "--lines", file(b"a\nb\n")
+    )
 
     table = cluster.read(topic)
     assert table.column("partition").to_pylist() == [1, 1]
@@ -140,7 +107,7 @@ def test_bad_line_is_named_and_those_before_it_stand(call, new_topic, cluster, f
     topic = new_topic()
     path = file(b"a\t1\nb\t2\nc\nd\t4\n")
 
-    why = call.refused("produce", "-t", topic, "--property", "parse.key=true", "-l", path)
+    why = call.refused("produce", "--topic", topic, "--property", "parse.key=true", "--lines", path)
 
     assert why.startswith(f'line 3 of {path} has no key separator ("\\x09"): "c"')
     assert why.endswith("; appended before: 2 records")
@@ -153,7 +120,7 @@ def test_record_that_the_topic_refuses_is_named_and_those_before_it_stand(
     topic = new_topic(configs={"max.message.bytes": 1000})
     path = file(b"".join(b"%d\n" % each for each in range(20)) + b"x" * 1001 + b"\nlast\n")
 
-    why = call.refused("produce", "-t", topic, "-l", path)
+    why = call.refused("produce", "--topic", topic, "--lines", path)
 
     assert why.startswith(f"line 21 of {path}: a record has 1001 bytes")
     assert "appended before: 20 records" in why
@@ -164,7 +131,7 @@ def test_line_that_can_be_no_record_is_not_read_to_its_end(call, new_topic, clus
     topic = new_topic(configs={"max.message.bytes": 1000})
     path = file(b"a\n" + b"x" * 10_000_000)
 
-    why = call.refused("produce", "-t", topic, "--batch-size", 10_000, "-l", path)
+    why = call.refused("produce", "--topic", topic, "--batch-size", 10_000, "--lines", path)
 
     assert why.startswith(f"line 2 of {path} has more than 66,536 bytes")
     assert _values(cluster, topic) == [b"a"]
@@ -174,7 +141,7 @@ def test_files_before_one_that_is_no_record_stand(call, new_topic, cluster, file
     topic = new_topic(configs={"max.message.bytes": 1000})
     large = file(b"x" * 100_000, "large")
 
-    why = call.refused("produce", "-t", topic, file(b"a", "1"), file(b"b", "2"), large)
+    why = call.refused("produce", "--topic", topic, file(b"a", "1"), file(b"b", "2"), large)
 
     assert why.startswith(f"{large} has more than 66,536 bytes")
     assert why.endswith("; appended before: 2 records")
@@ -182,30 +149,22 @@ def test_files_before_one_that_is_no_record_stand(call, new_topic, cluster, file
 
 
 REFUSED = [
-    (("--json", "-K", ":", "-l"), "--key-delimiter does not go with --json"),
-    (("-K", ":"), "--key-delimiter is for lines"),
-    (("-D", ":"), "--delimiter is for lines"),
-    (("-l", "--acks", "0"), "waits for no answer"),
-    (("-l", "--compression-codec", "gzip"), "compressed by zstd"),
-    (("-l", "--compression-codec=gzip"), "compressed by zstd"),
-    (("-l", "-z", "gzip"), "compressed by zstd"),
-    (("-l", "-b", "host:9092"), "-b means nothing here: give --cluster"),
-    (("-l", "-X", "acks=1"), "give Kafka's settings as --producer-property"),
-    (("-l", "-c", "3"), "put head -n in front of it"),
-    (("-l", "-T"), "put tee in front of it"),
-    (("-l", "-E"), "so that what stands is known"),
-    (("-l", "--producer-property", "retries=3"), "property 'retries' means nothing here"),
-    (("-l", "--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
-    (("-l", "--producer-property", "linger.ms"), "give NAME=VALUE"),
-    (("-l", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
-    (("-l", "-Z", "--property", "null.marker=N"), "null.marker is given twice"),
-    (("-l", "-H", "=1"), "--header has no name"),
-    (("-l", "-H", "\udcff=1"), "--header has a name that is not UTF-8"),
-    (("-l", "--producer-property", "linger.ms=3000000000"), "give a number from 0 to 2147483647"),
-    (("-l", "--linger-ms", "3000000000"), "--linger-ms"),
-    (("-l", "-p", "3000000000"), "--partition"),
-    (("-l", "--reader-config", "/nowhere"), "--reader-config '/nowhere' can't be read"),
-    (("-l", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+    (("--json", "--property", "parse.key=true"), "--property does not go with --json"),
+    (("--property", "parse.key=true"), "--property is for lines"),
+    (("--lines", "--property", "parse.keys=true"), "did you mean 'parse.key'"),
+    (("--lines", "--acks", "0"), "waits for no answer"),
+    (("--lines", "--compression-codec", "gzip"), "No such option: --compression-codec"),
+    (("--lines", "--producer-property", "retries=3"), "property 'retries' means nothing here"),
+    (("--lines", "--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
+    (("--lines", "--producer-property", "linger.ms"), "give NAME=VALUE"),
+    (
+        ("--lines", "--producer-property", "linger.ms=3000000000"),
+        "give a number from 0 to 2147483647",
+    ),
+    (("--lines", "--timestamp", "noon"), "--timestamp can't be 'noon'"),
+    (("--lines", "--linger-ms", "3000000000"), "--linger-ms"),
+    (("--lines", "-p", "3000000000"), "--partition"),
+    (("--lines", "/nowhere"), "/nowhere can't be read: No such file or directory"),
     (("/",), "/ can't be read: Is a directory"),
 ]
 
@@ -216,12 +175,12 @@ def test_options_that_mean_nothing_are_refused_before_anything_is_read(
 ):
     topic = new_topic()
 
-    assert why in call.refused("produce", "-t", topic, *arguments, file(b"a\n"))
+    assert why in call.refused("produce", "--topic", topic, *arguments, file(b"a\n"))
     assert cluster.offsets(topic)[0].high_watermark == 0
 
 
 def test_unknown_topic_is_refused(call, file):
-    assert "nowhere" in call.refused("produce", "-t", "nowhere", "-l", file(b"a\n"))
+    assert "nowhere" in call.refused("produce", "--topic", "nowhere", "--lines", file(b"a\n"))
 
 
 def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
@@ -242,7 +201,7 @@ def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
     monkeypatch.setattr(type(cluster), "append", loses_answers)
     monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
 
-    call("produce", "-t", topic, "-l", file(b"a\nb\n"))
+    call("produce", "--topic", topic, "--lines", file(b"a\nb\n"))
 
     assert not lost
     assert _values(cluster, topic) == [b"a", b"b"]
@@ -270,7 +229,7 @@ def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
     monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
     monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
 
-    call("produce", "-t", topic, "--batch-size", 1, "-l", file(b"a\nb\n"))
+    call("produce", "--topic", topic, "--batch-size", 1, "--lines", file(b"a\nb\n"))
     failing.clear()
 
     assert _values(cluster, topic) == [b"a", b"b"]
@@ -292,7 +251,7 @@ def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
     small = ("--batch-size", 1, "--producer-property", "delivery.timeout.ms=1")
 
     monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
-    result = call._run("produce", "-t", topic, *small, "-l", path)
+    result = call._run("produce", "--topic", topic, *small, "--lines", path)
 
     assert (result.code, result.out) == (3, "")
     assert result.complaint == (

@@ -33,7 +33,7 @@ def _values(cluster, topic):
 
 def test_pipe_is_appended_as_it_comes_and_an_interrupt_says_what_stands(call, new_topic, cluster):
     topic = new_topic()
-    process = call.start("produce", "-t", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    process = call.start("produce", "--topic", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 
     process.stdin.write("a\nb\nhalf a line")
     process.stdin.flush()
@@ -62,7 +62,7 @@ def test_input_that_another_process_has_made_non_blocking_is_waited_for(
     (tmp_path / "FIRST").write_bytes(b"first\n")
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
-    arguments = ("produce", "-t", topic, "--batch-size", 1, *options)
+    arguments = ("produce", "--topic", topic, "--batch-size", 1, *options)
     process = call.start(*arguments, stdin=ours, stdout=DEVNULL, stderr=PIPE, cwd=tmp_path)
     os.close(ours)
 
@@ -81,7 +81,14 @@ def test_large_pipe_is_appended_whole_and_in_order(call, new_topic, cluster):
     topic = new_topic()
     lines = [str(each) for each in range(200_000)]
     process = call.start(
-        "produce", "-t", topic, "--batch-size", 300_000, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
+        "produce",
+        "--topic",
+        topic,
+        "--batch-size",
+        300_000,
+        stdin=PIPE,
+        stdout=DEVNULL,
+        stderr=PIPE,
     )
 
     _, complaint = process.communicate("\n".join(lines))
@@ -99,7 +106,7 @@ def test_while_an_append_stalls_a_pipe_fills_up_and_its_writer_waits(
     monkeypatch.setenv("BEGINS", str(begins))
     monkeypatch.setenv("GOES_ON", str(goes_on))
     ends = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "pass_fds": (begins, goes_on)}
-    process = call.start("produce", "-t", topic, script=STALLING, **ends)
+    process = call.start("produce", "--topic", topic, script=STALLING, **ends)
     for each in (begins, goes_on):
         os.close(each)
     pipe = process.stdin.fileno()
@@ -132,7 +139,9 @@ def _filled(pipe, bytes_max):
 def test_named_pipe_is_opened_once_so_its_writer_loses_nothing(call, new_topic, cluster, tmp_path):
     topic = new_topic()
     os.mkfifo(tmp_path / "lines")
-    process = call.start("produce", "-t", topic, "-l", tmp_path / "lines", stdout=PIPE, stderr=PIPE)
+    process = call.start(
+        "produce", "--topic", topic, "--lines", tmp_path / "lines", stdout=PIPE, stderr=PIPE
+    )
 
     (tmp_path / "lines").write_text("a\nb\n")
     try:
@@ -149,7 +158,7 @@ def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path, pipe_
     (tmp_path / "lines").write_text("a\n")
     ends = {"stdout": pipe_without_reader, "stderr": PIPE}
 
-    with call.start("produce", "-t", topic, "-l", tmp_path / "lines", **ends) as process:
+    with call.start("produce", "--topic", topic, "--lines", tmp_path / "lines", **ends) as process:
         complaint = process.stderr.read()
 
     assert (process.returncode, complaint) == (141, "")
@@ -158,7 +167,7 @@ def test_closed_pipe_of_the_answer_ends_quietly(call, new_topic, tmp_path, pipe_
 def test_output_that_is_closed_is_no_file_of_the_cluster(call, new_topic, cluster):
     topic = new_topic()
     process = call.start(
-        "produce", "-t", topic, stdin=PIPE, stderr=PIPE, preexec_fn=lambda: os.close(1)
+        "produce", "--topic", topic, stdin=PIPE, stderr=PIPE, preexec_fn=lambda: os.close(1)
     )
 
     _, complaint = process.communicate("a\n")
@@ -171,7 +180,7 @@ def test_no_spark_is_imported(call, new_topic, monkeypatch):
     topic = new_topic()
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
 
-    process = call.start("produce", "-t", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    process = call.start("produce", "--topic", topic, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     _, imports = process.communicate("a\n")
 
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in imports.splitlines()}

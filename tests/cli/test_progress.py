@@ -137,7 +137,7 @@ def test_appends_of_files_show_how_much_of_them_is_appended(call, new_topic, see
     one.write_bytes(b"a\nbc\n")
     two.write_bytes(b"d\n")
 
-    call("produce", "-t", new_topic(), "--lines", one, two)
+    call("produce", "--topic", new_topic(), "--lines", one, two)
 
     assert (seen.words, seen.total, seen.done, seen.is_shown) == ("appending", 7, 7, True)
 
@@ -152,9 +152,9 @@ def test_appends_of_a_pipe_show_what_was_appended_and_those_of_a_terminal_nothin
     ours, theirs = os.openpty()
     os.write(ours, b"typed\n\x04")
 
-    call("produce", "-t", topic, "--lines", f"/dev/fd/{source}")
+    call("produce", "--topic", topic, "--lines", f"/dev/fd/{source}")
     assert (seen.total, seen.done, seen.is_shown) == (None, 2, True)
-    call("produce", "-t", topic, "--lines", os.ttyname(theirs))
+    call("produce", "--topic", topic, "--lines", os.ttyname(theirs))
     assert not seen.is_shown
 
     for each in (source, ours, theirs):
@@ -163,12 +163,16 @@ def test_appends_of_a_pipe_show_what_was_appended_and_those_of_a_terminal_nothin
 
 @pytest.mark.parametrize(
     "ends, total, done",
-    [(("-e",), 3, 3), (("-o", "1", "-e"), 2, 2), (("-o", "0", "-c", 2), 2, 2)],
+    [
+        (("-e",), 3, 3),
+        (("--offset", "1", "-e"), 2, 2),
+        (("--offset", "0", "--max-messages", 2), 2, 2),
+    ],
 )
 def test_printing_into_a_file_up_to_an_end_shows_how_far_it_is(
     call, new_topic, seen, ends, total, done
 ):
-    call("consume", "-t", new_topic(b"a", b"b", b"c"), *ends)
+    call("consume", "--topic", new_topic(b"a", b"b", b"c"), *ends)
 
     assert (seen.words, seen.total, seen.done, seen.is_shown) == ("printing", total, done, True)
 
@@ -176,10 +180,10 @@ def test_printing_into_a_file_up_to_an_end_shows_how_far_it_is(
 def test_printing_without_an_end_or_to_others_shows_nothing(call, new_topic, seen, monkeypatch):
     topic = new_topic(b"a")
 
-    call("consume", "-t", topic, "--timeout-ms", 1)
+    call("consume", "--topic", topic, "--timeout-ms", 1)
     assert not seen.is_shown
     monkeypatch.setattr(consume_verb, "is_into_file", lambda: False)
-    call("consume", "-t", topic, "-e")
+    call("consume", "--topic", topic, "-e")
 
     assert not seen.is_shown
 

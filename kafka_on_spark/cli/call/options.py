@@ -7,7 +7,6 @@ option that does not go with it is refused rather than ignored.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import typer
@@ -32,8 +31,7 @@ StorageOption = Annotated[
     typer.Option(
         "--storage-option",
         metavar="NAME=VALUE",
-        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once."
-        " --command-config FILE gives the same in lines storage.NAME=VALUE.",
+        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
     ),
 ]
 AsOf = Annotated[
@@ -72,6 +70,10 @@ UNKNOWN: Final = 3
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
 """The exit code of a process that SIGPIPE ended: 128 + 13."""
+
+OPTIONAL_VALUES: Final = {"--state": "all"}
+"""Options whose value may be left out, and the value that they have then. Source:
+kafka-consumer-groups."""
 
 SHARED = ("cluster", "storage_option", "output")
 CHANGING = ("dry_run", "yes")
@@ -156,20 +158,6 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
             raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
         found[name.strip()] = value.strip()
     return found
-
-
-def properties_of(file: str, option: str) -> list[str]:
-    """Return the lines of a properties file, without comments and empty lines.
-
-    Raises:
-        InvalidRequestError: The file can't be read.
-    """
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidRequestError(f"{option} {file!r} can't be read: {error}") from None
-    stripped = (line.strip() for line in text.splitlines())
-    return [line for line in stripped if line and not line.startswith("#")]
 
 
 def moment(text: str | None) -> datetime | int | Literal["proved"] | None:

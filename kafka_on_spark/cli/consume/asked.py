@@ -1,30 +1,19 @@
 """What a call of `consume` asks for, out of its options; and which of them exclude each other."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_on_spark.cli.consume.starts import EARLIEST, LATEST, Span, span_of
-from kafka_on_spark.cli.kafka.properties import (
-    PROPERTIES_OF_CONSUMERS,
-    REFUSED_OF_CONSUMERS,
-    check_known,
-    properties,
-)
-from kafka_on_spark.cli.lines.line_format import parsed_flag
-from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form, no_form
+from kafka_on_spark.cli.lines.line_format import check_known, parsed_flag, properties_of
+from kafka_on_spark.cli.lines.printed import Form, form_of, format_string, json_form
 from kafka_on_spark.errors import InvalidRequestError
 
-ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
-FORMATTERS: Final = ("DefaultMessageFormatter", "NoOpMessageFormatter")
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
 
-_OF_FORMATTER: Final = {
-    "--property": "formatter_property",
-    "--formatter-config": "formatter_config",
-    "--delimiter": "delimiter",
-    "--key-delimiter": "key_delimiter",
-}
-"""Options that set properties of Kafka's formatter."""
+PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit", "group.id")
+"""Kafka's settings of a consumer that are obeyed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +24,8 @@ class Asked:
         topic: The topic, or None.
         pattern: A regular expression of topics, or None.
         partitions: Of the topic; none: all.
-        span: Where to begin and to end.
+        start: EARLIEST or LATEST, an offset, so many records before the end if it is below 0; or
+            None: as without --offset.
         default_start: Where to begin if nothing else says it: EARLIEST or LATEST.
         exits_at_end: End with the last record that was committed when the call began.
         records_max: End after so many records; None: go on.
@@ -49,7 +39,7 @@ class Asked:
     topic: str | None
     pattern: str | None
     partitions: tuple[int, ...]
-    span: Span
+    start: str | int | None
     default_start: str
     exits_at_end: bool
     records_max: int | None
@@ -66,33 +56,28 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
     Raises:
         InvalidRequestError: Two of them exclude each other, or one has a value that is not allowed.
     """
-    client = properties(given["consumer_property"], "--consumer-property")
-    check_known(client, PROPERTIES_OF_CONSUMERS, REFUSED_OF_CONSUMERS, "a consumer")
-    level = given["isolation_level"] or client.get("isolation.level", "read_committed")
-    if level not in ISOLATION_LEVELS:
-        raise InvalidRequestError(
-            f"--isolation-level can't be {level!r}: give {' or '.join(ISOLATION_LEVELS)}"
-        )
+    client = properties_of(given["consumer_property"], "--consumer-property")
+    check_known(client, PROPERTIES, "a consumer")
     if (given["topic"] is None) == (given["include"] is None):
         raise InvalidRequestError("name the topics in one way: --topic, or --include EXPRESSION")
     if given["partition"] and given["topic"] is None:
         raise InvalidRequestError("--partition is one of a topic's: give --topic as well")
+    start = _start(given["offset"])
     group = _one("--group", given["group"], client.get("group.id"))
-    if group is not None and (given["partition"] or given["offset"]):
+    if group is not None and (given["partition"] or start is not None):
         raise InvalidRequestError(
             "the offsets of --group say where to begin in all partitions: leave --partition and"
             " --offset out, or set the offsets by consumer-groups --reset-offsets"
         )
-    span = span_of(given["offset"] or ())
-    if span.has_start and given["from_beginning"]:
+    if start is not None and given["from_beginning"]:
         raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
     commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
     return Asked(
         topic=given["topic"],
         pattern=given["include"],
         partitions=tuple(given["partition"] or ()),
-        span=span,
-        default_start=_default_start(given, client, span, has_group=group is not None),
+        start=start,
+        default_start=_default_start(given, client, has_group=group is not None),
         exits_at_end=given["exit"],
         records_max=given["max_messages"],
         timeout_ms=given["timeout_ms"],
@@ -109,13 +94,10 @@ def _one(option: str, first: str | None, second: str | None) -> str | None:
     return second if first is None else first
 
 
-def _default_start(
-    given: Mapping[str, Any], client: Mapping[str, str], span: Span, *, has_group: bool
-) -> str:
+def _default_start(given: Mapping[str, Any], client: Mapping[str, str], *, has_group: bool) -> str:
     """Return where to begin where nothing else says it.
 
-    Kafka's tool begins with what comes next. Who asks for records up to an end means those that are
-    there.
+    Kafka's tool begins with what comes next. A call with --exit means the records that are there.
     """
     reset = client.get("auto.offset.reset")
     if reset not in (None, EARLIEST, LATEST):
@@ -129,45 +111,44 @@ def _default_start(
                 " one of them"
             )
         return EARLIEST
-    has_end = (given["exit"] or span.end_ms is not None) and not has_group
-    return reset or (EARLIEST if has_end else LATEST)
+    return reset or (EARLIEST if given["exit"] and not has_group else LATEST)
+
+
+def _start(text: str | None) -> str | int | None:
+    if text is None or text in (EARLIEST, LATEST):
+        return text
+    if re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        return int(text)
+    raise InvalidRequestError(
+        f"--offset can't be {text!r}: give an offset, -N for the last N records, earliest or latest"
+    )
+
+
+def start_offset(start: str | int, log_start: int, end: int) -> int:
+    """Return where to begin in a partition.
+
+    An offset that is not there yet is the log's end. One that is gone stays: the read tells of it.
+    """
+    if isinstance(start, str):
+        return log_start if start == EARLIEST else end
+    wanted = max(end + start, log_start) if start < 0 else start
+    return min(wanted, end)
 
 
 def _form(given: Mapping[str, Any]) -> Form:
-    of_formatter = properties(
-        given["formatter_property"], "--property", given["formatter_config"], "--formatter-config"
-    )
-    if given["delimiter"] is not None:
-        of_formatter["line.separator"] = given["delimiter"]
-    if given["key_delimiter"] is not None:
-        of_formatter |= {"print.key": "true", "key.separator": given["key_delimiter"]}
-    formatter = (given["formatter"] or FORMATTERS[0]).rpartition(".")[2]
-    if formatter not in FORMATTERS:
+    of_formatter = properties_of(given["formatter_property"], "--property")
+    ways = {
+        "--json": given["json"],
+        "--format": given["format_"] is not None,
+        "--property": bool(of_formatter),
+    }
+    asked = [option for option, is_given in ways.items() if is_given]
+    if len(asked) > 1:
         raise InvalidRequestError(
-            f"--formatter can't be {given['formatter']!r}, since no class of Java's runs here: give"
-            f" {' or '.join(FORMATTERS)}, --format or --json"
-        )
-    of_lines = [
-        option for option, name in _OF_FORMATTER.items() if given[name] not in (None, [], ())
-    ]
-    ways = [
-        option
-        for option, is_given in {
-            "--json": given["json"],
-            "--format": given["format_"] is not None,
-            "--formatter": formatter != FORMATTERS[0],
-            **{option: bool(of_formatter) for option in of_lines[:1]},
-        }.items()
-        if is_given
-    ]
-    if len(ways) > 1:
-        raise InvalidRequestError(
-            f"{' and '.join(ways)} both say how a record is printed: give one of them"
+            f"{' and '.join(asked)} both say how a record is printed: give one of them"
         )
     if given["json"]:
         return json_form
     if given["format_"] is not None:
-        return format_string(given["format_"], b"NULL" if given["null"] else b"")
-    if given["null"]:
-        of_formatter = {"null.literal": "NULL", **of_formatter}
-    return no_form if formatter == FORMATTERS[1] else form_of(of_formatter)
+        return format_string(given["format_"])
+    return form_of(of_formatter)

@@ -1,4 +1,4 @@
-"""`consume`: prints records as they come, as kafka-console-consumer and kcat do."""
+"""`consume`: prints records as they come, as kafka-console-consumer does."""
 
 from typing import Annotated
 
@@ -8,10 +8,8 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, StorageOption
 from kafka_on_spark.cli.call.output import Output, is_into_file, note, plural, progress
 from kafka_on_spark.cli.call.session import opened
-from kafka_on_spark.cli.consume.asked import Asked, asked_for
+from kafka_on_spark.cli.consume.asked import PROPERTIES, Asked, asked_for, start_offset
 from kafka_on_spark.cli.consume.printing import Printing
-from kafka_on_spark.cli.consume.starts import start_offset
-from kafka_on_spark.cli.kafka.properties import PROPERTIES_OF_CONSUMERS
 from kafka_on_spark.cli.lines.printed import FLAGS, SEPARATORS
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumer import Consumer
@@ -23,14 +21,10 @@ from kafka_on_spark.query.subscription import Subscribe, SubscribePattern, parti
 def consume(
     context: typer.Context,
     cluster: ClusterUrl,
-    topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="NAME", help="The topic.")
-    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
     include: Annotated[
         str | None,
-        typer.Option(
-            "--include", "--whitelist", metavar="EXPRESSION", help="All topics of such names."
-        ),
+        typer.Option("--include", metavar="EXPRESSION", help="All topics of such names."),
     ] = None,
     partition: Annotated[
         list[int] | None,
@@ -50,15 +44,12 @@ def consume(
         ),
     ] = False,
     offset: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
             "--offset",
-            "-o",
             metavar="WHERE",
-            help="Begin in each partition at an offset, with its last records (-N), at earliest,"
-            " latest or a time (s@TIME); e@TIME, given as well, is where to end. TIME is"
-            " milliseconds since 1970, or as 2026-01-31T12:00:00Z. [default: latest; with an end,"
-            " earliest]",
+            help="Begin in each partition at an offset, with its last records (-N), at earliest or"
+            " latest. [default: latest; with --exit, earliest]",
         ),
     ] = None,
     exit: Annotated[
@@ -68,7 +59,7 @@ def consume(
         ),
     ] = False,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-c", min=0, help="End after so many records.")
+        int | None, typer.Option("--max-messages", min=0, help="End after so many records.")
     ] = None,
     timeout_ms: Annotated[
         int | None,
@@ -78,7 +69,6 @@ def consume(
         str | None,
         typer.Option(
             "--group",
-            "-G",
             metavar="NAME",
             help="Be a member of the group: print a share of the partitions, go on from the group's"
             " offsets, and commit what was printed.",
@@ -86,7 +76,7 @@ def consume(
     ] = None,
     json: Annotated[
         bool,
-        typer.Option("--json", "-J", help="Print each record whole, as a line of JSON."),
+        typer.Option("--json", help="Print each record whole, as a line of JSON."),
     ] = False,
     format_: Annotated[
         str | None,
@@ -95,8 +85,8 @@ def consume(
             "-f",
             metavar="FORMAT",
             help=r"Such as '%t [%p] at %o: %k = %s\n': %t topic, %p partition, %o offset, %T"
-            r" timestamp in ms, %k key, %s value, %h headers, %K and %S length of key and value (-1"
-            r" for null), %R the latter in four bytes, %% a percent sign; \n, \t, \xNN as in C.",
+            r" timestamp in ms, %k key, %s value, %h headers, %% a percent sign; \n, \t, \xNN as in"
+            r" C.",
         ),
     ] = None,
     formatter_property: Annotated[
@@ -109,63 +99,17 @@ def consume(
             " may be given more than once.",
         ),
     ] = None,
-    formatter_config: Annotated[
-        str | None,
-        typer.Option("--formatter-config", metavar="FILE", help="A file of such properties."),
-    ] = None,
-    formatter: Annotated[
-        str | None,
-        typer.Option(
-            "--formatter",
-            metavar="CLASS",
-            help="DefaultMessageFormatter, or NoOpMessageFormatter, which prints nothing.",
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter", "-D", metavar="TEXT", help=r"What ends a record, such as '\0'."
-        ),
-    ] = None,
-    key_delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--key-delimiter", "-K", metavar="TEXT", help="Print the key, this and the value."
-        ),
-    ] = None,
-    null: Annotated[
-        bool,
-        typer.Option("--null", "-Z", help="Print NULL for null; a line of JSON has null as it is."),
-    ] = False,
-    isolation_level: Annotated[
-        str | None,
-        typer.Option(
-            "--isolation-level",
-            metavar="LEVEL",
-            help="read_committed or read_uncommitted; without transactions they are the same.",
-        ),
-    ] = None,
     consumer_property: Annotated[
         list[str] | None,
         typer.Option(
             "--consumer-property",
             "--command-property",
             metavar="NAME=VALUE",
-            help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES_OF_CONSUMERS)}.",
+            help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES)}.",
         ),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Do not say how many records were printed.")
-    ] = False,
-    unbuffered: Annotated[
-        bool, typer.Option("-u", help="Write what was read at once; this is always so.")
-    ] = False,
-    skip_message_on_error: Annotated[
-        bool,
-        typer.Option(
-            "--skip-message-on-error",
-            help="Skip a record that can't be formatted; each can, for its bytes are printed.",
-        ),
     ] = False,
     storage_option: StorageOption = None,
 ) -> None:
@@ -235,20 +179,13 @@ def _begin(
     ends = {name: int(each) for name, each in consumer.end_offsets(names).items()}
     if asked.group is None:
         firsts = consumer.beginning_offsets(names)
-        at_start = _at(consumer, names, asked.span.start_ms)
+        start = asked.default_start if asked.start is None else asked.start
         for name in names:
-            places[name] = start_offset(
-                asked.span, asked.default_start, firsts[name], ends[name], at_start.get(name)
-            )
+            places[name] = start_offset(start, firsts[name], ends[name])
             consumer.seek(name, places[name])
-    if asked.span.end_ms is not None:
-        found = _at(consumer, names, asked.span.end_ms)
-        stops = {name: _less(found.get(name), ends[name]) for name in names}
-    elif asked.exits_at_end:
-        stops = ends
-    else:
+    if not asked.exits_at_end:
         return None, asked.records_max
-    return stops, _total(places, stops, asked)
+    return ends, _total(places, ends, asked)
 
 
 def _total(
@@ -265,16 +202,3 @@ def _all_names(cluster: Cluster, asked: Asked) -> list[TopicPartition]:
     by_pattern = None if asked.pattern is None else SubscribePattern(asked.pattern)
     found = partitions_of(cluster.image, by_pattern or Subscribe((str(asked.topic),)))
     return [TopicPartition(topic, number) for topic in found for number in found[topic]]
-
-
-def _at(
-    consumer: Consumer, names: list[TopicPartition], time_ms: int | None
-) -> dict[TopicPartition, int | None]:
-    if time_ms is None:
-        return {}
-    found = consumer.offsets_for_times({name: time_ms for name in names})
-    return {name: None if each is None else int(each) for name, each in found.items()}
-
-
-def _less(offset: int | None, end: int) -> int:
-    return end if offset is None else min(offset, end)

@@ -12,6 +12,7 @@ import typer
 
 from kafka_on_spark.cli.call.options import (
     CHANGING,
+    OPTIONAL_VALUES,
     ClusterUrl,
     DryRun,
     Format,
@@ -24,7 +25,6 @@ from kafka_on_spark.cli.call.output import Output, note, plural, write_rows
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
 from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
-from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
 from kafka_on_spark.controller.commands.groups import deletable_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_members import (

@@ -5,7 +5,6 @@
 
 A key or a value is a text, null, or {"base64": "…"} for bytes that are not UTF-8. The topic, the
 offset and the type of the timestamp are ignored on the way in, so that lines can be appended again.
-Lines of `kcat -J`, which names some fields otherwise, are taken, too.
 """
 
 import binascii
@@ -23,12 +22,7 @@ from kafka_on_spark.stored_json import without_doubles
 from kafka_on_spark.visible import visible_json
 
 TAKEN: Final = ("key", "value", "headers", "timestamp", "partition")
-IGNORED: Final = (
-    *("topic", "offset", "timestamp_type", "leader_epoch", "is_committed"),
-    *("tstype", "broker"),  # kcat's
-)
-OF_KCAT: Final = {"payload": "value", "ts": "timestamp"}
-"""Fields of kcat's lines, and the names that they have here. Source: kcat's json.c."""
+IGNORED: Final = ("topic", "offset", "timestamp_type", "leader_epoch", "is_committed")
 
 PARTITIONS_MAX: Final = 2**31
 """Beyond it, Arrow's column has no such number; the topic allows less."""
@@ -83,21 +77,11 @@ def _row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise _LineError(f'is {_shown(row)}: give an object, such as {{"key": "a", "value": "b"}}')
     for name in row:
-        if name not in TAKEN and name not in IGNORED and name not in OF_KCAT:
+        if name not in TAKEN and name not in IGNORED:
             raise _LineError(f"has an {unknown_name('field', name, list(TAKEN))}")
-    _rename(row)
     if "value" not in row:
         raise _LineError('has no "value": give one; null is a tombstone')
     return row
-
-
-def _rename(row: dict[str, Any]) -> None:
-    """Give kcat's fields the names that they have here."""
-    for theirs, ours in OF_KCAT.items():
-        if theirs in row:
-            if ours in row:
-                raise _LineError(f'has a "{ours}" and a "{theirs}": give one of them')
-            row[ours] = row.pop(theirs)
 
 
 def _content(name: str, given: object) -> bytes | None:
@@ -125,10 +109,6 @@ def _headers(given: object) -> Headers:
         given = [{"key": name, "value": value} for name, value in given.items()]
     if not isinstance(given, list):
         raise _no_headers(given)
-    if given and isinstance(given[0], str) and len(given) % 2 == 0:
-        # As kcat prints them: a name, its value, the next name.
-        pairs = zip(given[::2], given[1::2], strict=True)
-        given = [{"key": name, "value": value} for name, value in pairs]
     found = []
     for each in given:
         is_pair = isinstance(each, dict) and each.keys() == {"key", "value"}

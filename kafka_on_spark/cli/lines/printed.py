@@ -1,16 +1,14 @@
-"""A record as it is printed: by properties of Kafka's formatter, or by kcat's format string.
+"""A record as it is printed: by properties of Kafka's formatter, by a format string, or as JSON.
 
-Keys and values are written as the bytes they are. Source: Kafka's DefaultMessageFormatter; kcat's
-fmt_msg_output_str.
+Keys and values are written as the bytes they are. Source: Kafka's DefaultMessageFormatter.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kafka_on_spark.cli.lines.escapes import unescaped
 from kafka_on_spark.cli.lines.json_lines import record_line
-from kafka_on_spark.cli.lines.line_format import parsed_flag
+from kafka_on_spark.cli.lines.line_format import parsed_flag, unescaped
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 
@@ -25,7 +23,6 @@ FLAGS: Final = (
     "print.timestamp",
     "print.partition",
     "print.offset",
-    "print.delivery",
     "print.epoch",
     "print.headers",
     "print.key",
@@ -58,11 +55,6 @@ def json_form(record: "ConsumerRecord") -> bytes:
     )
 
 
-def no_form(record: "ConsumerRecord") -> bytes:
-    """Return nothing: who times a read wants no output. Source: NoOpMessageFormatter."""
-    return b""
-
-
 def form_of(properties: Mapping[str, str]) -> Form:
     """Return the form that properties of Kafka's formatter describe.
 
@@ -76,11 +68,6 @@ def form_of(properties: Mapping[str, str]) -> Form:
             shown[name] = parsed_flag(name, text)
         elif name in parts:
             parts[name] = unescaped(text, keeps_unknown=name == "null.literal")
-        elif "deserializer" in name:
-            raise InvalidRequestError(
-                f"property {name!r} means nothing here: no class of Java's runs here; --json shows"
-                " what is no text"
-            )
         else:
             raise InvalidRequestError(unknown_name("property", name, [*FLAGS, *SEPARATORS]))
     null = parts["null.literal"]
@@ -90,9 +77,6 @@ def form_of(properties: Mapping[str, str]) -> Form:
         "print.timestamp": _timestamp,
         "print.partition": lambda record: b"Partition:%d" % record.partition,
         "print.offset": lambda record: b"Offset:%d" % record.offset,
-        # Deliveries are counted in share groups, which do not exist here; Kafka's consumers outside
-        # of one print the same.
-        "print.delivery": lambda record: b"Delivery:NOT_PRESENT",
         "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
         "print.headers": lambda record: _headers(record, b":", between, null) or b"NO_HEADERS",
         "print.key": lambda record: null if record.key is None else record.key,
@@ -100,7 +84,7 @@ def form_of(properties: Mapping[str, str]) -> Form:
     }
     chosen = [pieces[name] for name in FLAGS if shown[name]]
     if not chosen:
-        return no_form
+        return lambda record: b""
     return lambda record: separator.join([piece(record) for piece in chosen]) + end
 
 
@@ -117,10 +101,8 @@ def _headers(record: "ConsumerRecord", equals: bytes, between: bytes, null: byte
     )
 
 
-def format_string(text: str, null: bytes = b"") -> Form:
-    r"""Return the form that a format string of kcat's describes, such as '%t [%p] %o: %k=%s\n'.
-
-    `null`: what is written for a key or value that is null.
+def format_string(text: str) -> Form:
+    r"""Return the form that a format string describes, such as '%t [%p] %o: %k=%s\n'.
 
     Raises:
         InvalidRequestError: A letter behind % is unknown.
@@ -130,36 +112,25 @@ def format_string(text: str, null: bytes = b"") -> Form:
         "p": lambda record: b"%d" % record.partition,
         "o": lambda record: b"%d" % record.offset,
         "T": lambda record: b"%d" % (record.timestamp_us // 1000),
-        "k": lambda record: null if record.key is None else record.key,
-        "s": lambda record: null if record.value is None else record.value,
-        "K": lambda record: b"%d" % _length(record.key),
-        "S": lambda record: b"%d" % _length(record.value),
-        "R": lambda record: _length(record.value).to_bytes(4, "big", signed=True),
+        "k": lambda record: record.key or b"",
+        "s": lambda record: record.value or b"",
         "h": lambda record: _headers(record, b"=", b",", b"NULL"),
+        "%": lambda record: b"%",
     }
     chosen: list[Form] = []
-    literal, end = "", 0
-    for match in re.finditer("%(.?)", text, re.DOTALL):
-        literal += text[end : match.start()]
-        letter, end = match[1], match.end()
-        if letter == "%":
-            literal += "%"
-        elif letter in pieces:
-            chosen += [_literal(literal), pieces[letter]]
-            literal = ""
+    for number, part in enumerate(re.split("%(.?)", text, flags=re.DOTALL)):
+        if number % 2 == 0:
+            chosen.append(_literal(part))
+        elif part in pieces:
+            chosen.append(pieces[part])
         else:
             raise InvalidRequestError(
-                f"%{letter} in the format {text!r} is unknown: give one of"
-                f" {', '.join(f'%{each}' for each in pieces)}, or %% for a percent sign"
+                f"%{part} in the format {text!r} is unknown: give one of"
+                f" {', '.join(f'%{each}' for each in pieces)}"
             )
-    chosen.append(_literal(literal + text[end:]))
     return lambda record: b"".join([piece(record) for piece in chosen])
 
 
 def _literal(text: str) -> Form:
     meant = unescaped(text)
     return lambda record: meant
-
-
-def _length(content: bytes | None) -> int:
-    return -1 if content is None else len(content)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kafka_on_spark.cli.lines.columns import Columns, Headers
+from kafka_on_spark.cli.lines.columns import Columns
 from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
 
@@ -14,14 +14,10 @@ class Fixed:
     """What all records get, whatever their lines say; None: nothing.
 
     Attributes:
-        key: The key of records without one. Source: kcat's -k.
-        headers: In front of a record's own. Source: kcat's -H.
         timestamp_us: The create time, µs since 1970 UTC.
-        partition: The partition; -1: the key decides, whatever a line says. Source: kcat's -p.
+        partition: The partition; -1: the key decides, whatever a line says.
     """
 
-    key: bytes | None = None
-    headers: Headers
     timestamp_us: int | None = None
     partition: int | None = None
 
@@ -29,24 +25,17 @@ class Fixed:
 def batch_of(columns: Columns, fixed: Fixed, sticky: int) -> pa.RecordBatch:
     """Return records as INPUT_SCHEMA; those that nothing gives a partition go to `sticky`."""
     count = len(columns)
-    keys = _keys(columns, fixed)
+    keys = columns.keys
     return pa.RecordBatch.from_arrays(
         [
             _timestamps(columns, fixed),
             pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
             pa.array(columns.values, pa.binary()),
-            _headers(columns, fixed),
-            _partitions(columns, fixed, keys, sticky),
+            _headers(columns),
+            _partitions(columns, fixed, sticky),
         ],
         schema=INPUT_SCHEMA,
     )
-
-
-def _keys(columns: Columns, fixed: Fixed) -> list[bytes | None] | None:
-    if fixed.key is None:
-        return columns.keys
-    given = columns.keys or [None] * len(columns)
-    return [fixed.key if each is None else each for each in given]
 
 
 def _timestamps(columns: Columns, fixed: Fixed) -> pa.Array:
@@ -57,20 +46,17 @@ def _timestamps(columns: Columns, fixed: Fixed) -> pa.Array:
     return pa.array(columns.timestamps_us, pa.int64()).cast(TIMESTAMP)
 
 
-def _headers(columns: Columns, fixed: Fixed) -> pa.Array:
-    if not fixed.headers and (columns.headers is None or not any(columns.headers)):
+def _headers(columns: Columns) -> pa.Array:
+    if columns.headers is None or not any(columns.headers):
         return pa.nulls(len(columns), HEADERS)
-    given = columns.headers or [[]] * len(columns)
-    rows = ([*fixed.headers, *each] for each in given)
     return pa.array(
-        [[{"key": name, "value": value} for name, value in row] or None for row in rows], HEADERS
+        [[{"key": name, "value": value} for name, value in row] or None for row in columns.headers],
+        HEADERS,
     )
 
 
-def _partitions(
-    columns: Columns, fixed: Fixed, keys: list[bytes | None] | None, sticky: int
-) -> pa.Array:
-    count = len(columns)
+def _partitions(columns: Columns, fixed: Fixed, sticky: int) -> pa.Array:
+    count, keys = len(columns), columns.keys
     if fixed.partition is not None and fixed.partition >= 0:
         return pa.repeat(pa.scalar(fixed.partition, pa.int32()), count)
     given = columns.partitions if fixed.partition is None else None

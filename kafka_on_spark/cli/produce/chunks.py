@@ -36,10 +36,8 @@ class LongLineError(Exception):
     """A line is longer than any record."""
 
 
-def line_chunks(descriptor: int, delimiter: bytes, pace: Pace) -> Iterator[list[bytes]]:
-    """Yield the lines of a file or a pipe, some at a time; the last need not end in `delimiter`.
-
-    Without a delimiter, all of it is one line.
+def line_chunks(descriptor: int, pace: Pace) -> Iterator[list[bytes]]:
+    r"""Yield the lines of a file or a pipe, some at a time; the last need not end in \n.
 
     Raises:
         LongLineError: The next line is too long; those before it were yielded.
@@ -49,7 +47,7 @@ def line_chunks(descriptor: int, delimiter: bytes, pace: Pace) -> Iterator[list[
     is_end = False
     while not is_end:
         is_end = _gather(descriptor, rest, pace)
-        lines = _whole_lines(rest, delimiter)
+        lines = _whole_lines(rest)
         if lines:
             yield lines
         if len(rest) > pace.line_bytes_max:
@@ -58,14 +56,14 @@ def line_chunks(descriptor: int, delimiter: bytes, pace: Pace) -> Iterator[list[
         yield [bytes(rest)]
 
 
-def _whole_lines(rest: bytearray, delimiter: bytes) -> list[bytes]:
+def _whole_lines(rest: bytearray) -> list[bytes]:
     """Take the whole lines from the front of `rest`, which keeps the last one's beginning."""
-    end = rest.rfind(delimiter) if delimiter else -1
+    end = rest.rfind(b"\n")
     if end < 0:
         return []
     with memoryview(rest) as view:
-        lines = bytes(view[:end]).split(delimiter)
-    del rest[: end + len(delimiter)]
+        lines = bytes(view[:end]).split(b"\n")
+    del rest[: end + 1]
     return lines
 
 

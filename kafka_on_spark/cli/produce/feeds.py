@@ -44,12 +44,9 @@ class Chunk:
         return sum(map(len, self.parts)) + len(self.parts)
 
 
-def lines_of(
-    paths: Sequence[str], delimiter: bytes | None, pace: Pace, interrupts: Interrupts
-) -> Iterator[Chunk]:
-    r"""Yield the lines of files, one file after the other; "-" is standard input.
-
-    Without a `delimiter`, lines end in \n or \r\n.
+def lines_of(paths: Sequence[str], pace: Pace, interrupts: Interrupts) -> Iterator[Chunk]:
+    r"""Yield the lines of files, one file after the other; "-" is standard input. Lines end in \n
+    or \r\n.
 
     Raises:
         InvalidRequestError: A file can't be read.
@@ -59,7 +56,7 @@ def lines_of(
     for path in paths:
         name = STANDARD_INPUT if path == "-" else path
         descriptor = _opened(path)
-        chunks = line_chunks(descriptor, b"\n" if delimiter is None else delimiter, pace)
+        chunks = line_chunks(descriptor, pace)
         first = 1
         try:
             while True:
@@ -68,14 +65,13 @@ def lines_of(
                     lines = next(chunks, None)
                 if lines is None:
                     break
-                lines = without_returns(lines) if delimiter is None else lines
-                yield Chunk(parts=lines, name=_line_names(name, first))
+                yield Chunk(parts=without_returns(lines), name=_line_names(name, first))
                 first += len(lines)
         except LongLineError:
             raise MessageTooLargeError(
                 f"line {first:,} of {name} has more than {pace.line_bytes_max:,} bytes, which no"
-                " record of the topic may have: make it smaller, give another --delimiter, or raise"
-                " the topic's max.message.bytes"
+                " record of the topic may have: make it smaller, or raise the topic's"
+                " max.message.bytes"
             ) from None
         except OSError as error:
             raise _unreadable(name, error) from None

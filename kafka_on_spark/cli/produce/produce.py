@@ -1,4 +1,4 @@
-"""`produce`: appends lines, JSON or files to a topic, as kafka-console-producer and kcat do."""
+"""`produce`: appends lines, JSON or files to a topic, as kafka-console-producer does."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final, NoReturn
@@ -9,9 +9,8 @@ from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Format, StorageOption
 from kafka_on_spark.cli.call.output import Output, note, plural, progress, say, write_json
 from kafka_on_spark.cli.call.session import opened
-from kafka_on_spark.cli.kafka.properties import PROPERTIES_OF_PRODUCERS
 from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
-from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, Asked, asked_for
+from kafka_on_spark.cli.produce.asked import CHUNK_BYTES, PROPERTIES, Asked, asked_for
 from kafka_on_spark.cli.produce.batches import batch_of
 from kafka_on_spark.cli.produce.chunks import Pace
 from kafka_on_spark.cli.produce.feeds import (
@@ -34,7 +33,7 @@ WIDENING: Final = 8
 def produce(
     context: typer.Context,
     cluster: ClusterUrl,
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME", help="The topic.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -43,14 +42,11 @@ def produce(
             " lines is. - is standard input, whose lines are read if no file is named.",
         ),
     ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", "-l", help="Append the lines of the files.")
-    ] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Append the lines of the files.")] = False,
     json: Annotated[
         bool,
         typer.Option(
             "--json",
-            "-J",
             help='Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
             ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
             ' {"base64": "…"}. What consume --json prints can be appended again.',
@@ -62,47 +58,8 @@ def produce(
             "--property",
             "--reader-property",
             metavar="NAME=VALUE",
-            help="How a line is read: parse.key, key.separator (a tab), parse.headers,"
-            " headers.delimiter (a tab), headers.separator (,), headers.key.separator (:),"
-            " null.marker, ignore.error; may be given more than once.",
-        ),
-    ] = None,
-    reader_config: Annotated[
-        str | None,
-        typer.Option("--reader-config", metavar="FILE", help="A file of such properties."),
-    ] = None,
-    key_delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--key-delimiter",
-            "-K",
-            metavar="TEXT",
-            help="A line is KEY, this and VALUE; without it, it is a value alone.",
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            "-D",
-            metavar="TEXT",
-            help=r"What ends a line, such as '\0'; '' for none: all of the input is one value."
-            r" Without it \n does, or \r\n.",
-        ),
-    ] = None,
-    empty_is_null: Annotated[
-        bool, typer.Option("--null", "-Z", help="Append empty values and keys as null.")
-    ] = False,
-    key: Annotated[
-        str | None, typer.Option("--key", "-k", metavar="TEXT", help="Key of records without one.")
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="A header of all records; may be given more than once.",
+            help="How a line is read: parse.key, key.separator (a tab), null.marker; may be given"
+            " more than once.",
         ),
     ] = None,
     partition: Annotated[
@@ -147,7 +104,6 @@ def produce(
         int | None,
         typer.Option(
             "--batch-size",
-            "--max-partition-memory-bytes",
             min=1,
             max=INT_MAX,
             help=f"Bytes of input in one append at most. [default: {CHUNK_BYTES}]",
@@ -159,13 +115,9 @@ def produce(
             "--producer-property",
             "--command-property",
             metavar="NAME=VALUE",
-            help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES_OF_PRODUCERS)}.",
+            help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}.",
         ),
     ] = None,
-    sync: Annotated[
-        bool,
-        typer.Option("--sync", help="Wait for each append before the next; this is always so."),
-    ] = False,
     quiet: Annotated[
         bool,
         typer.Option("--quiet", "-q", help="Do not say how many records were appended."),
@@ -209,7 +161,7 @@ def _chunks(asked: Asked, record_bytes_max: int, interrupts: Interrupts) -> Iter
     )
     if asked.are_whole_files:
         return files_as_values(asked.paths, pace, interrupts)
-    return lines_of(asked.paths, asked.delimiter, pace, interrupts)
+    return lines_of(asked.paths, pace, interrupts)
 
 
 def _append_all(chunks: Iterable[Chunk], asked: Asked, appends: ChunkAppends) -> None:

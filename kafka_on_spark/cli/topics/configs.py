@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,7 +19,6 @@ from kafka_on_spark.cli.call.options import (
     chosen_action,
     needed,
     pairs,
-    properties_of,
 )
 from kafka_on_spark.cli.call.output import Output, plural, write_rows
 from kafka_on_spark.cli.call.session import Change, Session, opened
@@ -71,7 +71,6 @@ def configs(
         bool,
         typer.Option(
             "--entity-default",
-            "--broker-defaults",
             help="Settings of all brokers, which are the cluster's.",
         ),
     ] = False,
@@ -205,7 +204,7 @@ def changed_settings(
     lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
     changes: dict[str, str | None] = {}
     if file is not None:
-        changes.update(pairs(properties_of(file, "--add-config-file"), "--add-config-file"))
+        changes.update(pairs(_lines_of(file), "--add-config-file"))
     for name, value in pairs(lines, "--add-config").items():
         changes[name] = value.removeprefix("[").removesuffix("]")
     for name in deleted.split(",") if deleted else ():
@@ -214,3 +213,17 @@ def changed_settings(
                 f"setting {name.strip()!r} can't be set and deleted at once: choose one"
             )
     return changes
+
+
+def _lines_of(file: str) -> list[str]:
+    """Return the lines of a file of settings, without comments and empty lines.
+
+    Raises:
+        InvalidRequestError: The file can't be read.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(f"--add-config-file {file!r} can't be read: {error}") from None
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("#")]
