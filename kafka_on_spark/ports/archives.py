@@ -98,11 +98,11 @@ class MetadataArchive(Protocol):
         """
         ...
 
-    def rows(self, name: str) -> "list[MetadataRows]":
-        """Return the commits in one of the table's files.
+    def rows(self, name: str) -> "Iterator[MetadataRows]":
+        """Yield the commits in one of the table's files.
 
         Raises:
-            CorruptLogError: It is missing or damaged.
+            CorruptLogError: It is missing or damaged, perhaps after some commits.
         """
         ...
 

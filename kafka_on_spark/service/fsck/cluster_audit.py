@@ -88,20 +88,18 @@ class _MetadataReader:
     def _take(self, file: FileEntry, snapshots: _Snapshots, committed_end: int) -> None:
         """Replay a file's batches up to an offset; those beyond are taken another time."""
         try:
-            batches = self._main.archive.rows(file.path)
+            for batch in self._main.rows(file, committed_end):
+                end = batch.base_offset + len(batch.rows)
+                if end > committed_end:
+                    return
+                if end <= self.replay.end_offset:
+                    continue  # seen before the file was merged
+                self.replay.take(batch)
+                for reader, name in snapshots.pop(self.replay.end_offset, ()):
+                    self._check_snapshot(reader, name)
         except CorruptLogError as error:
             self._miss(file, error, snapshots, committed_end)
             return
-        self._main.note(file, batches, committed_end)
-        for batch in batches:
-            end = batch.base_offset + len(batch.rows)
-            if end > committed_end:
-                return
-            if end <= self.replay.end_offset:
-                continue  # seen before the file was merged
-            self.replay.take(batch)
-            for reader, name in snapshots.pop(self.replay.end_offset, ()):
-                self._check_snapshot(reader, name)
         self._read_files.add(file.path)
 
     def _miss(

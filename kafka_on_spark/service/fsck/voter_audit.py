@@ -5,6 +5,7 @@ The others are read before it and again after it, so that the audit is sound whi
 what the leader proves committed must then be on a majority, and nobody has more than the leader.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
@@ -105,12 +106,17 @@ class VoterReader:
         """Add the finding that a snapshot is not what it should be."""
         self.table.add("I15", f"the snapshot {name} is damaged: {flaw}", path=name)
 
-    def note(self, file: FileEntry, batches: Sequence[MetadataRows], end: int) -> None:
-        """Note what a file holds that was read, of the batches up to `end`."""
-        self._read_files[file.path] = file.size_bytes
-        for batch in batches if self._is_compared else ():
-            if batch.base_offset + len(batch.rows) <= end:
+    def rows(self, file: FileEntry, end: int) -> Iterator[MetadataRows]:
+        """Yield the batches of a file, and note what those up to `end` hold.
+
+        Raises:
+            CorruptLogError: It is missing or damaged, perhaps after some batches.
+        """
+        for batch in self.archive.rows(file.path):
+            self._read_files[file.path] = file.size_bytes
+            if self._is_compared and batch.base_offset + len(batch.rows) <= end:
                 self.digests[batch.base_offset] = _digest(batch)
+            yield batch
 
     def read_rows(self, end: int) -> None:
         """Read the files of the newest version, of the batches up to `end`."""
@@ -118,7 +124,7 @@ class VoterReader:
         while (file := self.table.first_but(read)) is not None:
             read.add(file.path)
             try:
-                self.note(file, self.archive.rows(file.path), end)
+                deque(self.rows(file, end), maxlen=0)
             except CorruptLogError as error:
                 if not self.has_replaced(file):
                     self.table.add("I15", error.message, path=file.path)

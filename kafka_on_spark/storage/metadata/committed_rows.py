@@ -7,7 +7,7 @@ root, whichever is there, and goes on from another one in the middle.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -159,33 +159,33 @@ def _rows_on(voter: Voter, order: RowsOrder, options: StorageOptions) -> Iterato
         raise CorruptLogError("a gap in the metadata log", expected=at, root=voter.root)
 
 
-def _rows_in(file: LogFile, rows: pa.Table, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file between two offsets.
-
-    Raises:
-        CorruptLogError: It has other rows than its table says.
-    """
-    if rows.num_rows != file.size:
-        raise CorruptLogError("a file of the metadata log has other rows", path=file.path)
+def _rows_in(
+    file: LogFile, parts: Iterable[pa.Table], start: Offset, end: Offset
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file between two offsets."""
     sizes = [each.end_offset - each.base_offset for each in file.batches]
     epochs = np.repeat(np.array([each.epoch for each in file.batches], np.int32), sizes)
-    for at in range(start, end, ROWS_MAX):
-        count = min(ROWS_MAX, end - at)
-        first = at - file.base_offset
-        found = _columns(rows.slice(first, count))
-        offsets = np.arange(at, at + count, dtype=np.int64)
-        bases = np.array(found["batch_base_offset"].to_pylist(), np.int64)
-        found |= {
-            "metadata_offset": pa.array(offsets),
-            "base_offset": pa.array(bases),
-            "offset_delta": pa.array((offsets - bases).astype(np.int32)),
-            "epoch": pa.array(epochs[first : first + count]),
-        }
-        missing = (pa.nulls(count, kind) for kind in ROW_SCHEMA.types)
-        columns = [
-            found.get(name, nulls) for name, nulls in zip(ROW_SCHEMA.names, missing, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+    place = file.base_offset
+    for rows in parts:
+        for at in range(max(start, place), min(end, place + rows.num_rows), ROWS_MAX):
+            count = min(ROWS_MAX, end - at, place + rows.num_rows - at)
+            found = _columns(rows.slice(at - place, count))
+            offsets = np.arange(at, at + count, dtype=np.int64)
+            bases = np.array(found["batch_base_offset"].to_pylist(), np.int64)
+            first = at - file.base_offset
+            found |= {
+                "metadata_offset": pa.array(offsets),
+                "base_offset": pa.array(bases),
+                "offset_delta": pa.array((offsets - bases).astype(np.int32)),
+                "epoch": pa.array(epochs[first : first + count]),
+            }
+            missing = (pa.nulls(count, kind) for kind in ROW_SCHEMA.types)
+            columns = [
+                found.get(name, nulls)
+                for name, nulls in zip(ROW_SCHEMA.names, missing, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+        place += rows.num_rows
 
 
 def _columns(rows: pa.Table) -> dict[str, pa.Array]:

@@ -91,17 +91,15 @@ class FileMetadataArchive:
                 removed=step.removes if isinstance(step, TableCommit) else (),
             )
 
-    def rows(self, name: str) -> list[MetadataRows]:
-        """Return the commits in one of the metadata table's files."""
+    def rows(self, name: str) -> Iterator[MetadataRows]:
+        """Yield the commits in one of the metadata table's files."""
         if not is_file_name(name):
             raise CorruptLogError(f"{name} is no file of the metadata log by its name")
         path = f"{self._uri}/{name}"
         with as_storage_errors(f"read {path}", self._options):
-            rows_of_file = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
-        return [
-            MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
-            for rows in rows_of_file
-        ]
+            content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+        for rows in decode_rows(content, path):
+            yield MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
 
     def snapshot_names(self) -> list[str]:
         """Return the names of the snapshots, oldest first."""
@@ -112,7 +110,7 @@ class FileMetadataArchive:
         """Return a snapshot's rows, as a commit that ends at the offset in its name."""
         path = f"{self._root}/snapshots/{name}"
         with as_storage_errors(f"read {path}", self._options):
-            batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+            batches = [*decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)]
         rows = tuple(row for batch in batches for row in batch)
         end = name.split("-")[0]
         base = rows[0]["batch_base_offset"]

@@ -7,7 +7,7 @@ Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these 
 pandas, which would delay each opening of a cluster by half a second.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.partition_codec import Row
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.error_translation import parsing
-from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.parquet_files import read_row_groups
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
@@ -52,6 +52,14 @@ ENCODED_ROWS_MIN: Final = 1 << 12
 PLAIN_ROWS_MAX: Final = 32
 """Up to this number of rows a file is written without compression and dictionaries: to set these up
 for each column would take two thirds of the time to write and to read a file of one row."""
+
+_MERGED: Final[Mapping[str, Any]] = {
+    "compression": "zstd",
+    "use_dictionary": True,
+    "write_page_checksum": True,
+    "store_schema": False,
+    "write_statistics": False,
+}
 
 _CLAIM: Final = ControllerRecord.__name__
 
@@ -103,15 +111,8 @@ def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
 def _write(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     is_plain = table.num_rows <= PLAIN_ROWS_MAX
-    pq.write_table(
-        table,
-        sink,
-        compression="none" if is_plain else "zstd",
-        use_dictionary=not is_plain,
-        write_page_checksum=True,
-        store_schema=False,
-        write_statistics=False,
-    )
+    form = {**_MERGED, **({"compression": "none", "use_dictionary": False} if is_plain else {})}
+    pq.write_table(table, sink, **form)
     return sink.getvalue()
 
 
@@ -124,9 +125,17 @@ def decode_file(
     Raises:
         CorruptLogError: It is missing, damaged, or holds records that this version can't read.
     """
+    parts = decode_parts(content, path, from_offset=from_offset, end_offset=end_offset)
+    return [batch for part in parts for batch in part]
+
+
+def decode_parts(
+    content: bytes | None, path: str, *, from_offset: int = 0, end_offset: int | None = None
+) -> Iterator[list[MetadataBatch]]:
+    """Yield the batches that `decode_file` returns, those of a row group at once."""
     with parsing("a file of the metadata log", path):
-        table = _read(content, path)
-        return _decoded(table, _batch_ranges(table, from_offset, end_offset))
+        for part in _parts(content, path):
+            yield _decoded(part, _batch_ranges(part, from_offset, end_offset))
 
 
 def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
@@ -136,37 +145,37 @@ def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset
     Raises:
         CorruptLogError: It is missing or damaged.
     """
+    extents = []
     with parsing("a file of the metadata log", path):
-        table = _read(content, path)
-        bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
-        return [
-            (Offset(base), Offset(base + len(rows)))
-            for rows in _batch_ranges(table)
-            for base in [int(bases[rows.start])]
-        ]
+        for part in _parts(content, path):
+            bases = _bases(part)
+            for rows in _batch_ranges(part):
+                base = int(bases[rows.start])
+                extents.append((Offset(base), Offset(base + len(rows))))
+    return extents
 
 
-def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
-    """Return the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
+def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
+    """Yield the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
 
     Raises:
-        CorruptLogError: It is missing or damaged.
+        CorruptLogError: It is missing or damaged, perhaps after some batches.
     """
     with parsing("a file of the metadata log", path):
-        table = _read(content, path)
-        rows = [row for part in _slices(table) for row in _rows_of(part)]
-        return [rows[each.start : each.stop] for each in _batch_ranges(table)]
+        for part in _parts(content, path):
+            rows = [row for each in _slices(part) for row in _rows_of(each)]
+            yield from (rows[each.start : each.stop] for each in _batch_ranges(part))
 
 
-def decode_table(content: bytes | None, path: str) -> pa.Table:
-    """Return the rows of a file in order, verified, as they are: no record is made, and a column
-    that has no value is left out.
+def decode_tables(content: bytes | None, path: str, row_count: int) -> Iterator[pa.Table]:
+    """Yield the rows of a file in order, verified, as they are, whole batches at once: no record is
+    made, and a column that has no value may be left out. `row_count`: how many there must be.
 
     Raises:
-        CorruptLogError: It is missing or damaged.
+        CorruptLogError: It is missing or damaged, perhaps after some rows.
     """
     with parsing("a file of the metadata log", path):
-        return _read(content, path)
+        yield from _parts(content, path, row_count)
 
 
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
@@ -175,14 +184,16 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     Raises:
         CorruptLogError: The file is missing or damaged.
     """
-    found: dict[int, int] = {}
+    found: list[tuple[Offset, int]] = []
     with parsing("a file of the metadata log", path):
-        table = _read(content, path).sort_by("offset_delta")
-        bases = table.column("batch_base_offset").to_pylist()
-        times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
-        for base, time_us in zip(bases, times.to_pylist(), strict=True):
-            found.setdefault(base, time_us // 1000)
-    return [(Offset(base), time_ms) for base, time_ms in found.items()]
+        for part in _parts(content, path):
+            firsts = pa.array([each.start for each in _batch_ranges(part)], pa.int64())
+            heads = part.select(["batch_base_offset", "time"]).take(firsts)
+            times = heads.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+            bases = heads.column("batch_base_offset").to_pylist()
+            for base, time_us in zip(bases, times.to_pylist(), strict=True):
+                found.append((Offset(base), time_us // 1000))
+    return found
 
 
 def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
@@ -232,7 +243,7 @@ def _batch_ranges(
     table: pa.Table, from_offset: int = 0, end_offset: int | None = None
 ) -> list[range]:
     """Return which rows are a batch each, of the batches between two offsets, in offset order."""
-    bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
+    bases = _bases(table)
     starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
     return [
         range(start, end)
@@ -241,12 +252,30 @@ def _batch_ranges(
     ]
 
 
-def _read(content: bytes | None, path: str) -> pa.Table:
-    """Return a file's rows in offset order."""
+def _bases(table: pa.Table) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return where the batch of each row begins."""
+    return _as_numpy(table.column("batch_base_offset").combine_chunks())
+
+
+def _parts(content: bytes | None, path: str, row_count: int | None = None) -> Iterator[pa.Table]:
+    """Yield a file's rows in offset order, a row group at a time; a batch is never parted."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
-    # Without dictionaries for texts: Arrow checks those less for damage.
-    table = read_parquet(content, path, verifies_pages=True)
+    held: pa.Table | None = None
+    for group in read_row_groups(content, path, row_count):
+        part = _checked(group, path)
+        if held is not None:
+            if _bases(held)[-1] == _bases(part)[0]:
+                part = pa.concat_tables([held, part])
+            else:
+                yield held
+        held = part
+    if held is None:
+        raise CorruptLogError("not a file of a metadata log", path=path)
+    yield held
+
+
+def _checked(table: pa.Table, path: str) -> pa.Table:
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
     columns = dict(zip(table.column_names, table.columns, strict=True))
     is_ours = all(_COLUMN_TYPES.get(name) == each.type for name, each in columns.items())
@@ -333,15 +362,41 @@ def _rows_of(table: pa.Table) -> list[Row]:
     return rows_of(_columns_of(table), table.num_rows)
 
 
-def merge_files(contents: Sequence[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
+def merge_files(contents: Iterable[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
     """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
-    and the number of rows.
+    and the number of rows. The files are read one after the other, and many rows are written as
+    they come: a row group holds whole batches.
 
     Raises:
         CorruptLogError: One of them can't be read.
     """
-    tables = [_read(content, path) for content, path in contents]
-    merged = pa.concat_tables(tables, promote_options="default")
-    place = merged.column_names.index("offset_delta")
-    deltas = pa.array(range(merged.num_rows), pa.int32())
-    return _write(merged.set_column(place, "offset_delta", deltas)), merged.num_rows
+    sink, writer = pa.BufferOutputStream(), None
+    held: list[pa.Table] = []
+    count = held_count = 0
+    for content, path in contents:
+        with parsing("a file of the metadata log", path):
+            for part in _parts(content, path):
+                held.append(_numbered(part, count))
+                count, held_count = count + part.num_rows, held_count + part.num_rows
+                if held_count >= SLICE_ROWS:
+                    writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
+                    _write_group(writer, held)
+                    held, held_count = [], 0
+    if writer is None:
+        return _write(pa.concat_tables(held, promote_options="default")), count
+    if held:
+        _write_group(writer, held)
+    writer.close()
+    return sink.getvalue(), count
+
+
+def _numbered(table: pa.Table, first: int) -> pa.Table:
+    """Return rows with their places in the file that they are merged into."""
+    place = table.column_names.index("offset_delta")
+    deltas = np.arange(first, first + table.num_rows, dtype=np.int32)
+    return table.set_column(place, "offset_delta", pa.array(deltas))
+
+
+def _write_group(writer: pq.ParquetWriter, tables: Sequence[pa.Table]) -> None:
+    whole = pa.concat_tables([FILE_SCHEMA.empty_table(), *tables], promote_options="default")
+    writer.write_table(whole, row_group_size=whole.num_rows)

@@ -20,18 +20,24 @@ MERGED_FILES_MIN: Final = 32
 """Files of one size class to merge at once, at least. Each active file costs every commit about
 0.02 ms, and a merge costs one commit."""
 
-MERGED_BELOW_RECORDS: Final = (32, 1024, 32_768, 65_536)
+MERGED_BELOW_RECORDS: Final = (32, 1024, 1 << 15, 1 << 20, 1 << 21)
 """Size classes of files to merge: first those of single decisions, then the results of that, and so
-on, up to what one file may hold. A log of a million records has about 30 files, and 70 of its
-newest ones; each million more has ten."""
+on, up to what one file may hold. A log has at most about 130 files of them, and of what no class
+takes one for each three million records: 3.6 days of 10 commits a second."""
 
 TAIL_CLASSES: Final = 2
 """The first classes, which are merged wherever they lie. Files of a larger class are merged only
 below the newest snapshot: whoever opens the cluster reads the files from that on, and would read
 many rows that the snapshot has."""
 
-MERGED_RECORDS_MAX: Final = 1 << 17
-"""Records of a merged file, about: a process that merges or reads it holds them all."""
+LARGE_FILES_MIN: Final = 4
+"""The same of the last class: 32 of them would be more than one file may hold."""
+
+MERGED_RECORDS_MAX: Final = 1 << 22
+"""Records of a merged file, about."""
+
+MERGED_BYTES_MAX: Final = 1 << 28
+"""Bytes of a merged file, about: a process that merges or reads it holds them, and a row group."""
 
 
 def files_to_merge(
@@ -45,34 +51,41 @@ def files_to_merge(
     """
     least = 0
     for number, bound in enumerate(MERGED_BELOW_RECORDS):
-        run = _run_to_merge(files, least, bound)
+        is_last = number == len(MERGED_BELOW_RECORDS) - 1
+        enough = min(MERGED_FILES_MIN, LARGE_FILES_MIN) if is_last else MERGED_FILES_MIN
+        run = _run_to_merge(files, least, bound, enough)
         if run and number >= TAIL_CLASSES:
             end = snapshot_end()
-            run = _run_to_merge([each for each in files if each.end_offset <= end], least, bound)
+            below = [each for each in files if each.end_offset <= end]
+            run = _run_to_merge(below, least, bound, enough)
         if run:
-            return _bounded(run)
+            return run
         least = bound
     return []
 
 
-def _run_to_merge(files: Sequence[LogFile], least: int, bound: int) -> list[LogFile]:
-    """Return the first run of files below a class's bound that has enough of that class."""
+def _run_to_merge(files: Sequence[LogFile], least: int, bound: int, enough: int) -> list[LogFile]:
+    """Return of the first run of files below a class's bound that has enough of that class what one
+    file may hold."""
     runs: list[list[LogFile]] = [[]]
     for file in files:
-        if file.size < bound:
+        if file.size < bound and file.size_bytes < MERGED_BYTES_MAX // 2:
             runs[-1].append(file)
         else:
             runs.append([])
     for run in runs:
-        if sum(file.size >= least for file in run) >= MERGED_FILES_MIN:
-            return run
+        if sum(file.size >= least for file in run) >= enough:
+            return _bounded(run)
     return []
 
 
 def _bounded(run: list[LogFile]) -> list[LogFile]:
     """Return the first files of a run, as many as one file may hold; two at least."""
-    ends = accumulate(file.size for file in run)
-    return run[: max(sum(end <= MERGED_RECORDS_MAX for end in ends), 2)]
+    records = accumulate(file.size for file in run)
+    sizes = accumulate(file.size_bytes for file in run)
+    fits = zip(records, sizes, strict=True)
+    count = sum(end <= MERGED_RECORDS_MAX and size <= MERGED_BYTES_MAX for end, size in fits)
+    return run[: max(count, 2)]
 
 
 def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> LogFile:
@@ -84,7 +97,7 @@ def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> LogFi
     """
     paths = [f"{uri}/{file.path}" for file in merged]
     content, count = merge_files(
-        [(files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths]
+        (files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths
     )
     path = f"{merged[0].base_offset:020d}-{uuid4().hex}.parquet"
     files.write(f"{uri}/{path}", content)

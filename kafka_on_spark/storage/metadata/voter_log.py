@@ -47,8 +47,8 @@ from kafka_on_spark.storage.identity.root_clock import now_ms_at
 from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
-    decode_file,
-    decode_table,
+    decode_parts,
+    decode_tables,
 )
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
@@ -285,22 +285,27 @@ class DeltaVoterLog:
         return read_batches(self._files, self.uri, files, from_offset, to_offset)
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
-        """Yield the batch that holds `offset` and those after it, a file at a time.
+        """Yield the batch that holds `offset` and those after it, a row group at a time.
 
         Streams for debugging; caches nothing.
         """
-        while batches := self._read_twice(partial(self._read_file_at, offset)):
-            yield from batches
-            offset = batches[-1].end_offset
+        while (file := self._read_twice(partial(self._file_at, offset))) is not None:
+            for part in decode_parts(*file):
+                for batch in part:
+                    if batch.end_offset > offset:
+                        yield batch
+                        offset = batch.end_offset
 
-    def _read_file_at(self, offset: Offset) -> list[MetadataBatch]:
-        """Return the batches of the file that holds `offset` from there on; none at the end."""
+    def _file_at(self, offset: Offset) -> tuple[bytes, str] | None:
+        """Return the bytes and the path of the file that holds `offset`; None: the log ends."""
         for file in self._files_now():
             if file.end_offset > offset:
                 path = f"{self.uri}/{file.path}"
-                found = decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
-                return [each for each in found if each.end_offset > offset]
-        return []
+                content = self._files.read(path, METADATA_FILE_BYTES_MAX)
+                if not content:
+                    raise CorruptLogError("a file of the metadata log is missing", path=path)
+                return content, path
+        return None
 
     def load_files(self) -> tuple[VoterTable, list[LogFile]]:
         """Return the newest table, and its files in the order of their rows.
@@ -311,15 +316,15 @@ class DeltaVoterLog:
         with self._delta.lock:
             return table, list(self._log_files)
 
-    def rows_of(self, file: LogFile) -> pa.Table:
-        """Return the rows of one file, as `decode_table` does.
+    def rows_of(self, file: LogFile) -> Iterator[pa.Table]:
+        """Yield the rows of one file, as `decode_tables` does.
 
         Raises:
             CorruptLogError: It is missing or damaged.
             KafkaStorageError: The root does not answer.
         """
         path = f"{self.uri}/{file.path}"
-        return decode_table(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        return decode_tables(self._files.read(path, METADATA_FILE_BYTES_MAX), path, file.size)
 
     def _files_now(self) -> list[LogFile]:
         with self._delta.lock:

@@ -22,16 +22,13 @@ from kafka_on_spark.storage.metadata import (
     metadata_archive,
     metadata_reading,
     metadata_snapshots,
-    voter_log,
 )
 from kafka_on_spark.storage.replicas import evidence, segments
 from kafka_on_spark.storage.replicas.archives import archive
 
 _OF_BYTES: Final = (
-    (voter_log, "decode_file"),
     (metadata_reading, "decode_file"),
     (metadata_snapshots, "decode_file"),
-    (metadata_archive, "decode_rows"),
     (checkpoints, "checkpoint_step"),
     (table_history, "checkpoint_step"),
     (evidence, "checkpoint_step"),
@@ -50,7 +47,8 @@ def quick() -> Iterator[None]:
         patch.setattr(void_commits, "RECHECK_SECONDS", 0.0)
         for module, name in _OF_BYTES:
             patch.setattr(module, name, _once(getattr(module, name)))
-        patch.setattr(segments, "parquet_batches", _once(_all_of(segments.parquet_batches)))
+        for module, name in ((segments, "parquet_batches"), (metadata_archive, "decode_rows")):
+            patch.setattr(module, name, _once(_all_of(getattr(module, name))))
         yield
 
 

@@ -152,10 +152,10 @@ def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, m
     assert [each.base_offset for each in log.read(from_offset=end)] == [end]
 
 
-def file(base_offset, size):
+def file(base_offset, size, size_bytes=1):
     path = f"{base_offset:020d}-{0:032x}.parquet"
     header = RaftBatch(base_offset, base_offset + size, 1, path)
-    return LogFile(base_offset, size, path, size_bytes=1, time_ms=0, batches=(header,))
+    return LogFile(base_offset, size, path, size_bytes, time_ms=0, batches=(header,))
 
 
 def log_files(*counts):
@@ -191,9 +191,10 @@ LARGE = [
     pytest.param([2000] * 32, 64_000, slice(32), id="below the snapshot they become one"),
     pytest.param([2000] * 40, 64_000, slice(32), id="not those above the snapshot"),
     pytest.param([2000] * 32, 63_999, slice(0),  id="too few of them lie below the snapshot"),
-    pytest.param([30_000] * 32, 960_000, slice(4), id="no more than a process may hold"),
-    pytest.param([33_000] * 32, 1_056_000, slice(3), id="so the results of that become a few"),
-    pytest.param([70_000] * 64, 4_480_000, slice(0), id="the largest stay"),
+    pytest.param([900_000] * 32, 28_800_000, slice(4), id="no more records than a file may hold"),
+    pytest.param([1_100_000] * 4, 4_400_000, slice(3), id="a few of the largest become one"),
+    pytest.param([1_100_000] * 3, 3_300_000, slice(0), id="not fewer of them"),
+    pytest.param([2_100_000] * 64, 134_400_000, slice(0), id="the largest stay"),
     pytest.param([2000] * 32 + [1] * 32, 64_000, slice(32, 64), id="small ones come first"),
 ]
 # fmt: on
@@ -204,6 +205,35 @@ def test_large_files_become_one_below_the_newest_snapshot(counts, snapshot_end, 
     files = log_files(*counts)
 
     assert files_to_merge(files, lambda: snapshot_end) == files[merged]
+
+
+def test_files_of_many_bytes_become_one_that_a_process_can_hold():
+    size_bytes = metadata_merge.MERGED_BYTES_MAX // 2
+    files = [file(each * 2000, 2000, size_bytes // 5) for each in range(32)]
+    large = [file(each * 2000, 2000, size_bytes) for each in range(32)]
+
+    assert files_to_merge(files, lambda: 64_000) == files[:10]
+    assert files_to_merge(large, lambda: 64_000) == []
+
+
+@pytest.mark.parametrize("days, most", [(1, 140), (30, 145), (240, 200)])
+def test_merged_files_stay_few_for_months_of_10_commits_a_second(days, most):
+    """Begins with what the two smallest classes leave, of which at most 31 lie there each."""
+    size, files, counts, end = 1 << 15, [], [0], 0
+    while end < days * 864_000:
+        files.append(file(end, size, size * 60))
+        end += size
+        while merged := files_to_merge(files, lambda: end):  # noqa: B023
+            place = files.index(merged[0])
+            records, size_bytes = (
+                sum(getattr(each, name) for each in merged) for name in ("size", "size_bytes")
+            )
+            files[place : place + len(merged)] = [file(merged[0].base_offset, records, size_bytes)]
+        counts.append(len(files))
+
+    assert max(counts) + 3 * metadata_merge.MERGED_FILES_MIN <= most
+    assert max(each.size for each in files) <= metadata_merge.MERGED_RECORDS_MAX
+    assert max(each.size_bytes for each in files) <= metadata_merge.MERGED_BYTES_MAX
 
 
 def test_merge_of_small_files_asks_for_no_snapshot():

@@ -45,7 +45,7 @@ def decide(leader, *records):
 def rows(log):
     """Return the rows of the newest file of a table."""
     file = max(log._delta.active_files(), key=lambda each: int(each.values["base_offset"]))
-    return decode_rows(log._files.read(f"{log.uri}/{file.path}", 1 << 20), file.path)
+    return [*decode_rows(log._files.read(f"{log.uri}/{file.path}", 1 << 20), file.path)]
 
 
 def test_a_disk_that_is_read_only_denies_what_is_put_there_and_names_its_root(roots, monkeypatch):

@@ -19,6 +19,8 @@ from kafka_on_spark.storage.metadata import metadata_files
 from kafka_on_spark.storage.metadata.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
+    batch_extents,
+    batch_times,
     decode_file,
     decode_rows,
     encode_file,
@@ -74,7 +76,7 @@ def test_a_copy_of_a_batch_has_its_rows_whoever_wrote_them(records, stamp):
 
     (read,) = decode_file(written, "path")
 
-    assert decode_rows(content(read), "path") == decode_rows(written, "path")
+    assert [*decode_rows(content(read), "path")] == [*decode_rows(written, "path")]
     assert read.records == records
 
 
@@ -124,6 +126,36 @@ def test_merged_files_can_be_merged_again():
     assert decode_file(again.to_pybytes(), "path") == BATCHES
 
 
+def test_large_merged_file_is_written_and_read_in_groups_of_whole_batches(monkeypatch):
+    many = [batch(3 * each, *settings(3), time_ms=each + 1) for each in range(20)]
+    pieces = [content(each) for each in many]
+    monkeypatch.setattr(metadata_files, "SLICE_ROWS", 7)
+    merged = merge_files((each, "path") for each in pieces)[0].to_pybytes()
+    read, groups = [], metadata_files.read_row_groups
+    monkeypatch.setattr(
+        metadata_files,
+        "read_row_groups",
+        lambda *given: (read.append(each.num_rows) or each for each in groups(*given)),
+    )
+
+    assert decode_file(merged, "path") == many
+    assert decode_file(merged, "path", from_offset=12, end_offset=18) == many[4:6]
+    assert read == [9, 9, 9, 9, 9, 9, 6] * 2
+    assert batch_extents(merged, "path") == [(3 * each, 3 * each + 3) for each in range(20)]
+    assert batch_times(merged, "path") == [(3 * each, each + 1) for each in range(20)]
+    assert [len(each) for each in decode_rows(merged, "path")] == [3] * 20
+
+
+def test_batch_that_lies_in_two_groups_of_a_file_is_one():
+    table = pq.read_table(pa.BufferReader(content(batch(7, *settings(12), time_ms=1))))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=5, store_schema=False)
+
+    (found,) = decode_file(sink.getvalue().to_pybytes(), "path")
+
+    assert found.records == tuple(settings(12))
+
+
 def test_batches_of_a_file_are_converted_together(monkeypatch):
     """A merged file has tens of thousands, and each on its own takes most of a millisecond."""
     many = [batch(each, *settings(1), time_ms=each + 1) for each in range(300)]
@@ -137,19 +169,19 @@ def test_batches_of_a_file_are_converted_together(monkeypatch):
     monkeypatch.setattr(metadata_files, "_columns_of", counted)
 
     assert decode_file(merged, "path") == many
-    assert len(decode_rows(merged, "path")) == 300
+    assert len([*decode_rows(merged, "path")]) == 300
     assert converted == [300, 300, 300]
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 13, 16])
 def test_batches_come_back_as_they_were_wherever_the_rows_converted_at_once_end(monkeypatch, rows):
     merged, _ = merge_files([(content(each), "path") for each in BATCHES])
-    expected = decode_rows(merged.to_pybytes(), "path")
+    expected = [*decode_rows(merged.to_pybytes(), "path")]
     monkeypatch.setattr(metadata_files, "SLICE_ROWS", rows)
 
     assert decode_file(merged.to_pybytes(), "path") == BATCHES
     assert decode_file(merged.to_pybytes(), "path", from_offset=8) == BATCHES[1:]
-    assert decode_rows(merged.to_pybytes(), "path") == expected
+    assert [*decode_rows(merged.to_pybytes(), "path")] == expected
     assert [len(rows_of_batch) for rows_of_batch in expected] == [1, 12, 3]
 
 
