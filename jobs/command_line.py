@@ -128,29 +128,23 @@ def _sentence(error: Exception) -> str:
     return text.strip().partition("\n")[0]
 
 
-def spark_path(path: str) -> str:
-    """Return a folder's or a store's path as Spark takes it."""
-    path = re.sub("^file:/+", "/", path)
-    if "://" not in path:
-        return os.path.abspath(path)
-    return unquote(hadoop_url(normalize(path))) if _is_in_a_store(path) else path.rstrip("/")
-
-
-def let_spark_read(spark: SparkSession, path: str, storage_option: Sequence[str] | None) -> None:
-    """Tell Spark's own client a store's endpoint, and the name of its credentials, as a view does.
+def let_spark_read(spark: SparkSession, path: str, storage_option: Sequence[str] | None) -> str:
+    """Return a folder's or a store's path as Spark takes it. Spark's own client is told a store's
+    endpoint, and the name of its credentials, as for a view.
 
     Raises:
         InvalidRequestError: Spark has no client for the store.
     """
-    if _is_in_a_store(path):
-        options = StorageOptions(pairs(storage_option, "--storage-option"))
-        settings = reader_settings(spark, [normalize(path)], options, "or give a folder")
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-
-
-def _is_in_a_store(path: str) -> bool:
-    return urlsplit(path).scheme in PACKAGES
+    path = re.sub("^file:/+", "/", path)
+    if "://" not in path:
+        return os.path.abspath(path)
+    if urlsplit(path).scheme not in PACKAGES:
+        return path.rstrip("/")
+    options = StorageOptions(pairs(storage_option, "--storage-option"))
+    settings = reader_settings(spark, [normalize(path)], options, "or give a folder")
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    return unquote(hadoop_url(normalize(path)))
 
 
 def rounds(given: argparse.Namespace, do_round: Round) -> int:

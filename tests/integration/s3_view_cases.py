@@ -16,16 +16,14 @@ import pyarrow as pa
 import pytest
 
 from jobs import append
-from jobs.appending.checkpoint import Checkpoint
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
-from tests.cluster.format.test_sink_killed import Life, make_mortal
-from tests.cluster.mortal import KilledError
+from tests.cluster.format.test_sink_killed import Life
 from tests.integration.format.frames import bytes_of
-from tests.integration.test_append_job import dies
+from tests.integration.test_append_job import DiedError, mortal
 from tests.pages import page
 from tests.storage.s3.faulty_s3 import faulty_s3
 from tests.storage.s3.object_stores import SECRET, two_stores
@@ -171,14 +169,11 @@ def kill_until_one_lives(metadata, spark, stores, given, monkeypatch):
     return how many died."""
     for at in range(1, 20):
         replica_store.cache_clear()
-        cluster, life = Cluster.open(metadata, spark, storage_options=stores.options), Life(at)
-        make_mortal(cluster._services, life)
-        with monkeypatch.context() as patched:
-            patched.setattr(Checkpoint, "mark_done", dies(life, Checkpoint.mark_done))
-            try:
-                append.append(spark, cluster, given)
-            except KilledError:
-                continue
+        cluster = Cluster.open(metadata, spark, storage_options=stores.options)
+        try:
+            append.append(spark, mortal(cluster, Life(at), monkeypatch), given)
+        except DiedError:
+            continue
         return at - 1
     raise AssertionError("no run lived")
 

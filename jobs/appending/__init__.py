@@ -1,1 +1,0 @@
-"""Parts of jobs/append.py: the source's files, and the lists of those that are appended."""
