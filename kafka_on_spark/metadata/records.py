@@ -67,14 +67,16 @@ def stamp_ms(own_ms: int, root_ms: int | None, newest_ms: int, ahead_max_ms: int
     return min(max(own_ms, least_ms), most_ms)
 
 
-def too_old_by_ms(own_ms: int, root_ms: int, newest_ms: int) -> int:
+def too_old_by_ms(own_ms: int, root_ms: int, newest_ms: int | None = None) -> int:
     """Return the time by which something is too old to be kept: the earliest of three clocks.
 
-    `own_ms` is by the clock of the process that decides, `root_ms` by that of the leader's root,
-    `newest_ms` the time of the newest commit in the metadata log, which is the decision's own: what
-    `stamp_ms` says now. An older one would have nothing go where nobody else commits.
+    `own_ms` is by the clock of the process that decides, `root_ms` by that of the root where the
+    thing is, or of the leader's. `newest_ms` is the time of the newest commit in the metadata log,
+    which is the decision's own: what `stamp_ms` says now. An older one would have nothing go where
+    nobody else commits. None: what is judged is no part of the log, as a file that was never
+    finished.
     """
-    return min(own_ms, root_ms, newest_ms)
+    return min(own_ms, root_ms, own_ms if newest_ms is None else newest_ms)
 
 
 def log_end_at(batches: Iterable[tuple[Offset, int]], end: Offset, time_ms: int) -> Offset:

@@ -1,10 +1,11 @@
 """Removes what killed processes leave on a root: unfinished files, probes, tables of tests, and the
 empty tables of cluster creations that lost a race.
 
-No reader uses them, and they take space. A file is removed once it is a day old: a process that
-still writes it then only fails to rename it. One that can't be removed is told, and keeps no other
-from going; one that is gone was another cleaner's. A store has an object whole or not at all: of a
-broker's root there, probes and tables of tests go.
+No reader uses them, and they take space. A file is removed once it is a day old, by the clock of
+this process and by the root's: a process that still writes it then only fails to rename it. One
+that can't be removed is told, and keeps no other from going; one that is gone was another
+cleaner's. A store has an object whole or not at all: of a broker's root there, probes and tables of
+tests go.
 """
 
 import logging
@@ -18,11 +19,12 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.delta.files.delta_files import commit_path, log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.identity.root_clock import modified_ms, time_and_size
+from kafka_on_spark.storage.identity.root_clock import modified_ms, now_ms_at, time_and_size
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
@@ -107,6 +109,7 @@ class _Cleaning:
 
     root: str
     options: StorageOptions
+    root_ms: int | None = None
     count: int = 0
     errors: list[str] = field(default_factory=list)
 
@@ -128,6 +131,14 @@ class _Cleaning:
     def _files(self) -> RootFiles:
         return RootFiles(self.root, self.options)
 
+    def _is_old(self, written_at_ms: int) -> bool:
+        own_ms = time.time_ns() // 1_000_000
+        if own_ms - written_at_ms <= 1000 * AGE_SECONDS_MIN:
+            return False
+        if self.root_ms is None:
+            self.root_ms = now_ms_at(self.root, self.options)
+        return too_old_by_ms(own_ms, self.root_ms) - written_at_ms > 1000 * AGE_SECONDS_MIN
+
     def _delete(self, path: str) -> None:
         self._files.delete(path)
         self.count += 1
@@ -135,7 +146,7 @@ class _Cleaning:
     def remove_files(self, folder: str, names: re.Pattern[str]) -> None:
         """Remove old files of such names from a local folder."""
         with self._telling(folder):
-            remove = partial(_remove_in, folder, names)
+            remove = partial(_remove_in, folder, names, self._is_old)
             removed, failure = within(self.root, remove, short_call_seconds(self.root))
             self.count += removed
             if failure is not None:
@@ -148,7 +159,7 @@ class _Cleaning:
             for name in filter(_VIEW.fullmatch, self._files.names(folder)):
                 view = f"{folder}/{name}"
                 with self._telling(view):
-                    if _is_older(commit_path(view, 0), self.options):
+                    if self._is_old(_modified_ms(commit_path(view, 0), self.options)):
                         self._delete(view)
 
     def remove_scratch_tables(self) -> None:
@@ -157,7 +168,7 @@ class _Cleaning:
             for name in filter(_SCRATCH_TABLE.fullmatch, self._files.names(self.root)):
                 table = f"{self.root}/{name}"
                 with self._telling(table):
-                    if _is_old(table):
+                    if self._is_old(_changed_ms(table)):
                         self._delete(table)
 
     def remove_objects(self) -> None:
@@ -173,14 +184,14 @@ class _Cleaning:
 
     def _remove_probe(self, path: str) -> None:
         written_at_ms = _written_at_ms(path, self.options)
-        if written_at_ms is not None and _is_past(written_at_ms):
+        if written_at_ms is not None and self._is_old(written_at_ms):
             self._files.delete_file(path)
             self.count += 1
 
     def _remove_scratch_table(self, table: str) -> None:
         written_at_ms = _written_at_ms(commit_path(table, 0), self.options)
         # Its first commit was its first object: without it this is the rest of a deletion.
-        if written_at_ms is None or _is_past(written_at_ms):
+        if written_at_ms is None or self._is_old(written_at_ms):
             self._delete(table)
 
     def remove_unnamed_tables(self, table: str) -> None:
@@ -192,7 +203,7 @@ class _Cleaning:
                 if not name.startswith(TABLE_PREFIX) or other == table:
                     continue
                 with self._telling(other):
-                    if _is_old(other) and self._is_empty(other):
+                    if self._is_old(_changed_ms(other)) and self._is_empty(other):
                         self._delete(other)
 
     def _is_empty(self, table: str) -> bool:
@@ -200,10 +211,8 @@ class _Cleaning:
         return names(table) == ["_delta_log"] and names(log_folder(table)) == _CREATED
 
 
-def _is_older(path: str, options: StorageOptions) -> bool:
-    read = partial(modified_ms, path, options)
-    written_at_ms = within(path, read, short_call_seconds(path))
-    return _is_past(written_at_ms)
+def _modified_ms(path: str, options: StorageOptions) -> int:
+    return within(path, partial(modified_ms, path, options), short_call_seconds(path))
 
 
 def _written_at_ms(path: str, options: StorageOptions) -> int | None:
@@ -213,11 +222,9 @@ def _written_at_ms(path: str, options: StorageOptions) -> int | None:
     return None if found is None else found[0]
 
 
-def _is_past(written_at_ms: int) -> bool:
-    return time.time() - written_at_ms / 1000 > AGE_SECONDS_MIN
-
-
-def _remove_in(folder: str, names: re.Pattern[str]) -> tuple[int, OSError | None]:
+def _remove_in(
+    folder: str, names: re.Pattern[str], is_old: Callable[[int], bool]
+) -> tuple[int, OSError | None]:
     """Remove old files of such names; return how many, and why one could not be."""
     removed = 0
     failure: OSError | None = None
@@ -226,7 +233,7 @@ def _remove_in(folder: str, names: re.Pattern[str]) -> tuple[int, OSError | None
             if not names.fullmatch(entry.name):
                 continue
             try:
-                removed += _remove_old(entry)
+                removed += _remove_old(entry, is_old)
             except OSError as error:
                 failure = error
     if removed:
@@ -234,13 +241,13 @@ def _remove_in(folder: str, names: re.Pattern[str]) -> tuple[int, OSError | None
     return removed, failure
 
 
-def _remove_old(entry: "os.DirEntry[str]") -> bool:
+def _remove_old(entry: "os.DirEntry[str]", is_old: Callable[[int], bool]) -> bool:
     with suppress(FileNotFoundError):  # another cleaner was faster
-        if entry.is_file(follow_symlinks=False) and _is_old(entry.path):
+        if entry.is_file(follow_symlinks=False) and is_old(_changed_ms(entry.path)):
             delete_file(entry.path)
             return True
     return False
 
 
-def _is_old(path: str) -> bool:
-    return time.time() - os.stat(path, follow_symlinks=False).st_mtime > AGE_SECONDS_MIN
+def _changed_ms(path: str) -> int:
+    return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000

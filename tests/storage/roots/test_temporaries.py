@@ -87,6 +87,22 @@ def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
     assert young.exists()
 
 
+@pytest.mark.parametrize("ahead", ["process", "root"])
+def test_one_clock_that_is_ahead_has_nothing_young_go(tmp_path, monkeypatch, ahead):
+    young = put(tmp_path / names()[0], age_seconds=60)
+    week_ms = 7 * 24 * 3600 * 1000
+    if ahead == "process":
+        now_ms = time.time_ns() // 1_000_000 + week_ms
+        monkeypatch.setattr(temporaries.time, "time_ns", lambda: now_ms * 1_000_000)
+    else:
+        now_ms_at = temporaries.now_ms_at
+        monkeypatch.setattr(temporaries, "now_ms_at", lambda *where: now_ms_at(*where) + week_ms)
+
+    assert clean_broker_root(str(tmp_path), [], OPTIONS).count == 0
+
+    assert young.exists()
+
+
 def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
     target = put(tmp_path / "target")
     link, folder = (tmp_path / f"_{uuid4().hex}.tmp" for _ in range(2))
