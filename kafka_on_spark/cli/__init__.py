@@ -7,11 +7,8 @@ exit codes), `verbs` (where each verb is) and `call/session` (a cluster opened f
 
 import sys
 
-from kafka_on_spark.cli.call.importing import imports_kept, one_thread_of_openblas
-
 try:
-    with imports_kept(), one_thread_of_openblas():
-        from kafka_on_spark.cli.application import main
+    from kafka_on_spark.cli.application import main
 except KeyboardInterrupt:  # the imports take a while, and Python would show where it was
     sys.stderr.write("kafka-on-spark: interrupted\n")
     sys.exit(130)

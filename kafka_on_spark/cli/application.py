@@ -9,17 +9,15 @@ it took effect; 130 the call was interrupted; 141 the reader of the answer went 
 import os
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 from typer.core import TyperGroup
 
-from kafka_on_spark.cli.call.arrow import do_without_pandas
-from kafka_on_spark.cli.call.ending import end_with
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.call.output import say
-from kafka_on_spark.cli.call.plain_values import with_plain_values
-from kafka_on_spark.cli.call.streams import filled
 from kafka_on_spark.cli.verbs import NAME, Verbs
 from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
 from kafka_on_spark.version import __version__
@@ -51,10 +49,6 @@ class CommandLine(TyperGroup):
         if code == INTERRUPTED:
             sys.stderr.write(f"{NAME}: interrupted\n")
         sys.exit(code or 0)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return all options, `--help` too."""
-        return with_plain_values(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; the reader of its answer may go away at any time."""
@@ -113,11 +107,41 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line, to whose code the process ends: it is nobody else's."""
-    sys.stdout, sys.stderr = filled((sys.stdout, sys.stderr))
-    do_without_pandas()
-    try:
-        app(prog_name=NAME)
-    except SystemExit as ending:
-        end_with(ending.code)
-        raise
+    """Run the command line."""
+    _open_outputs()
+    _do_without_pandas()
+    app(prog_name=NAME)
+
+
+def _open_outputs() -> None:
+    """Have outputs that are closed go nowhere: otherwise a file that is opened gets the number of
+    one, and whatever writes to the output writes to that file. Have those that another process has
+    made non-blocking, as ssh does, wait for their reader."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if number and getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+        os.set_blocking(number, True)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Says of pandas that it is not installed. pyarrow asks once, when it makes its first array of
+    a list, and would import it, which takes as long as all else of a call. `to_pandas` finds it."""
+
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        """Find nothing.
+
+        Raises:
+            ModuleNotFoundError: pandas is asked for.
+        """
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+
+
+def _do_without_pandas() -> None:
+    sys.meta_path.insert(0, _WithoutPandas())
+    pa.array([None])
+    del sys.meta_path[0]

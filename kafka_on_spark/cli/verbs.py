@@ -13,9 +13,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from kafka_on_spark.cli.call.importing import imports_kept
 from kafka_on_spark.cli.call.options import OPTIONAL_VALUES
-from kafka_on_spark.cli.call.plain_values import with_plain_values
 
 NAME: Final = "kafka-on-spark"
 
@@ -66,8 +64,7 @@ class Verbs(Mapping[str, TyperCommand]):
 @cache
 def _verb(name: str) -> Any:
     place = PLACES[name]
-    with imports_kept():
-        module = import_module(f"{__package__}.{place}")
+    module = import_module(f"{__package__}.{place}")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name, cls=Verb)(getattr(module, name.replace("-", "_")))
     return get_command(alone)
@@ -84,7 +81,3 @@ class Verb(TyperCommand):
             if option in OPTIONAL_VALUES and (not following or following[0].startswith("-")):
                 found[place] = f"{option}={OPTIONAL_VALUES[option]}"
         return super().parse_args(ctx, found)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return all options, `--help` too."""
-        return with_plain_values(super().get_params(ctx))

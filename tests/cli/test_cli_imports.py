@@ -26,7 +26,6 @@ FOREIGN = {
     "http.server",
     "pandas",
     "pyarrow.dataset",
-    "pydantic",
     "pyspark",
     "rich",
     "tenacity",

@@ -1,7 +1,5 @@
 """`consume` as a process: pipes, interrupts, and a first trial as a new user would make it."""
 
-import fcntl
-import io
 import os
 import re
 import select
@@ -10,13 +8,11 @@ import stat
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from subprocess import PIPE
 
 import pytest
 
-from kafka_on_spark.cli.call.streams import WaitingWriter
 from tests.cli.conftest import ROOT
 from tests.cluster.disks import new_disks, records
 from tests.pages import blocks
@@ -147,25 +143,6 @@ def test_while_its_reader_sleeps_it_takes_no_more_records(call, new_topic, clust
     os.close(taken)
     assert not more, "it takes records that nobody has read"
     assert (process.returncode, said.encode()) == (0, b"".join(each + b"\n" for each in values))
-
-
-@pytest.mark.parametrize("is_blocking", [True, False])
-def test_each_byte_is_written_once_though_an_interrupt_comes_while_its_reader_is_slow(is_blocking):
-    ours, theirs = os.pipe()
-    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
-    os.set_blocking(theirs, is_blocking)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    sent = bytes(range(250)) * 32
-
-    with open(ours, "rb") as reader, ThreadPoolExecutor(1) as threads:
-        with WaitingWriter(io.FileIO(theirs, "w")) as writer:
-            writer.write(sent)
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(KeyboardInterrupt):
-                writer.flush()
-            signal.signal(signal.SIGALRM, before)
-            received = threads.submit(reader.read)
-        assert received.result() == sent
 
 
 def test_output_that_another_process_has_made_non_blocking_is_whole(call, new_topic):

@@ -5,11 +5,12 @@ has come `linger_ms` after its first byte; of input that comes faster than it is
 one append takes.
 """
 
+import os
+import select
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.cli.call.streams import READABLE, await_ready, read_some
 from kafka_on_spark.storage.calls.clock import SystemClock
 
 READ_BYTES: Final = 2**20
@@ -81,10 +82,12 @@ def _ends_in_return(line: bytes) -> bool:
 def _gather(descriptor: int, rest: bytearray, pace: Pace) -> bool:
     """Read a chunk's bytes into `rest`; return whether the input is at its end."""
     clock = SystemClock()
+    more = select.poll()
+    more.register(descriptor, select.POLLIN)
     read_bytes = 0
     first_at_ms = None
     while read_bytes < pace.chunk_bytes:
-        part = read_some(descriptor, READ_BYTES)
+        part = os.read(descriptor, READ_BYTES)
         if not part:
             return True
         now_ms = clock.monotonic_ms()
@@ -94,6 +97,6 @@ def _gather(descriptor: int, rest: bytearray, pace: Pace) -> bool:
         waited_ms = now_ms - first_at_ms
         if waited_ms >= max(GATHER_MS_MAX, pace.linger_ms):
             break
-        if not await_ready(descriptor, READABLE, max(pace.linger_ms - waited_ms, 0)):
+        if not more.poll(max(pace.linger_ms - waited_ms, 0)):
             break
     return False

@@ -12,7 +12,6 @@ from errno import EISDIR
 from typing import Final
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.call.streams import read_some
 from kafka_on_spark.cli.produce.chunks import (
     READ_BYTES,
     LongLineError,
@@ -121,7 +120,7 @@ def _content(path: str, bytes_max: int) -> bytes:
     descriptor = _opened(path)
     content = bytearray()
     try:
-        while len(content) <= bytes_max and (part := read_some(descriptor, READ_BYTES)):
+        while len(content) <= bytes_max and (part := os.read(descriptor, READ_BYTES)):
             content += part
     except OSError as error:
         raise _unreadable(path, error) from None

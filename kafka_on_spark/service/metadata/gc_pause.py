@@ -1,9 +1,8 @@
 """Python's garbage collector paused where all that is made is kept: the one place that pauses it.
 
 Replay of a large log creates millions of values, and all of them are kept. To look for cycles among
-them, again and again, takes a third of the time. The imports of a call of the command line create
-some hundred thousand, and the search takes a twelfth of the time. This ends when a collector that
-scans young values only (as in free-threaded Python or a later release) makes the pause needless.
+them, again and again, takes a third of the time. This ends when a collector that scans young values
+only (as in free-threaded Python or a later release) makes the pause needless.
 """
 
 import gc
