@@ -52,7 +52,7 @@ def tools(bench: Bench) -> list[Row]:
             "lines/s",
             budget=Budget(bound=100_000, on="value", is_most=False),
         ),
-        row(f"{name}: start", starts, "s", budget=Budget(bound=0.8, on="value")),
+        row(f"{name}: start", starts, "s", budget=Budget(bound=1.0, on="value")),
         row(
             "consume: from an append's answer to the printed record, slowest of all",
             [max(delays_ms)],
