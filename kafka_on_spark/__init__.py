@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 # another Python without this package. A notebook then needs no launcher.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-from kafka_on_spark import logs
 from kafka_on_spark.version import __version__
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ _PLACES: Final = {
 }
 """Imported when first asked for: Spark starts a process for each run of a streaming query, which
 imports this package for its reader, while the query waits."""
-
-logs.set_up()
 
 
 def __getattr__(name: str) -> Any:

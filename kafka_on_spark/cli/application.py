@@ -16,10 +16,11 @@ import pyarrow as pa
 import typer
 from typer.core import TyperGroup
 
+from kafka_on_spark.cli.call import log_lines
 from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
 from kafka_on_spark.cli.call.output import say
 from kafka_on_spark.cli.verbs import NAME, Verbs
-from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaOnSparkError
+from kafka_on_spark.errors import CommitOutcomeUnknownError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
 
@@ -109,6 +110,10 @@ def _options(
 def main() -> None:
     """Run the command line."""
     _open_outputs()
+    try:
+        log_lines.set_up()
+    except InvalidRequestError as error:
+        sys.exit(_failed(str(error)))
     _do_without_pandas()
     app(prog_name=NAME)
 

@@ -126,4 +126,4 @@ def test_importing_the_package_imports_little_else():
     )
 
     ours = {each for each in done.stdout.decode().split() if each.startswith("kafka_on_spark.")}
-    assert ours == {"kafka_on_spark.logs", "kafka_on_spark.version", "kafka_on_spark.visible"}
+    assert ours == {"kafka_on_spark.version"}

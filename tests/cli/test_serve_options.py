@@ -1,17 +1,17 @@
 """Options of `serve` that nothing would obey, or that no clock can, are refused in a sentence; and the
 signals that end it are those that end a server."""
 
-import logging
 import signal
 
 import pytest
 from typer.testing import CliRunner
 
-from kafka_on_spark import logs
 from kafka_on_spark.cli.application import app
 from kafka_on_spark.cli.call.interrupts import Interrupts
+from kafka_on_spark.cli.call.log_lines import LOG
 from kafka_on_spark.cli.serve.signals import Signals
-from kafka_on_spark.logs import FORMAT_VARIABLE
+
+FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"
 
 # fmt: off
 REFUSALS = [
@@ -31,10 +31,8 @@ REFUSALS = [
 def serve(tmp_path, monkeypatch):
     """Calls `serve` where there is no cluster: what is not refused ends, too."""
     monkeypatch.setattr(Signals, "take", lambda self: None)
-    monkeypatch.setattr(logs, "write_alone", lambda: None)  # other tests listen
     monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
-    log = logging.getLogger(logs.NAME)
-    level = log.level
+    handlers, level = LOG.handlers, LOG.level
 
     def run(*options, **environment):
         for name, value in environment.items():
@@ -43,7 +41,8 @@ def serve(tmp_path, monkeypatch):
         return CliRunner().invoke(app, ["serve", "--cluster", str(tmp_path / "nothing"), *given])
 
     yield run
-    log.setLevel(level)
+    LOG.handlers, LOG.propagate = handlers, True  # other tests listen
+    LOG.setLevel(level)
 
 
 @pytest.mark.parametrize("options, why", REFUSALS)
@@ -56,11 +55,12 @@ def test_what_nothing_would_obey_is_refused_in_a_sentence(serve, options, why):
 
 
 @pytest.mark.parametrize("options, is_json", [((), True), (("--log-format", "text"), False)])
-def test_the_option_says_more_than_the_variable(serve, caplog, options, is_json):
+def test_the_option_says_more_than_the_variable(serve, options, is_json):
     result = serve(*options, **{FORMAT_VARIABLE: "json"})
 
-    last = [each for each in caplog.records if each.levelno == logging.CRITICAL]
-    assert [bool(last), "there is no cluster at" in result.stderr] == [is_json, not is_json]
+    last = result.stderr.splitlines()[-1]
+    assert "there is no cluster at" in last
+    assert ('"level": "CRITICAL"' in last) == is_json
 
 
 @pytest.fixture

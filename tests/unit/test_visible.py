@@ -1,7 +1,6 @@
 """Which characters are shown as they are, and what stands for the others: everywhere the same."""
 
 import json
-import logging
 import sys
 import unicodedata
 from itertools import chain
@@ -9,7 +8,6 @@ from itertools import chain
 import pytest
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.logs import UnheardHandler, set_up
 from kafka_on_spark.visible import quoted, visible, visible_json, visible_lines
 
 EVIL = "\x1b]0;owned\x07\u202egpj.exe\x9b2J"
@@ -76,41 +74,3 @@ def test_an_error_shows_nothing_that_a_terminal_would_obey():
 
     assert str(error).isprintable()
     assert error.message == f"no topic {EVIL}"
-
-
-def test_a_log_line_is_one_line_whatever_names_are_in_it(capsys, monkeypatch):
-    set_up()
-    [handler] = [
-        each
-        for each in logging.getLogger("kafka_on_spark").handlers
-        if isinstance(each, UnheardHandler)
-    ]
-    try:
-        raise ValueError(EVIL)
-    except ValueError:
-        record = logging.getLogger("kafka_on_spark.x").makeRecord(
-            "kafka_on_spark.x",
-            logging.WARNING,
-            "x.py",
-            1,
-            "root %s",
-            (f"{EVIL}\nFORGED",),
-            sys.exc_info(),
-        )
-
-    first, *trace = handler.format(record).splitlines()
-
-    assert first.endswith(visible(f"root {EVIL}\nFORGED"))
-    assert trace[0].startswith("Traceback")
-    assert all(line.isprintable() for line in trace)
-
-
-def test_a_handler_of_the_users_own_gets_visible_messages_of_ours_and_others_as_they_are(caplog):
-    logging.getLogger("kafka_on_spark.x").warning("%s has %d", EVIL, 7)
-    logging.getLogger("kafka_on_spark.x").warning("%s has %d", "plain", 7)
-    logging.getLogger("kafka_on_spark_of_another").warning("%s", EVIL)
-
-    ours, plain, others = caplog.records
-    assert ours.getMessage() == f"{visible(EVIL)} has 7"
-    assert plain.args == ("plain", 7)
-    assert others.getMessage() == EVIL

@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kafka_on_spark import logs
+from kafka_on_spark.cli.call import log_lines
+from kafka_on_spark.cli.call.log_lines import LogFormat
 from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.call.output import note
 from kafka_on_spark.cli.cost.ledger_file import ledger_text
@@ -42,13 +42,6 @@ SECONDS_MAX: Final = 366 * 86_400
 """A limit of time that is longer than a year is none; and infinity is no number of milliseconds."""
 
 
-class LogFormat(StrEnum):
-    """How lines of the log are written."""
-
-    TEXT = logs.TEXT
-    JSON = logs.JSON
-
-
 class ServingFailedError(KafkaOnSparkError):
     """A served cluster can't be served any more; only another process can."""
 
@@ -65,7 +58,7 @@ def _errors_as_logged() -> Iterator[None]:
     try:
         yield
     except KafkaOnSparkError as error:
-        if not logs.is_json():
+        if not log_lines.is_json():
             raise
         log.critical("%s", error)
         raise typer.Exit(FAILED) from None
@@ -122,13 +115,13 @@ def serve(
         ),
     ] = None,
     log_format: Annotated[
-        LogFormat | None,
+        LogFormat,
         typer.Option(
             "--log-format",
-            help="Lines of text, or a JSON object a line; without it, as KAFKA_ON_SPARK_LOG_FORMAT"
-            " says, or text.",
+            envvar="KAFKA_ON_SPARK_LOG_FORMAT",
+            help="Lines of text, or a JSON object a line.",
         ),
-    ] = None,
+    ] = LogFormat.TEXT,
     stop_seconds: Annotated[
         float,
         typer.Option(
@@ -173,7 +166,7 @@ def serve(
     once it has not renewed its lease for controller.lease.ms. Roots that are away, full or
     read-only are waited for. The exit code is 0 when it was told to end.
     """
-    _log_as(log_format)
+    log_lines.set_up(log_format, "INFO")
     _check_obeyed(context, has_port=health_port is not None, files=(textfile, ledger))
     root = cluster_url(cluster)
     options = StorageOptions(pairs(storage_option, "--storage-option"))
@@ -255,15 +248,6 @@ def _watch(served: ServedCluster, probes: Probes, told: Signals, supervisor: Sup
             supervisor.alive()
 
 
-def _log_as(form: LogFormat | None) -> None:
-    """Write this package's lines in a form, INFO and above where nothing else is said."""
-    if form is not None:
-        logs.write_as(form.value)
-    logs.write_alone()
-    if not os.environ.get(logs.LEVEL_VARIABLE):
-        logging.getLogger(logs.NAME).setLevel(logging.INFO)
-
-
 def _check_obeyed(
     context: typer.Context, *, has_port: bool, files: tuple[Path | None, Path | None]
 ) -> None:
@@ -317,7 +301,7 @@ def _finish(served: ServedCluster, *, is_clean: bool) -> None:
         raise ServingFailedError(served.failure)
     if not is_clean:
         # A thread that hangs at a root, or at a file, would keep Python from ending.
-        if served.failure is not None and logs.is_json():
+        if served.failure is not None and log_lines.is_json():
             log.critical("%s", served.failure)
         elif served.failure is not None:
             note(f"kafka-on-spark: {served.failure}")

@@ -91,7 +91,7 @@ def test_of_two_processes_one_stands_by_and_takes_over_from_a_frozen_and_a_kille
     assert took_s < WAIT_S_MAX
     assert disks.cluster.image.controller.controller_id is None  # it has resigned
     assert "ends: told to by SIGTERM" in first.messages
-    assert {"time", "level", "logger", "process", "pid", "message"} <= first.log[0].keys()
+    assert {"time", "level", "logger", "pid", "thread", "message"} <= first.log[0].keys()
     assert disks.cluster.fsck().findings == ()
 
 
