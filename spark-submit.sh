@@ -249,7 +249,7 @@ set_spark_home() {
 }
 
 # Links to what Spark needs of its folder, without its zip of pyspark: Python processes would import
-# that in place of the package beside it, and compile it anew each time. As in spark/spark_home.py; a
+# that in place of the package beside it, and compile it anew each time. As in spark/session.py; a
 # Python of the user's may have no pyspark but the zip, and YARN is sent it.
 leave_the_zip_out() {
   local name home=$venv/spark

@@ -456,10 +456,6 @@ class IllegalStateError(KafkaOnSparkError):
     """Raft has no such transition from a voter's state: refresh the state, then decide again."""
 
 
-class WrongJarError(KafkaOnSparkError):
-    """A jar for Spark is not the one that was tested. Spark is not started."""
-
-
 _CLOSED: Final = "the cluster was closed by this process: open it again with Cluster.open"
 
 

@@ -1,42 +1,20 @@
 """Spark's JVM as Python reaches it: the only module that uses private attributes of pyspark.
 
-pyspark has no public call that starts a JVM without a session, ends one, or asks it for a system
-property, for Hadoop's configuration or for the jars that it sends to executors. The four private
-names are `SparkContext._gateway`, `SparkContext._jvm`, `SparkContext._jsc` and
-`SparkSession._jsparkSession`. A public call for each would end this module.
+pyspark has no public call that asks a JVM for a system property, for Hadoop's configuration or for
+the jars that it sends to executors. The three private names are `SparkContext._jvm`,
+`SparkContext._jsc` and `SparkSession._jsparkSession`. A public call for each would end this module.
 """
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 
 def is_by_spark_submit() -> bool:
     """Return whether spark-submit started this process, and so chose its settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def is_jvm_given() -> bool:
-    """Return whether this process has a JVM already, or was given one by spark-submit."""
-    return SparkContext._gateway is not None or is_by_spark_submit()
-
-
-def start_jvm(settings: Mapping[str, str]) -> None:
-    """Start Spark's JVM with `settings`, without a session."""
-    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
-
-
-def end_jvm() -> None:
-    """End the JVM, so that the next session starts another."""
-    gateway = SparkContext._gateway
-    assert gateway is not None, "a JVM was started"
-    gateway.shutdown()
-    gateway.proc.stdin.close()  # the JVM ends when its standard input does
-    gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 def resolved_jars() -> list[str]:

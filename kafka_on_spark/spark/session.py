@@ -9,13 +9,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from kafka_on_spark.spark.delta_jars import PACKAGES, start_checked
 from kafka_on_spark.spark.jvm import (
     is_by_spark_submit,
     jars_of_executors,
@@ -23,8 +24,9 @@ from kafka_on_spark.spark.jvm import (
     send_jar,
 )
 from kafka_on_spark.spark.masters import is_local
-from kafka_on_spark.spark.spark_home import choose_spark_home
 from kafka_on_spark.spark.versions import check_versions
+
+PACKAGES: Final = "spark.jars.packages"
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _CHECKOUT: Final = _PACKAGE.parent
@@ -44,21 +46,40 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
 
     Raises:
         InvalidRequestError: Spark's or Delta's version is another than those that work.
-        WrongJarError: Spark fetched a jar that differs from the tested one; see `delta_jars`.
     """
     check_versions(delta=True)
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)
     chosen = session_settings(settings)
-    choose_spark_home(chosen)
-    if PACKAGES in chosen:
-        start_checked(chosen, _CONF)
+    _leave_the_zip_out(chosen.get("spark.master"))
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if PACKAGES in chosen:
         _send_packages(session)
     return session
+
+
+def _leave_the_zip_out(master: str | None) -> None:
+    """Have Spark's Python processes import pyspark where it is installed, and not from the zip in
+    Spark's home, which holds no compiled code: each would compile it anew, for more than a second.
+
+    SPARK_HOME becomes a folder of links without the zip, in a virtual environment, as the launcher
+    makes it. A home of the user's stays. So does Spark's own where the zip may be needed, by another
+    Python or on other machines.
+    """
+    home, spark = Path(sys.prefix, "spark"), Path(pyspark.__file__).parent
+    is_our_python = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    is_ours = is_local(master) and is_our_python and sys.prefix != sys.base_prefix
+    if not is_ours or "SPARK_HOME" in os.environ or is_by_spark_submit():
+        return
+    for each in (spark / name for name in ("bin", "conf", "jars", "sbin")):
+        with suppress(OSError):  # another process has made it, or this one may not: Spark is slower
+            home.mkdir(exist_ok=True)
+            if each.exists():
+                (home / each.name).symlink_to(each)
+    if (home / "bin" / "spark-submit").is_file():
+        os.environ["SPARK_HOME"] = str(home)
 
 
 def _send_packages(session: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""An installed package has Spark fetch Delta's jars: what it fetched is checked before its use.
+"""An installed package has Spark fetch Delta's jars.
 
 The session is made in a process of its own, as where no launcher has fetched any jar. Its resolver
 is given a copy of the launcher's cache, and needs no network.
@@ -57,21 +57,8 @@ def start(ivy, tmp_path):
     )
 
 
-def test_jars_that_spark_fetches_are_used_when_they_are_the_ones_that_were_tried(ivy, tmp_path):
+def test_jars_that_spark_fetches_are_used(ivy, tmp_path):
     done = start(ivy, tmp_path)
 
     said = done.stdout.splitlines()[-1]
     assert said == "rows 3 io.delta.sql.DeltaSparkSessionExtension", done.stderr
-
-
-def test_another_jar_than_was_tried_is_not_loaded(ivy, tmp_path):
-    [jar] = (ivy / "cache" / "io.delta" / "delta-storage" / "jars").glob("*.jar")
-    with jar.open("ab") as changed:
-        changed.write(b"one more byte")
-
-    done = start(ivy, tmp_path)
-
-    assert done.returncode == 3, done.stdout + done.stderr
-    said = done.stdout.splitlines()[-1]
-    assert said.startswith(f"WrongJarError Spark fetched {ivy}/jars/io.delta_delta-storage-")
-    assert f"was not started: delete it and {ivy}/cache, start again" in said

@@ -2,9 +2,7 @@
 
 Apart from the tasks, because it runs where those can't even be imported. Each task is pickled
 inside a function that is sent by value; on the executor this function checks the installed packages
-before it unpickles the task. On a cluster, executors are also asked once a session, before the
-first task. Which sessions were asked is a module global: clusters share a session. It can go once a
-session holds values of ours.
+before it unpickles the task.
 """
 
 import importlib
@@ -14,21 +12,16 @@ import platform
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction, isgenerator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
-from weakref import WeakSet
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.version import __version__
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")
@@ -40,15 +33,11 @@ ADVICE: Final = (
     " kafka_on_spark before the session is made: see docs/clusters-and-stores.md"
 )
 
-PROBES_MAX: Final = 64
-"""Tasks of the first check: one a core, so that each executor gets one, up to this bound."""
-
-_SENTENCE: Final = re.compile(r"(?:the executor on \S+ can't run .*|executors can't be .*)")
-_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
-_NO_MODULE: Final = re.compile(r"finding module specification for '(pyspark)\.")
-_MISMATCH: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
-
-_checked: "WeakSet[SparkContext]" = WeakSet()
+_SENTENCE: Final = re.compile(r"the executor on \S+ can't run .*")
+_NO_PYTHON: Final = re.compile(
+    r'Cannot run program "[^"]*"|finding module specification for \'pyspark|Python in worker has'
+    r" different version: [\d.]+ than that in driver: [\d.]+"
+)
 
 
 def wanted_versions(*, writes: bool) -> dict[str, str]:
@@ -202,58 +191,20 @@ def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], s
     return _load, (wanted_versions(writes=writes), ADVICE, payload)
 
 
-def check_executors(context: "SparkContext") -> None:
-    """Check once a session that its executors have this package, by a task a core.
-
-    In local mode executors run in this process, and none is asked: each task checks by itself, as
-    it does on an executor that starts later.
-
-    Raises:
-        InvalidRequestError: An executor lacks the package, or has another version of it.
-    """
-    if context in _checked or is_local(context.master):
-        return
-    check, wanted, advice = _check, wanted_versions(writes=True), ADVICE
-
-    def probe(_: Iterable[int]) -> Iterable[str | None]:
-        return [check(wanted, advice)]
-
-    tasks = min(context.defaultParallelism, PROBES_MAX)
-    with clear_errors():
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
-    problem = next((each for each in answers if each is not None), None)
-    if problem is not None:
-        raise InvalidRequestError(problem)
-    _checked.add(context)
-
-
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Raise one sentence in place of the traces of tasks whose Python can't run them.
+    """Raise one sentence in place of the traces of tasks that an executor's Python can't run.
 
     Raises:
-        InvalidRequestError: The executors' Python was the reason. Other errors pass unchanged.
+        InvalidRequestError: It can't. Other errors pass unchanged.
     """
     try:
         yield
     except Exception as error:
-        sentence = sentence_in(str(error))
-        if sentence is None:
-            raise
-        raise InvalidRequestError(sentence) from error
-
-
-def sentence_in(trace: str) -> str | None:
-    """Return why the executors' Python made a job fail; None if something else did."""
-    if said := _SENTENCE.search(trace):
-        return said[0]
-    if missing := _NO_PYTHON.search(trace):
-        return f"executors can't be used, because there is no program {missing[1]!r}: {ADVICE}"
-    if missing := _NO_MODULE.search(trace):
-        return f"executors can't be used, because their Python has no {missing[1]}: {ADVICE}"
-    if versions := _MISMATCH.search(trace):
-        return (
-            f"executors can't be used, because their Python is {versions[1]} and the driver's"
-            f" {versions[2]}: {ADVICE}"
-        )
-    return None
+        if said := _SENTENCE.search(str(error)):
+            raise InvalidRequestError(said[0]) from error
+        if said := _NO_PYTHON.search(str(error)):
+            raise InvalidRequestError(
+                f"executors can't be used, because of their Python ({said[0]}): {ADVICE}"
+            ) from error
+        raise

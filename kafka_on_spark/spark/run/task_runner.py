@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ports.ledger import LedgerRow
 from kafka_on_spark.spark.masters import is_local
-from kafka_on_spark.spark.run.executors import (
-    PROBES_MAX,
-    ExecutorTask,
-    check_executors,
-    clear_errors,
-)
+from kafka_on_spark.spark.run.executors import ExecutorTask, clear_errors
 from kafka_on_spark.spark.versions import check_versions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.ledger.ledger import Ledger, count_for_current, current_operation
@@ -22,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 THREADS_OF_A_TASK: Final = 4
+
+ON_EACH_MAX: Final = 64
+"""Tasks that run on all executors, as a rule: one a core, up to this bound."""
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -42,14 +40,13 @@ class SparkTaskRunner:
     """A TaskRunner on a classic Spark session's executors.
 
     Raises:
-        InvalidRequestError: The session is a Spark Connect one, or its executors can't run ours.
+        InvalidRequestError: The session is a Spark Connect one.
     """
 
     def __init__(self, spark: "SparkSession") -> None:
         check_session(spark)
         self.session = spark
         self._context = spark.sparkContext
-        check_executors(self._context)
 
     @property
     def is_local(self) -> bool:
@@ -59,11 +56,11 @@ class SparkTaskRunner:
     def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return the results of every order on each of several executors, as a rule on all.
 
-        One task a core, so that each executor gets one, up to PROBES_MAX.
+        One task a core, so that each executor gets one, up to ON_EACH_MAX.
         """
         if not orders:
             return []
-        slices = min(self._context.defaultParallelism, PROBES_MAX)
+        slices = min(self._context.defaultParallelism, ON_EACH_MAX)
 
         operation = current_operation()
 

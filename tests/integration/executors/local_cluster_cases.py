@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
-from weakref import WeakSet
 
 import pyarrow as pa
 import pytest
@@ -22,7 +21,7 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.spark.run import executors, frames
+from kafka_on_spark.spark.run import frames
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.spark.wiring import keeping_calls, task_calls
@@ -322,8 +321,7 @@ LACKING = [
 
 @pytest.fixture
 def lacking(spark, monkeypatch):
-    """Have executors that were not asked yet, and lack something."""
-    monkeypatch.setattr(executors, "_checked", WeakSet())
+    """Have executors lack something."""
 
     def lack(what):
         monkeypatch.setitem(spark.sparkContext.environment, "LACKS", what)
@@ -332,28 +330,17 @@ def lacking(spark, monkeypatch):
 
 
 @pytest.mark.parametrize("what, said", LACKING)
-def test_a_cluster_is_not_opened_on_executors_that_lack(spark, disks, lacking, what, said):
+def test_executors_that_lack_something_say_so_in_one_sentence(spark, disks, lacking, what, said):
     lacking(what)
 
     with pytest.raises(InvalidRequestError) as refused:
-        Cluster.open(disks.metadata_root, spark=spark)
+        disks.cluster.append("orders", numbered(spark, 10))
 
     assert said in refused.value.message
     assert "PYSPARK_PYTHON=./environment/bin/python" in refused.value.message
 
 
-def test_executors_without_such_a_program_are_said_in_one_sentence(
-    spark, disks, lacking, monkeypatch
-):
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", "./environment/bin/python")
-
-    with pytest.raises(
-        InvalidRequestError, match=r"no program './environment/bin/python': install"
-    ):
-        Cluster.open(disks.metadata_root, spark=spark)
-
-
-def test_an_executor_that_comes_later_says_so_as_well(spark, disks, lacking):
+def test_executors_are_used_once_they_lack_nothing(spark, disks, lacking):
     lacking("package")
 
     with pytest.raises(InvalidRequestError, match="has no kafka_on_spark"):

@@ -112,3 +112,55 @@ def test_settings_files_are_read_as_spark_reads_them(tmp_path):
     file.write_text("# a comment\n\nspark.a  1 2\nspark.b=x=y\n  spark.c: z\nspark.empty\n")
 
     assert read_settings(file) == {"spark.a": "1 2", "spark.b": "x=y", "spark.c": "z"}
+
+
+LOCAL = "local[2]"
+
+
+@pytest.fixture
+def environment(monkeypatch, tmp_path):
+    """A virtual environment; variables that are set in it go with the test."""
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    return tmp_path
+
+
+def test_local_session_gets_a_home_without_the_zip_of_pyspark(environment):
+    for _ in range(2):
+        session._leave_the_zip_out(LOCAL)
+
+    assert os.environ["SPARK_HOME"] == str(environment / "spark")
+    assert (environment / "spark" / "jars").is_dir()
+    assert not (environment / "spark" / "python").exists()
+
+
+@pytest.mark.parametrize(
+    "master, variables",
+    [
+        ("yarn", {}),
+        ("local-cluster[2,1,1024]", {}),
+        (None, {}),
+        (LOCAL, {"PYSPARK_PYTHON": "/their/python"}),
+        (LOCAL, {"SPARK_HOME": "/their/spark"}),
+        (LOCAL, {"PYSPARK_GATEWAY_PORT": "1"}),
+    ],
+)
+def test_a_home_that_is_chosen_already_or_may_need_the_zip_stays(
+    environment, monkeypatch, master, variables
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    session._leave_the_zip_out(master)
+
+    assert os.environ.get("SPARK_HOME") == variables.get("SPARK_HOME")
+
+
+def test_where_nothing_may_be_written_spark_keeps_its_home(environment):
+    (environment / "spark").touch()
+
+    session._leave_the_zip_out(LOCAL)
+
+    assert "SPARK_HOME" not in os.environ
