@@ -65,8 +65,8 @@ def _leave_the_zip_out(master: str | None) -> None:
     Spark's home, which holds no compiled code: each would compile it anew, for more than a second.
 
     SPARK_HOME becomes a folder of links without the zip, in a virtual environment, as the launcher
-    makes it. A home of the user's stays. So does Spark's own where the zip may be needed, by another
-    Python or on other machines.
+    makes it. A home of the user's stays. So does Spark's own where another Python or other machines
+    may need the zip.
     """
     home, spark = Path(sys.prefix, "spark"), Path(pyspark.__file__).parent
     is_our_python = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
