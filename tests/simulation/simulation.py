@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kafka_on_spark.controller.commands import expiry
 from kafka_on_spark.log.merging import merge_plan
 from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
@@ -28,7 +29,6 @@ from tests.simulation.programs.cluster import make_cluster
 from tests.simulation.programs.program import Stop
 from tests.simulation.programs.roster import Maker, programs_of
 from tests.simulation.world.disks import Disks
-from tests.simulation.world.expiring import short_minutes
 from tests.simulation.world.processes import Driver
 from tests.simulation.world.scheduler import (
     STARTED_AT_MS,
@@ -370,13 +370,24 @@ def _merges_of(files: int | None) -> Iterator[None]:
         merge_plan.FAN_IN = before  # type: ignore[misc]
 
 
+@contextmanager
+def _short_minutes(is_short: bool) -> Iterator[None]:
+    """Have offsets.retention.minutes count milliseconds, as all that happens here takes some."""
+    before = expiry.MINUTE_MS
+    expiry.MINUTE_MS = 1 if is_short else before  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        expiry.MINUTE_MS = before  # type: ignore[misc]
+
+
 def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
     """Run a plan, by its seed or by a script; return what became of it."""
     with (
         _snapshots_every(plan.snapshot_records),
         _merges_of(plan.merge_fan_in),
         small_groups(plan.compaction),
-        short_minutes(plan.expiring is not None),
+        _short_minutes(plan.expiring is not None),
     ):
         simulation = Simulation(plan)
         violation, message = None, ""

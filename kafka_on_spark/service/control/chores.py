@@ -5,19 +5,28 @@ Apart from the loop, since none of it is urgent, and each may take seconds: betw
 controller renews its lease, or it would count as dead.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from kafka_on_spark.controller.commands.expiry import Expired, expire, offsets_retention_ms
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.control.term import Term
+from kafka_on_spark.service.metadata.commit_clock import CommitClock
 from kafka_on_spark.service.retain.retention import Retention
 
+log = logging.getLogger(__name__)
+
+CHECK_MS_MAX: Final = 600_000
+"""Source: producer.id.expiration.check.interval.ms, offsets.retention.check.interval.ms."""
+
 Clean = Callable[[CheckControls], int]
+SubmitExpired = Callable[[Callable[[MetadataImage], ControllerResult[Expired]]], Expired]
 
 
 class Maintain(Protocol):
@@ -26,6 +35,36 @@ class Maintain(Protocol):
     def __call__(self, *, after_part: Callable[[], None]) -> object:
         """Do it."""
         ...
+
+
+class Expiry:
+    """Has what is due of expiry decided, by the earliest of three clocks, some times an hour."""
+
+    def __init__(self, clock: CommitClock) -> None:
+        self._clock = clock
+        self._checked_at_ms: int | None = None
+
+    def run(self, image: MetadataImage, submit: SubmitExpired) -> None:
+        """Decide what has expired, if it is time to look."""
+        if not self._is_time(image):
+            return
+        now_ms = self._clock.too_old_by_ms()
+        if now_ms is None:
+            return  # the next pass looks again
+        if expire(image, now_ms).records:
+            expired = submit(lambda newest: expire(newest, now_ms))
+            log.info("expired: %d producer ids, %d offsets", expired.producers, expired.offsets)
+        self._checked_at_ms = self._clock.monotonic_ms()
+
+    def _is_time(self, image: MetadataImage) -> bool:
+        if self._checked_at_ms is None:
+            return True
+        settings = image.settings()
+        shortest_ms = min(
+            settings.integer("producer.id.expiration.ms"), offsets_retention_ms(settings)
+        )
+        waited_ms = self._clock.monotonic_ms() - self._checked_at_ms
+        return waited_ms >= min(CHECK_MS_MAX, shortest_ms // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

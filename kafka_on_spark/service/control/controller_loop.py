@@ -33,9 +33,8 @@ from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, Refu
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.chores import Chores, Clean, Maintain
+from kafka_on_spark.service.control.chores import Chores, Clean, Expiry, Maintain
 from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport, Tally
-from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.control.silent_groups import SilentGroups

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from kafka_on_spark.metadata.records import stamp_ms
+from kafka_on_spark.metadata.records import stamp_ms, too_old_by_ms
 from kafka_on_spark.ports.process import Clock
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,13 @@ class CommitClock:
             self._is_told = True
             self._tell(own_ms - root_ms)
         return now_ms
+
+    def too_old_by_ms(self) -> int | None:
+        """Return the time by which what the metadata alone knows is too old; None: the metadata
+        root tells none now, so nothing is."""
+        own_ms, now_ms = self._clock.now_ms(), self.now_ms()
+        root_ms = self._root_ms(own_ms, self._ahead_max_ms())
+        return None if root_ms is None else too_old_by_ms(own_ms, root_ms, now_ms)
 
     def monotonic_ms(self) -> int:
         """Return the process's monotonic clock."""

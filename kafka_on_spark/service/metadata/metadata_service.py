@@ -90,7 +90,7 @@ class MetadataService:
         self._watch = watch
         self._log = metadata_log
         self._clock = clock
-        self.clock: Clock = CommitClock(
+        self.clock = CommitClock(
             clock,
             ask_root_ms=metadata_log.root_ms,
             newest_ms=self._newest_ms,

@@ -14,6 +14,7 @@ from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
+from kafka_on_spark.service.control.chores import Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.removing_replicas import Cleaner
@@ -45,7 +46,6 @@ from kafka_on_spark.spark.wiring.accounts import (
 from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
 from kafka_on_spark.spark.wiring.upkeep import (
     compaction_of,
-    expiry_of,
     replica_upkeep,
     retention_of,
 )
@@ -184,7 +184,7 @@ class Keeping:
             maintain=charged(self.upkeep.run_share, ledger, UPKEEP) if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
             retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
-            expiry=expiry_of(self._metadata, self.tasks.options) if dry_run is None else None,
+            expiry=Expiry(self._metadata.clock) if dry_run is None else None,
             silent_groups=self.silent_groups if dry_run is None else None,
             compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
             after_pass=after_pass,

@@ -2,13 +2,9 @@
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
-from kafka_on_spark.service.control.expiring import Expiry
 from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_round import UPKEEP, ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
@@ -18,11 +14,9 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
 from kafka_on_spark.storage.calls.clock import SystemClock, processor_ms
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
 from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
-from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
 def replica_upkeep(
@@ -92,15 +86,3 @@ def retention_of(
         timeout_ms=timeout_ms,
         watch=watch,
     )
-
-
-def expiry_of(metadata: MetadataService, options: StorageOptions) -> Expiry:
-    """Return what decides which producer ids and groups' offsets have expired."""
-
-    def roots_now_ms(image: MetadataImage) -> int | None:
-        for broker in image.brokers.values():
-            with suppress(KafkaStorageError):
-                return root_now_ms(broker.root, broker.directory_id, options)
-        return None
-
-    return Expiry(SystemClock(), metadata.clock, roots_now_ms=roots_now_ms)

@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.records import RemoveProducerRecord
 from kafka_on_spark.query.offsets import group_offsets
 from kafka_on_spark.service.append import append_service, placing
 from kafka_on_spark.service.append.produce import producers as producers_of_a_process
-from kafka_on_spark.service.control import expiring as expiry
+from kafka_on_spark.service.control import chores
 from kafka_on_spark.service.metadata import commit_clock
 from tests.simulation.checks import expiry as checks
 from tests.simulation.checks import producers
@@ -34,10 +34,6 @@ def _only_older(known: Mapping[str, int], producer_id: str, producer_epoch: int)
 
 def _own(own_ms: int, root_ms: int, newest_ms: int) -> int:
     return own_ms
-
-
-def _root_s(own_ms: int, root_ms: int, newest_ms: int) -> int:
-    return root_ms
 
 
 def _latest(own_ms: int, root_ms: int, newest_ms: int) -> int:
@@ -73,7 +69,7 @@ class _AsLookedAt:
         return result
 
 
-_EXPIRE = expiry.expire
+_EXPIRE = chores.expire
 
 
 def _lower_epochs(draft: Any, record: RemoveProducerRecord) -> None:
@@ -228,30 +224,24 @@ EXPIRING_MUTANTS = [
     _caught(
         checks.SILENT,
         "what is too old is so by the earliest of three clocks",
-        (expiry, "too_old_by_ms", _latest),
+        (commit_clock, "too_old_by_ms", _latest),
         plan=ahead,
     ),
     _caught(
         checks.SILENT,
         "nothing expires before its time",
-        (expiry, "expire", _ahead_of_its_time),
+        (chores, "expire", _ahead_of_its_time),
     ),
     _caught(
         checks.SILENT,
         "a controller's clock that is ahead has nothing expire",
-        (expiry, "too_old_by_ms", _own),
+        (commit_clock, "too_old_by_ms", _own),
         seed=3,
     ),
     _caught(
         checks.SILENT,
-        "a disk's clock that is ahead has nothing expire",
-        (expiry, "too_old_by_ms", _root_s),
-        seed=11,
-    ),
-    _caught(
-        checks.SILENT,
         "what was renewed since the look does not expire",
-        (expiry, "expire", _AsLookedAt()),
+        (chores, "expire", _AsLookedAt()),
     ),
     _caught(
         producers.KEPT,

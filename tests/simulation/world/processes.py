@@ -15,6 +15,7 @@ from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
+from kafka_on_spark.service.control.chores import Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import Cleaner
@@ -29,7 +30,6 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors
-from tests.simulation.world.expiring import expiry_of
 from tests.simulation.world.keyed import has_keyless
 from tests.simulation.world.metadata_log import SimulatedMetadataLog, SimulatedSweepHints
 from tests.simulation.world.retaining import retention_of
@@ -115,7 +115,7 @@ class Driver:
         self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.compaction = compaction_of(self, timeout_ms=TIMEOUT_MS)
-        self.expiry = expiry_of(self)
+        self.expiry = None if world.silent_ms is None else Expiry(self.metadata.clock)
         self.appends = AppendService(
             self.metadata,
             self.producers,

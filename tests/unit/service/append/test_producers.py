@@ -234,21 +234,6 @@ def test_a_run_whose_id_has_expired_goes_on_with_the_next_append_above_all_that_
         mine.begin(producer_id, None, 7)  # perhaps to another topic
 
 
-def test_a_run_goes_on_with_an_append_of_which_the_caller_knows_that_no_try_was_made(world):
-    assert expired(world).begin("p", None, 7, is_untried=True).producer_epoch == 6
-
-
-@pytest.mark.parametrize("sequence", [0, 7, 8])
-def test_another_process_that_comes_back_with_an_expired_id_is_refused(world, sequence):
-    """What logs knew of the id, they forget: its last append would stand twice, and nobody knows
-    which one was the last."""
-    expired(world)
-
-    with pytest.raises(UnknownProducerIdError, match="then give producer_epoch 6"):
-        runs(world).begin("p", None, sequence)
-    assert world.image.producers == {}
-
-
 @pytest.mark.parametrize("sequence", [0, 7])
 def test_a_new_id_begins_with_any_sequence_whatever_has_expired(world, sequence):
     expired(world)
@@ -270,40 +255,6 @@ def test_a_caller_who_vouches_for_an_expired_id_goes_on_and_takes_the_next_epoch
     expire_all(world)
     with pytest.raises(UnknownProducerIdError, match="give producer_epoch 9 and append"):
         runs(world).begin("p", None, 10, expired_below=6)
-
-
-def test_a_run_whose_id_expired_and_that_another_has_taken_since_is_fenced(world):
-    """Its next append is above what it has tried itself, and may be one that the other has."""
-    mine = expired(world)
-    runs(world).begin("p", 6, 8)
-
-    with pytest.raises(ProducerFencedError):
-        mine.begin("p", None, 8)
-    mine._metadata.catch_up()
-    with pytest.raises(ProducerFencedError):
-        mine.begin("p", None, 8)
-
-
-def test_a_run_knows_nothing_of_what_a_newer_one_has_tried_before_both_expired(world):
-    mine = runs(world)
-    mine.begin("p", None, 7)
-    runs(world).begin("p", None, 8)
-    expire_all(world)
-    mine._metadata.catch_up()
-
-    with pytest.raises(UnknownProducerIdError):
-        mine.begin("p", None, 8)
-
-
-def test_an_epoch_that_is_given_must_be_above_those_that_have_expired(world):
-    """Else an older run of an id that has expired could come back unknown."""
-    runs(world).begin("q", 5, 1)
-    expire_all(world)
-
-    with pytest.raises(UnknownProducerIdError, match="give producer_epoch 6 and append"):
-        runs(world).begin("q", 5, 2)
-    assert runs(world).begin("q", 6, 2).producer_epoch == 6
-    assert world.image.expired_producers == {}
 
 
 def test_a_new_id_may_have_no_epoch_that_others_have_expired_with(world):
@@ -334,15 +285,6 @@ def test_an_epoch_that_leaves_no_room_above_it_is_refused(world, epoch, highest)
     with pytest.raises(InvalidRequestError, match=f"from 0 to {highest}, or none"):
         runs(world).begin("p", epoch, 0)
     assert world.image.producers == {}
-
-
-def test_the_highest_epoch_that_may_be_given_leaves_room_for_all_ids(world):
-    runs(world).begin("p", CHOSEN_EPOCH_MAX, 0)
-    expire_all(world)
-
-    epochs = [runs(world).begin("new", None, 0).producer_epoch for _ in range(3)]
-
-    assert epochs == [CHOSEN_EPOCH_MAX + each for each in (1, 2, 3)]
 
 
 def test_the_epoch_that_an_error_asks_for_may_be_given_however_high_it_is(world):

@@ -95,3 +95,30 @@ def test_a_root_that_is_away_stops_nobody(was_known):
     process.advance(ASK_AGAIN_MS)
 
     assert process.error_ms() == (AHEAD_MAX_MS if was_known else HOUR_MS)
+
+
+# fmt: off
+AGES = [  # its own is ahead by    the root's by        what is too old is so by
+    pytest.param(0,                 0,                   0,           id="both are right"),
+    pytest.param(2 * HOUR_MS,       0,                   0,           id="its own is ahead"),
+    pytest.param(0,                 2 * HOUR_MS,         0,           id="the root's is ahead"),
+    pytest.param(-2 * HOUR_MS,      0,        -2 * HOUR_MS,           id="its own is behind"),
+    pytest.param(0,                 -2 * HOUR_MS, -2 * HOUR_MS,       id="the root's is behind"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("own_ms, root_ms, expected", AGES)
+def test_nothing_is_too_old_by_one_clock_that_is_ahead(own_ms, root_ms, expected):
+    process = Process(ahead_ms=own_ms)
+    true_ms = process.true.now_ms()
+    process.true.advance(root_ms)
+
+    assert process.clock.too_old_by_ms() - true_ms == expected
+
+
+def test_nothing_is_too_old_where_the_root_tells_no_time():
+    process = Process()
+    process.is_away = True
+
+    assert process.clock.too_old_by_ms() is None
