@@ -169,9 +169,8 @@ class ProducerRuns:
         return writer
 
     def _renew(self, producer_id: str) -> None:
-        now_ms = self._clock.now_ms()
-
         def decide(image: MetadataImage) -> ControllerResult[None]:
+            now_ms = self._clock.now_ms()  # after a conflict, an older one would take the time back
             epoch = image.producers.get(producer_id)
             if epoch is None or not needs_renewal(image, producer_id, now_ms):
                 return ControllerResult([], None)

@@ -194,6 +194,25 @@ def test_a_run_renews_its_id_when_half_of_its_time_is_over(world):
     assert not expire(world.image, world.clock.now_ms() + WEEK_MS).records
 
 
+def test_a_renewal_that_was_overtaken_does_not_take_the_time_back(world, monkeypatch):
+    mine = ProducerRuns(world.metadata(), world.clock, timeout_ms=WEEK_MS)
+    mine.begin("p", None, 1)
+    world.clock.advance(WEEK_MS // 2)
+    append = world.log.append
+
+    def overtaken(*arguments, **named):
+        monkeypatch.undo()
+        world.clock.advance(WEEK_MS // 2)
+        runs(world).begin("p", None, 2)
+        return append(*arguments, **named)
+
+    monkeypatch.setattr(world.log, "append", overtaken)
+
+    mine.begin("p", None, 3)
+
+    assert world.image.producer_times["p"] == world.clock.now_ms()
+
+
 def expired(world, producer_id="p", sequence=7):
     """Return the runs of a process that has appended under an id which has expired since."""
     mine = runs(world)
