@@ -8,8 +8,7 @@ import pytest
 
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.compaction import kept
-from kafka_on_spark.log.compaction.flaws import KeyedRecord
+from kafka_on_spark.log.compaction.flaws import KeyedRecord, compaction_flaws
 from kafka_on_spark.storage.replicas.archives import audited_files
 from kafka_on_spark.storage.replicas.merging.merged_files import encode_merged
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
@@ -94,7 +93,7 @@ def test_each_flaw_of_all_records_together_is_told_of_once(
 
         flaws = flaws_in(records, below=below, tombstones_below=tombstones_below)
 
-        expected = kept.compaction_flaws(
+        expected = compaction_flaws(
             records, compacted_below=Offset(below), tombstones_below=Offset(tombstones_below)
         )
         assert sorted(flaws) == sorted(expected)
