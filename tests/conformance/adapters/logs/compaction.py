@@ -1,23 +1,47 @@
 """The kinds of file 07 about compaction: what a cleaning keeps, and where it may go.
 
-A cleaning here is a decision of the product, and what a replica keeps that has finished it.
+A cleaning here is a decision of the product, and the compactor that does it on a replica's files.
 """
 
 from dataclasses import replace
+from functools import cache
+from itertools import count
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
 
 from kafka_on_spark.controller.partitions.compaction import (
     CompactionReport,
     ReplicaProgress,
     compact,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import BrokerId, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
-from kafka_on_spark.log.compaction.flaws import KeyedRecord
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS
-from tests.builders import KEY, image_of, partition, uuid_on
+from kafka_on_spark.service.maintain.compaction import compact_replica
+from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
+from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
+from kafka_on_spark.storage.compaction.compactor import FileCompactor
+from kafka_on_spark.storage.identity.root_identity import prepare_root
+from kafka_on_spark.storage.replicas.segments import (
+    RECORD_SCHEMA,
+    begin_puts,
+    ended,
+    new_segment,
+    read_segment,
+)
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.builders import KEY, address, image_of, partition, uuid_on
 from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError
-from tests.kept import kept_records
+from tests.fakes import (
+    FakeClock,
+    MemoryReplicaFolders,
+    MemoryReplicaStore,
+    MemoryRoots,
+    MemorySegmentStore,
+)
 
 TRANSACTIONS = "transactions"
 COVERAGE = "compaction-keeps-coverage"
@@ -26,6 +50,85 @@ ROUNDS = "compaction-rounds"
 NOTHING_ACTIVE = "nothing-is-active"
 NOWS = {"now": 10_000, "large": 10_000_000, "max": 2**62}
 LARGE = 2**62
+OPTIONS = StorageOptions()
+NUMBERS = count()
+
+
+@cache
+def root():
+    """Return a broker's root on a disk, which is there as long as the process."""
+    folder = TemporaryDirectory(prefix="vectors")
+    found = prepare_root(f"{folder.name}/1", "a-cluster", BrokerId(1), OPTIONS)
+    return folder, found.directory_id
+
+
+class Replica:
+    """A replica whose records are in files; its table is in memory."""
+
+    def __init__(self):
+        folder, directory = root()
+        url = f"{folder.name}/1"
+        self.address = address(
+            1, root=url, directory_id=directory, replica_uuid=f"u{next(NUMBERS)}"
+        )
+        roots = MemoryRoots({url: directory})
+        store = MemoryReplicaStore(roots)
+        store.create(self.address)
+        self.log = store.open(self.address)
+        self.clock = FakeClock()
+        self.ports = UpkeepPorts(
+            compactor=FileCompactor(OPTIONS),
+            replicas=store,
+            segments=MemorySegmentStore(roots),
+            folders=MemoryReplicaFolders(roots),
+            clock=self.clock,
+        )
+
+    def lead(self, epoch):
+        state = self.log.load()
+        change = operations.adopt(state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
+        self.log.commit(state, change)
+
+    def append(self, keys, nulls, epoch):
+        """Append records of these keys, each with its offset as its value, or with none."""
+        state = self.log.load()
+        base = state.log_end_offset
+        table = pa.table(
+            [
+                pa.array([0] * len(keys)),
+                pa.array([None if each is None else b"%d" % each for each in keys], pa.binary()),
+                pa.array(
+                    [None if at in nulls else b"v%d" % (base + at) for at in range(len(keys))],
+                    pa.binary(),
+                ),
+                pa.array([None] * len(keys), RECORD_SCHEMA.field("headers").type),
+            ],
+            names=RECORD_SCHEMA.names,
+        ).cast(RECORD_SCHEMA)
+        segment, content = new_segment(table, epoch)
+        [failures] = ended([begin_puts([self.address], segment, content, OPTIONS)])
+        assert failures[self.address.broker_id] is None
+        change = operations.append(
+            state, StagedBatch(segments=(segment,), partition_count=1), leader_epoch=epoch, now_ms=0
+        )
+        self.log.commit(state, change)
+
+    def compact(self, image):
+        """Do what the register has decided."""
+        [order] = plan_upkeep(image, [KEY])
+        order = replace(order, address=self.address, leader=self.address)
+        compact_replica(order, self.ports, Allowance(order, self.clock))
+
+    def records(self):
+        """Return what its files hold, in order: offset, key and value."""
+        found = []
+        for part in self.log.load().batches:
+            for segment, base, _ in part.ranges():
+                for row in read_segment(self.address, segment, OPTIONS).to_pylist():
+                    key = None if row["key"] is None else int(row["key"])
+                    value = None if row["value"] is None else row["value"].decode()
+                    found.append([base + row["offset_delta"], key, value])
+        return found
 
 
 class Compaction(Adapter):
@@ -51,12 +154,13 @@ class Compaction(Adapter):
             "min.cleanable.dirty.ratio": "0",
             "delete.retention.ms": str(retention_ms),
         }
-        self.records = []
+        self.replica = Replica()
         self.ranges = []
         self.end = self.stable = 0
         self.has_tombstones = False
-        self.progress = NO_PROGRESS
         self.image = image_of(partition("1", hw=0), configs=self.configs)
+        self.epoch = self.image.partition(KEY).leader_epoch
+        self.replica.lead(self.epoch)
         if log is not None:
             self._segments(log)
         elif isinstance(batches, str):
@@ -66,13 +170,14 @@ class Compaction(Adapter):
                 self.op_append_batch(batch)
 
     def _segments(self, words):
-        """Read "offsets 0-9, segment base 15 with 15-24, active base 30": coverage has no gaps."""
+        """Read "offsets 0-9, segment base 15 with 15-24, active base 30": of what a gap had, the
+        first cleaning leaves nothing."""
         bases = {"offsets 0-9, next segment base 11 (gap at 10), active": [0, 11]}
         bases["offsets 0-9, segment base 15 with 15-24, active base 30"] = [0, 15, 30]
         for base, end in zip(bases[words], bases[words][1:], strict=False):
-            self.records += [KeyedRecord(Offset(base + i), b"%d" % i) for i in range(10)]
-            self.ranges.append(AppendedRange(Offset(base), Offset(end), 1, 0, 0))
-        self.end = self.stable = bases[words][-1]
+            keys = [base + i for i in range(10)]
+            self.op_append_batch({"keys": [*keys, *[None] * (end - base - 10)]})
+        self.stable = self.end
 
     def _in_words(self, words):
         if words == "unkeyed segment then keyed":
@@ -91,9 +196,7 @@ class Compaction(Adapter):
             raise CutOffError(TRANSACTIONS)
         base, keys, nulls = self.end, batch["keys"], batch.get("null_values", ())
         self.has_tombstones |= bool(nulls)
-        for place, key in enumerate(keys):
-            name = None if key is None else b"%d" % key
-            self.records.append(KeyedRecord(Offset(base + place), name, place in nulls))
+        self.replica.append(keys, nulls, self.epoch)
         self.end = base + len(keys)
         self.ranges.append(AppendedRange(Offset(base), Offset(self.end), len(keys), 0, 0))
 
@@ -118,7 +221,13 @@ class Compaction(Adapter):
     def op_clean(self, now="now", first_dirty=None):
         registration = self.image.partition(KEY)
         if self.stable > registration.high_watermark:
-            self._put(replace(registration, high_watermark=Offset(self.stable)))
+            state = self.replica.log.load()
+            at = {
+                "high_watermark": Offset(self.stable),
+                "high_watermark_epoch": state.epoch_at(Offset(self.stable - 1)),
+                "high_watermark_chain": state.chain_at(Offset(self.stable)),
+            }
+            self._put(replace(registration, **at))
         now_ms = NOWS.get(now, now)
         done = self._cleaned(now_ms)
         if done.cleaned_below > done.expiring_below:
@@ -127,22 +236,15 @@ class Compaction(Adapter):
 
     def _cleaned(self, now_ms):
         self._decide(now_ms)
-        done = self.image.partition(KEY).compaction
-        before = self.records
-        self.records = kept_records(
-            before,
-            compacted_below=done.compacted_below,
-            tombstones_below=done.tombstones_below,
-        )
-        begun = self.progress.begun(done)
-        self.progress = begun.in_round(begun.compacted_below).round_finished()
-        return done
+        self.replica.compact(self.image)
+        return self.image.partition(KEY).compaction
 
     def expected(self):
         return {"log_end_offset": self.end}
 
     def _decide(self, now_ms):
         registration = self.image.partition(KEY)
+        progress = self.replica.log.load().compaction
         found = dirt_of(
             self.ranges,
             log_start_offset=Offset(0),
@@ -154,7 +256,7 @@ class Compaction(Adapter):
             key=KEY,
             leader_epoch=registration.leader_epoch,
             dirt=found,
-            replicas={1: ReplicaProgress(uuid_on(1), Offset(self.end), self.progress)},
+            replicas={1: ReplicaProgress(uuid_on(1), Offset(self.end), progress)},
             cleaned_below=registration.compaction.cleaned_below,
             now_ms=now_ms,
             latest_ms=now_ms,
@@ -169,26 +271,20 @@ class Compaction(Adapter):
         self.image = replace(self.image, topics=topics)
 
     def _answer(self, done):
-        values = [each for each in self.records if not each.is_tombstone]
-        keyed = [each for each in values if each.key is not None]
+        records = self.replica.records()
+        values = [each for each in records if each[2] is not None]
+        keys = [key for _, key, _ in values if key is not None]
         value = {
-            "keys": [int(each.key) for each in keyed],
-            "offsets": [each.offset for each in values],
-            "records": [
-                [
-                    each.offset,
-                    None if each.key is None else int(each.key),
-                    None if each.is_tombstone else f"v{each.offset}",
-                ]
-                for each in self.records
-            ],
+            "keys": keys,
+            "offsets": [offset for offset, _, _ in values],
+            "records": records,
             "markers": [],
             "next_dirty_offset": done.compacted_below,
             "no_value_for_keys": "even keys below N"
-            if not any(int(each.key) < 10 and int(each.key) % 2 == 0 for each in keyed)
+            if not any(key < 10 and key % 2 == 0 for key in keys)
             else "some",
-            "unkeyed_left": len(values) - len(keyed),
-            "keyed": "unchanged" if {b"1", b"2"} <= {each.key for each in keyed} else "changed",
+            "unkeyed_left": len(values) - len(keys),
+            "keyed": "unchanged" if {1, 2} <= {*keys} else "changed",
         }
         left_out = dict.fromkeys(
             ("batches", "batch_last_offsets", "first_batch_last_offset"), COVERAGE
