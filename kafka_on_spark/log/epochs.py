@@ -69,14 +69,6 @@ class EpochHistory:
         place = bisect_right(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
         return self.entries[place] if place < len(self.entries) else None
 
-    def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
-        """Return the epoch whose records lie at `offset`; None below the first.
-
-        Above the last start it is the last epoch: the history does not have the log end.
-        """
-        place = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
-        return self.entries[place - 1].leader_epoch if place else None
-
     def end_offset_for(
         self, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
     ) -> EpochEnd | None:

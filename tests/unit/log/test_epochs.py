@@ -166,5 +166,4 @@ def test_neighbours_of_an_epoch():
         None,
     ]
     assert [history.entry_of(each) for each in (4, 5)] == [EpochEntry(4, 15), None]
-    assert [history.epoch_at(each) for each in (9, 10, 14, 15, 99)] == [None, 2, 2, 4, 10]
     assert history.end_offset_for(None, 30) is None

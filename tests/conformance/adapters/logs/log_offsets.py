@@ -175,9 +175,11 @@ def find(state, timestamp):
     epochs = epoch_history(state)
     if timestamp in ("EARLIEST", "EARLIEST_LOCAL"):
         start = state.log_start_offset
-        return FoundOffset(offset=start, timestamp_us=None, leader_epoch=epochs.epoch_at(start))
+        epoch = state.epoch_at(start)
+        epoch = epochs.latest_epoch if epoch is None else epoch
+        return FoundOffset(offset=start, timestamp_us=None, leader_epoch=epoch)
+    # Where no records are, the epoch is the fence.
     if timestamp == "LATEST":
-        # The epoch is the fence, even if that has no records yet.
         return FoundOffset(
             offset=state.log_end_offset, timestamp_us=None, leader_epoch=epochs.latest_epoch
         )

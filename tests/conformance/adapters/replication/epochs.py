@@ -84,9 +84,6 @@ class LeaderEpochCache(Adapter):
     def op_epoch_entry(self, epoch):
         return entry_of(self.history.entry_of(epoch))
 
-    def op_epoch_for_offset(self, offset):
-        return self.history.epoch_at(offset)
-
     def expected(self):
         return {"entries": entries_of(self.history)}
 
