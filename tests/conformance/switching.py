@@ -1,6 +1,7 @@
 """Production functions switched off, one at a time: what no vector notices is not what they ask."""
 
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,29 @@ def _nothing_of(answer: Any) -> Any:
     if type(answer) in (list, tuple, set, frozenset, dict):
         return type(answer)()
     return None
+
+
+@contextmanager
+def nonsense_in(place: str) -> Iterator[None]:
+    """Have what stands at `place` of the product, a function, method or property, answer nonsense
+    to all that ask it. `place`: "module:name" below the package."""
+    module_name, _, name = place.partition(":")
+    owner = importlib.import_module(f"kafka_on_spark.{module_name}")
+    *outer, name = name.split(".")
+    for each in outer:
+        owner = getattr(owner, each)
+    found = inspect.getattr_static(owner, name)
+    if not outer:
+        with replaced(found, switched_off(found)):
+            yield
+        return
+    is_property = isinstance(found, property)
+    off = property(switched_off(found.fget)) if is_property else switched_off(found)
+    setattr(owner, name, off)
+    try:
+        yield
+    finally:
+        setattr(owner, name, found)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
 from tests.conformance.loading import BrokenVectorsError, load_vectors
 from tests.conformance.runner import MismatchError, UnreadableVectorError, argument_names, run
-from tests.conformance.switching import production_functions, replaced, switched_off
+from tests.conformance.switching import nonsense_in, production_functions, replaced, switched_off
 
 RULES = read_rules()
 ROOT = Path(__file__).parents[2]
@@ -126,6 +127,87 @@ def may_use(function):
         if modules & {owner.__module__ for sort in adapter.sorts() for owner in sort.__mro__}
     }
     return lambda vector: vector.kind not in using
+
+
+# What of the product answers the vectors of each kind. `.ci/uncalled.py` sees that it runs.
+# fmt: off
+ANSWERS = {
+    "leader_epoch_cache":       ["log.epochs:EpochHistory.end_offset_for", "log.epochs:epoch_history"],
+    "epoch_log":                ["log.epochs:end_offset_for", "log.operations:adopt"],
+    "offsets_for_leader_epoch": ["log.epochs:end_offset_for", "log.leadership:check_request"],
+    "fetch_divergence":         ["log.follower.fetch_checks:check_fetch", "log.leadership:check_request"],
+    "high_watermark":           ["controller.partitions.high_watermark:advance_high_watermark"],
+    "fetch_state":              ["service.replicate.fetching.fetch_reports:partition_report"],
+    "truncation_state":         ["log.follower.truncation:truncation_step"],
+    "fetcher":                  ["service.replicate.fetching.fetch:fetch", "log.follower.fetch_checks:after_refusal"],
+    "fetch_error":              ["log.follower.fetch_checks:after_refusal"],
+    "offset_reset":             ["service.replicate.fetching.fetch:fetch"],
+    "reconcile":                ["log.follower.truncation:truncation_steps"],
+    "gates":                    ["query.reads.read_order:plan_read"],
+    "isr":                      ["controller.partitions.isr:may_join", "controller.partitions.isr:lagging_members"],
+    "list_offsets":             ["log.offsets:offset_for_time"],
+    "log_offsets":              ["log.operations:append_fetched", "controller.partitions.high_watermark:advance_high_watermark"],
+    "retention":                ["log.upkeep.retention:retained", "controller.partitions.log_start:retain"],
+    "compaction":               ["storage.compaction.compactor:_kept", "storage.compaction.compactor:FileCompactor.last_offsets",
+                                 "storage.compaction.compactor:FileCompactor.without_stale", "controller.partitions.compaction:compact"],
+    "cleanable_range":          ["log.compaction.dirt:dirt_of"],
+    "delete_records":           ["controller.partitions.log_start:delete_records"],
+    "idempotent_log":           ["log.producer_state:find_append"],
+    "producer_state":           ["log.producer_state:find_append", "log.producer_state:known_producer"],
+    "partitioner":              ["storage.hashing:partitions_of_keys"],
+    "broker_ring":              ["controller.topics.placement:BrokerRing.next"],
+    "striped":                  ["controller.topics.placement:Stripes.place"],
+    "controller":               ["controller.topics.topics:create_topic", "controller.partitions.isr:alter_isr",
+                                 "controller.brokers.broker_changes:fence_broker"],
+    "elect_leader":             ["controller.partitions.election:elect_leader"],
+    "partition_change":         ["controller.partitions.partition_change:change_of_isr"],
+    "leader_epoch_bump":        ["metadata.partition:PartitionRegistration.merge"],
+    "isr_index":                ["controller.brokers.broker_changes:fence_broker"],
+    "broker_heartbeat":         ["controller.brokers.draining:drain_broker"],
+    "broker_registration":      ["controller.brokers.broker_changes:register_broker"],
+    "merge_record":             ["metadata.partition:PartitionRegistration.merge"],
+    "reassignment_plan":        ["controller.moves.reassignment:roles_of"],
+    "reassignment_complete":    ["controller.moves.reassignment:next_step"],
+    "reassignment_revert":      ["controller.moves.reassignment:cancel_reassignments"],
+    "election_algorithm":       ["controller.partitions.election:elect_leader"],
+    "replica_assignment":       ["metadata.partition:PartitionRegistration.target_replicas"],
+    "reassignment_phases":      ["controller.moves.reassignment:start_of_move"],
+    "controller_integration":   ["controller.moves.reassignment:advance_reassignments"],
+    "preferred_imbalance":      [],  # no vector of it is here
+    "quorum_init":              ["raft.quorum.description:voter_state"],
+    "quorum_transition":        ["raft.tables.candidacy:stand", "raft.tables.candidacy:decide_vote",
+                                 "raft.tables.candidacy:begin_leadership", "raft.tables.following:adopt"],
+    "vote_grant":               ["raft.tables.candidacy:decide_vote", "raft.quorum.elections:decide_candidacy"],
+    "candidate_votes":          ["raft.tables.candidacy:has_majority", "raft.quorum.elections:may_win"],
+    "leader_high_watermark":    ["raft.quorum.leader_view:majority_end", "raft.quorum.leader_view:LeaderView.counted_end",
+                                 "raft.tables.following:adopt", "raft.tables.following:fetch"],
+    "raft_log":                 ["raft.log.raft_log:RaftLog.cut_to"],
+    "raft_end_offset":          ["raft.log.lookups:end_offset_for_epoch"],
+    "raft_validate_offset":     ["raft.log.lookups:validate_offset_and_epoch"],
+}
+# fmt: on
+
+
+def test_what_answers_each_kind_is_named():
+    assert ANSWERS.keys() == ADAPTERS.keys()
+    assert [kind for kind, places in ANSWERS.items() if not places] == ["preferred_imbalance"]
+
+
+@cache
+def right_of(kind):
+    """Return the vectors of a kind that pass, and compare something."""
+    return [vector for vector in of_kind(kind) if holds(vector)]
+
+
+@pytest.mark.parametrize(
+    "kind, place", [(kind, place) for kind, places in ANSWERS.items() for place in places]
+)
+def test_nonsense_where_the_product_answers_is_noticed(kind, place):
+    right = right_of(kind)
+
+    with nonsense_in(place):
+        assert right
+        assert not all(holds(vector) for vector in right)
 
 
 def inspecting_only(order, *arguments, **named):
