@@ -29,12 +29,10 @@ ALLOWED = {
         "LagListener", "abort", "getDefaultReadLimit", "initialOffset",
         "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",
     ],
-    "click": [
-        "CommandLine.get_params", "CommandLine.invoke", "Verb.get_params", "_Validation.coerce",
-    ],
+    "click": ["CommandLine.invoke"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
     "Python: imports, logging, servers": [
-        "UnheardHandler.emit", "_Server.handle_error", "_WithoutPandas.find_spec",
+        "TextFormatter.formatMessage", "_Server.handle_error", "_WithoutPandas.find_spec",
     ],
     "uvicorn": ["_Server.capture_signals"],
 }  # fmt: skip
