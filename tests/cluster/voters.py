@@ -28,4 +28,4 @@ def end_calls(cluster: Cluster) -> None:
     """Wait until no thread of this process is at a voter, a former one included."""
     cluster._services.finish_maintenance()
     tables = metadata_log_of(cluster._services.metadata).tables
-    wait_for(lambda: not any(map(tables._under_way._calls.get, tables.known)))
+    wait_for(lambda: not any(map(tables._under_way.get, tables.known)))

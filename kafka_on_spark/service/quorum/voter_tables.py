@@ -6,11 +6,12 @@ people. One error ends everything: a log that contradicts another (InconsistentC
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -26,7 +27,6 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.raft.quorum.elections import newest_voters
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey, VoterSet
-from kafka_on_spark.service.quorum.calls_under_way import CallsUnderWay, CallUnderWay
 from kafka_on_spark.service.quorum.ports import (
     UNREADABLE,
     OpenVoterLog,
@@ -40,6 +40,29 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Ask = Callable[[VoterKey], T | None]
+
+SLOW_CALLS_MAX: Final = 2
+"""A voter that has so many calls under way for longer than an answer waits for it is asked no more
+until one of them ends: a root that hangs for hours piles up nothing."""
+
+LEFT_CALLS_MAX: Final = 4
+"""The same for calls that were left behind, however short a time ago: each decision may leave one,
+and so many are left long before the first of them is slow."""
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call on a voter, from the moment that it is to be made.
+
+    Attributes:
+        key: The voter.
+        began_ms: When it was to be made, by this process's own clock.
+        is_left: Nobody waits for it any more.
+    """
+
+    key: VoterKey
+    began_ms: int
+    is_left: bool = False
 
 
 class VoterTables:
@@ -70,7 +93,8 @@ class VoterTables:
         self._lock = threading.Lock()
         self._logs: dict[VoterKey, VoterLog] = {}
         self._newest: dict[VoterKey, VoterTable] = {}
-        self._under_way = CallsUnderWay(clock, timeout_ms)
+        self._clock = clock
+        self._under_way: defaultdict[VoterKey, set[_Call]] = defaultdict(set)
 
     def use(self, voters: VoterSet) -> None:
         """Ask these voters from now on. Calls to former ones may still be under way."""
@@ -254,10 +278,10 @@ class VoterTables:
         """
         if self._is_alone:
             return ask()
-        call = self._under_way.begin(key, is_only=False)
-        if call is None:
+        calls = self._begun([key])
+        if not calls:
             raise hanging(key)
-        for outcome in self._outcomes([call], [self._call(call, ask)], timeout_ms):
+        for outcome in self._outcomes(calls, [self._call(calls[0], ask)], timeout_ms):
             return outcome.result()
         raise CommitOutcomeUnknownError(
             f"voter {key} does not answer in time: what it was asked may still be done"
@@ -281,7 +305,12 @@ class VoterTables:
     def hangs(self, key: VoterKey) -> bool:
         """Return whether a call on a voter has been under way for longer than it is waited for.
         The only voter is waited for as long as its calls take."""
-        return not self._is_alone and self._under_way.has_slow(key)
+        with self._lock:
+            return not self._is_alone and self._slow(key) > 0
+
+    def _slow(self, key: VoterKey) -> int:
+        before_ms = self._clock.monotonic_ms() - self._timeout_ms
+        return sum(each.began_ms <= before_ms for each in self._under_way[key])
 
     def troubled(self) -> list[VoterKey]:
         """Return the voters that did not answer when they were last asked, or hang."""
@@ -291,17 +320,28 @@ class VoterTables:
     def _is_alone(self) -> bool:
         return len(self.voters.voters) == 1
 
-    def _begun(self, keys: Iterable[VoterKey]) -> list[CallUnderWay]:
-        """Count a call on each voter, but for those that hang."""
-        calls = (self._under_way.begin(key, is_only=self._is_alone) for key in keys)
-        return [each for each in calls if each is not None]
+    def _begun(self, keys: Iterable[VoterKey]) -> list[_Call]:
+        """Count a call on each voter, but for those on which too many hang."""
+        begun = []
+        with self._lock:
+            for key in keys:
+                left = sum(each.is_left for each in self._under_way[key])
+                is_stuck = self._slow(key) >= SLOW_CALLS_MAX or left >= LEFT_CALLS_MAX
+                if self._is_alone or not is_stuck:
+                    begun.append(_Call(key, self._clock.monotonic_ms()))
+                    self._under_way[key].add(begun[-1])
+        return begun
 
-    def _call(self, call: CallUnderWay, ask: Callable[[], T]) -> "VoterCall[_Outcome[T]]":
+    def _ended(self, call: _Call) -> None:
+        with self._lock:
+            self._under_way[call.key].discard(call)
+
+    def _call(self, call: _Call, ask: Callable[[], T]) -> "VoterCall[_Outcome[T]]":
         return VoterCall(call.key, partial(self._made, call, ask))
 
     def _outcomes(
         self,
-        calls: Sequence[CallUnderWay],
+        calls: Sequence[_Call],
         made: Sequence["VoterCall[_Outcome[T]]"],
         timeout_ms: int | None,
     ) -> Iterator["_Outcome[T]"]:
@@ -312,15 +352,15 @@ class VoterTables:
             else:
                 yield from self._side_by_side.run(made, limit_ms)
         except KafkaOnSparkError:  # no thread makes them
-            self._under_way.drop(calls)
+            for each in calls:
+                self._ended(each)
             raise
         finally:
-            self._under_way.leave(calls)
+            for each in calls:
+                each.is_left = True
 
-    def _made(self, call: CallUnderWay, ask: Callable[[], T]) -> "_Outcome[T]":
+    def _made(self, call: _Call, ask: Callable[[], T]) -> "_Outcome[T]":
         """Make a call; its caller may be gone by now, so what is wrong is kept or told here."""
-        if not self._under_way.start(call):
-            return _Outcome(error=KafkaStorageError("nobody waits for this call any more"))
         key = call.key
         try:
             found = ask()
@@ -337,7 +377,7 @@ class VoterTables:
             log.exception("a call on voter %s failed", key)
             return _Outcome(error=error)
         finally:
-            self._under_way.end(call)
+            self._ended(call)
         self.failures.pop(key, None)
         return _Outcome(found)
 

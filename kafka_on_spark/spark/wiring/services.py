@@ -8,9 +8,10 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial, wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError
 from kafka_on_spark.ids import PartitionKey
@@ -23,7 +24,6 @@ from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunn
 from kafka_on_spark.spark.wiring.accounts import CHECKPOINT, OPEN, charged
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.made_once import made_once
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_obeys_once
 from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
@@ -54,6 +54,26 @@ T = TypeVar("T")
 
 THREADS: Final = 8
 """Threads of a pool: commits wait for disks and stores, not for the processor."""
+
+_MAKING: Final = RLock()
+"""One for all parts of this process: a part may make another one."""
+
+
+def made_once(make: Callable[[Any], T]) -> cached_property[T]:
+    """Return a property that is made once somebody asks: the first thread makes it, for all. A
+    `cached_property` has a lock of its own in Python 3.11, and none later."""
+    name = make.__name__
+
+    @wraps(make)
+    def made(owner: Any) -> T:
+        parts = vars(owner)
+        if name not in parts:
+            with _MAKING:
+                parts[name] = parts[name] if name in parts else make(owner)
+        found: T = parts[name]
+        return found
+
+    return cast("cached_property[T]", property(made))
 
 
 class Services:
@@ -333,7 +353,7 @@ class Services:
     @property
     def _inspects_again(self) -> bool:
         """Whether something here may have been found bad once: else nobody has asked for them."""
-        return Services.second_inspections.is_made(self)
+        return "second_inspections" in vars(self)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have due checkpoints made, after the answer was given and not before."""

@@ -68,7 +68,7 @@ def test_a_word_that_is_no_moment_is_refused(cluster, folder):
 def wait_for_calls(cluster):
     """Wait for the calls that outlive a cluster: one of them would bring up the root that comes back."""
     tables = metadata_log_of(cluster._services.metadata).tables
-    while any(map(tables._under_way._calls.get, tables.voters.keys)):
+    while any(map(tables._under_way.get, tables.voters.keys)):
         time.sleep(0.01)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.errors import QuorumUnavailableError
 from kafka_on_spark.service.quorum import following, leadership
-from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX
+from kafka_on_spark.service.quorum.voter_tables import LEFT_CALLS_MAX
 from tests.voter_fakes import SETTINGS, STAMP, OneByOne, settings_of
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.raft.tables.voter_table import TableChange
-from kafka_on_spark.service.quorum.calls_under_way import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from kafka_on_spark.service.quorum.leader_looks import likely_voters
+from kafka_on_spark.service.quorum.voter_tables import LEFT_CALLS_MAX, SLOW_CALLS_MAX
 from tests.unit.service.quorum.hanging_voters import (
     LONG_S,
     SHORT_MS,
@@ -163,7 +163,7 @@ def test_a_decision_that_hung_and_lands_on_a_deposed_leader_is_cut(quorum, proce
     hanging.over.set()
     wait_until(lambda: quorum.roots[0].table.log.end_offset > end)
     key = quorum.roots[0].key
-    wait_until(lambda: not process.tables._under_way._calls[key])  # then it is asked again
+    wait_until(lambda: not process.tables._under_way[key])  # then it is asked again
     process.decide("c")
 
     assert process.names() == quorum.process("q").names() == ["first", *"bc"]
@@ -253,7 +253,7 @@ def test_a_voter_on_which_many_calls_hang_is_asked_no_more(
     assert list(tables.each([key], tables.look)) == []
 
     hanging.over.set()
-    wait_until(lambda: not tables._under_way._calls[key])
+    wait_until(lambda: not tables._under_way[key])
     assert list(tables.each([key], tables.look)) == [quorum.roots[2].table]
     assert hanging.begun == calls_max
 
