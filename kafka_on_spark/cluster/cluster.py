@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
@@ -131,7 +131,7 @@ class Cluster:
         metadata_root: MetadataRoots,
         spark: SparkSession | None = None,
         *,
-        as_of: datetime | int | Literal["proved"] | None = None,
+        as_of: datetime | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Cluster:
         """Open the cluster at `metadata_root`; tasks run on `spark`, or without it in threads.
@@ -141,13 +141,11 @@ class Cluster:
 
         `as_of` opens it as it was at a moment, or at a metadata offset (exclusive, as
         `image.offset` is). The cluster is read-only then: records that were committed at that time
-        can be read where replicas still have them, and every change is refused. "proved" asks no
-        majority of the metadata roots: the cluster is as far as those that answer prove it
-        committed, which may lack what was decided last. For who must read while a majority is away.
+        can be read where replicas still have them, and every change is refused.
 
         Raises:
             ClusterNotFoundError: There is no cluster, or its creation was cut off.
-            QuorumUnavailableError: No majority of the metadata roots answers; with "proved", none.
+            QuorumUnavailableError: No majority of the metadata roots answers.
             InvalidRequestError: `spark` is no session, or a Spark Connect one; `as_of` is in the
                 future, has no time zone, or is before the cluster's creation.
         """

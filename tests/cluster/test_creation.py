@@ -136,8 +136,9 @@ def test_of_two_that_make_a_cluster_at_once_one_is_told_that_there_is_one(folder
 def test_a_creation_that_was_cut_off_before_its_commit_is_no_cluster_and_is_gone_on_with(folder):
     create_metadata_log(str(folder / "meta"), StorageOptions(), "the cluster's id")
 
-    with pytest.raises(ClusterNotFoundError, match="was cut off: create it again"):
-        Cluster.open(folder / "meta")
+    for as_of in (None, 0):
+        with pytest.raises(ClusterNotFoundError, match="was cut off: create it again"):
+            Cluster.open(folder / "meta", as_of=as_of)
 
     with Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST) as cluster:
         assert cluster.image.cluster_id == "the cluster's id"

@@ -7,7 +7,7 @@ option that does not go with it is refused rather than ignored.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -40,8 +40,7 @@ AsOf = Annotated[
         "--as-of",
         metavar="MOMENT",
         help="Show the cluster as it was at a metadata offset, or at a time such as"
-        " 2026-11-21T13:00:00Z; proved: as far as the metadata roots that answer prove it"
-        " committed, without a majority of them.",
+        " 2026-11-21T13:00:00Z.",
     ),
 ]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
@@ -160,24 +159,22 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def moment(text: str | None) -> datetime | int | Literal["proved"] | None:
+def moment(text: str | None) -> datetime | int | None:
     """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC.
 
     Raises:
-        InvalidRequestError: `text` is neither a metadata offset, nor a time, nor "proved".
+        InvalidRequestError: `text` is neither a metadata offset nor a time.
     """
     if text is None:
         return None
-    if text == "proved":
-        return "proved"
     if text.isdecimal():
         return int(text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidRequestError(
-            f"--as-of can't be {text!r}: give a metadata offset, a time such as"
-            " 2026-11-21T13:00:00Z, or proved"
+            f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
+            " 2026-11-21T13:00:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

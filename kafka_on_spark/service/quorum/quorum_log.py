@@ -159,12 +159,18 @@ class QuorumLog:
     def _of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
         """Return what the first voter that answers says; those that hang are asked last.
 
-        Raises: as `VoterTables.of_first`, and as its only user meets that of the only voter.
+        Raises:
+            KafkaStorageError, ReplicaLostError, CorruptLogError: None answers; of the first.
         """
-        try:
-            return self.tables.of_first(keys, ask)
-        except UNREADABLE as error:
-            raise self._as_met(error) from None
+        first: ProtocolError | None = None
+        for key in sorted(keys, key=self.tables.hangs):  # one that hangs holds its table's lock
+            try:
+                return ask(self.tables.log_of(key))
+            except UNREADABLE as error:
+                log.info("voter %s is passed over: %s", key, error)
+                first = first or error
+        assert first is not None, keys
+        raise self._as_met(first)
 
     def _well(self) -> list[VoterKey]:
         """Return the voters that neither fail nor hang: each that does would hold up what is done

@@ -19,7 +19,6 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     KafkaOnSparkError,
     KafkaStorageError,
-    ProtocolError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -247,24 +246,6 @@ class VoterTables:
             self.learn_voters(seen.values())
         silent = (key for key in asked if key not in seen and key not in self.failures)
         return list(seen.values()), sorted(silent)
-
-    def of_first(self, keys: Iterable[VoterKey], ask: Callable[[VoterLog], T]) -> T:
-        """Return what the first voter says that answers; they are asked one after the other, those
-        that hang last.
-
-        Raises:
-            ClusterNotFoundError, KafkaStorageError, ReplicaLostError, CorruptLogError: None
-                answers; of the first.
-        """
-        first: ProtocolError | None = None
-        for key in sorted(keys, key=self.hangs):  # one that hangs holds its table's lock
-            try:
-                return ask(self.log_of(key))
-            except UNREADABLE as error:
-                log.info("voter %s is passed over: %s", key, error)
-                first = first or error
-        assert first is not None, keys
-        raise first
 
     def in_time(self, key: VoterKey, ask: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Return what `ask` returns, which calls voter `key` and no other. One of several voters is

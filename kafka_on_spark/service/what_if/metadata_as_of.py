@@ -6,16 +6,12 @@ Apart from the metadata service, which it does not extend: it has no method that
 from datetime import datetime
 from typing import Final
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import LeaderChangeRecord, MetadataBatch, VotersRecord
 from kafka_on_spark.query.moments import given_micros, in_seconds
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
-
-PROVED: Final = "proved"
-"""The `as_of` of who reads without a majority of the metadata roots: as far as those that answer
-prove the log committed."""
 
 NO_DECISION: Final = (VotersRecord, LeaderChangeRecord)
 """What a log begins with, before its cluster is there."""
@@ -56,7 +52,7 @@ def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
 
 
 def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
-    """Return the metadata as of a moment, or of a metadata offset; as of PROVED, all of `now`.
+    """Return the metadata as of a moment, or of a metadata offset.
 
     An offset is exclusive, as `image.offset` is. An offset in the middle of a decision leaves the
     decision out.
@@ -64,16 +60,16 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
     Raises:
         InvalidRequestError: `as_of` is neither, is in the future, or is before the cluster's
             creation.
+        ClusterNotFoundError: Its creation was cut off.
     """
     image = now.image_at(_offset_of(now, as_of, now_ms))
     if image.cluster_id is None and not image.brokers:
         decided = (each for each in now.history() if not isinstance(each.records[0], NO_DECISION))
         first = next(decided, None)
         if first is None:
-            raise InvalidRequestError(
-                f"as_of can't be {as_of}: of the metadata log, no voter that answers proves more"
-                f" than {now.image.offset} records committed, and these make no cluster; make more"
-                " of the metadata roots reachable"
+            raise ClusterNotFoundError(
+                "the creation of the cluster was cut off: create it again, which goes on with what"
+                " is there"
             )
         raise InvalidRequestError(
             f"as_of can't be {as_of}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by"
@@ -84,16 +80,13 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
 
 def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     end = now.catch_up().offset
-    if as_of == PROVED:
-        offset = end
-    elif isinstance(as_of, datetime):
+    if isinstance(as_of, datetime):
         offset = _offset_at(now, as_of, now_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:
         raise InvalidRequestError(
-            f"as_of can't be {as_of!r}: give a datetime with a time zone, a metadata offset, or"
-            f" {PROVED!r}"
+            f"as_of can't be {as_of!r}: give a datetime with a time zone, or a metadata offset"
         )
     if not 0 <= offset <= end:
         raise InvalidRequestError(

@@ -76,29 +76,6 @@ def open_metadata(
     return awaiting(opened, metadata_root, awaits)
 
 
-def open_proved_metadata(metadata_root: str, options: StorageOptions) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root` as far as the voters that answer prove
-    it committed. No majority is asked, and nothing can be committed.
-
-    Raises: as `ProvedLog`.
-        ClusterNotFoundError: There is no cluster.
-    """
-    # In the function: most processes have a majority.
-    from kafka_on_spark.service.quorum.proved_log import ProvedLog
-
-    metadata_log = DeltaMetadataLog(metadata_root, options, patience_ms=OPENING_PATIENCE_MS)
-    metadata_log.check()
-    proved = ProvedLog(metadata_log.tables)
-    service = MetadataService(
-        proved,
-        SystemClock(),
-        random=random.random,
-        table=lambda: metadata_log.uri_of(proved.key),
-    )
-    service.catch_up()
-    return service
-
-
 def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
     """Return the answer of `ask`, which opens the cluster at `metadata_root` and reads from it.
 

@@ -14,8 +14,8 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.what_if.metadata_as_of import PROVED, MetadataAsOf, metadata_as_of
-from kafka_on_spark.spark.run.opening import open_metadata, open_proved_metadata, replica_store
+from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf, metadata_as_of
+from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.wiring.accounts import OPEN
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -95,7 +95,7 @@ class ServicesAsOf:
     ) -> "ServicesAsOf":
         """Return the services of the cluster at `metadata_root` as it was.
 
-        Raises: as `open_metadata`, or `open_proved_metadata`.
+        Raises: as `open_metadata`.
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
         """
@@ -103,8 +103,7 @@ class ServicesAsOf:
             check_session(spark)
         ledger = ledger_of_a_cluster()
         with ledger.operating(OPEN):
-            open_now = open_proved_metadata if as_of == PROVED else open_metadata
-            now = open_now(metadata_root, options)
+            now = open_metadata(metadata_root, options)
             metadata = metadata_as_of(now, as_of, now_ms=SystemClock().now_ms())
         return cls(
             options=options,

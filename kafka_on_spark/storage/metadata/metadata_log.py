@@ -113,11 +113,7 @@ class DeltaMetadataLog(QuorumLog):
     def leader_uri(self) -> str:
         """The leader's table, as it was last confirmed: for people and for Spark."""
         leader = self.leader
-        return self.uri if leader is None else self.uri_of(leader)
-
-    def uri_of(self, key: VoterKey) -> str:
-        """Return a voter's table, for people and for Spark."""
-        found = self.tables.log_of(key)
+        found = None if leader is None else self.tables.log_of(leader)
         return found.uri if isinstance(found, DeltaVoterLog) else self.uri
 
     def has_decided(self) -> bool:

@@ -59,7 +59,6 @@ def stream(roots):
 WAYS_IN = {
     "open": Cluster.open,
     "as it was": lambda roots: Cluster.open(roots, as_of=3),
-    "as it is proved": lambda roots: Cluster.open(roots, as_of="proved"),
     "create": lambda roots: Cluster.create(roots, {9: roots[0].parent / "9"}),
     "force": lambda roots: Cluster.force_controller(roots, 1),
     "fsck": check_cluster,
