@@ -7,7 +7,6 @@ are computed from. Source: KafkaMicroBatchStream.metrics.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_on_spark.query.offsets.metadata_offsets import OFFSET, MetadataOffset
 from kafka_on_spark.query.offsets.stream_offsets import CUT, StreamOffset
 
 Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -15,11 +14,7 @@ Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def offsets_behind(end: Mapping[str, Any], latest: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many records each partition is behind, by "topic-number"; a query of the metadata
-    log, that one log."""
-    if OFFSET in end:
-        behind = MetadataOffset.from_json(latest).offset - MetadataOffset.from_json(end).offset
-        return {OFFSET: max(behind, 0)}
+    """Return how many records each partition is behind, by "topic-number"."""
     consumed = StreamOffset.from_json(end).positions
     there = StreamOffset.from_json(latest).positions
     return {
@@ -37,7 +32,7 @@ def lag_metrics(sources: Iterable[Pair]) -> dict[str, str]:
     behind = [
         count
         for end, latest in sources
-        if any(key in end and key in latest for key in (CUT, OFFSET))
+        if CUT in end and CUT in latest
         for count in offsets_behind(end, latest).values()
     ]
     if not behind:

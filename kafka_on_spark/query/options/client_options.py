@@ -61,11 +61,6 @@ def is_client_option(name: str) -> bool:
     return name.startswith(PREFIX) or name in _CONNECTOR
 
 
-def spelled(name: str) -> str:
-    """Return an option of the client, lower-cased, as people write it."""
-    return _CONNECTOR.get(name, name)
-
-
 def split_client_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the client's options, lower-cased, and all others unchanged."""
     client = {
@@ -105,7 +100,9 @@ def ignored_warnings(
 
     Names only: a value may be a password.
     """
-    ignored = sorted(spelled(name) for name in names if is_client_option(name) and name not in used)
+    ignored = sorted(
+        _CONNECTOR.get(name, name) for name in names if is_client_option(name) and name not in used
+    )
     if not ignored:
         return []
     return [f"options of Kafka's client mean nothing here and are ignored: {', '.join(ignored)}"]

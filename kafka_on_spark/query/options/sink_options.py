@@ -28,7 +28,6 @@ from kafka_on_spark.stored_json import parse_json
 
 _SINK_NAMES: Final = (
     "cluster",
-    "metadata",
     "topic",
     "acks",
     "producer_id",
@@ -95,11 +94,6 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     """
     client, rest = split_client_options(options)
     given = known_options(rest, _SINK)
-    if flag(given, "metadata", default=False):
-        raise InvalidRequestError(
-            "option 'metadata' can't be true for a write: only decisions of the cluster are"
-            " appended to the metadata log; leave the option out, and write to a topic"
-        )
     check_producer_options(client)
     for name, sentence in _BATCH_ONLY.items():
         if is_stream and name in given:

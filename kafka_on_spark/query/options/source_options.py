@@ -39,7 +39,6 @@ STORAGE_PREFIX: Final = "storage."
 
 _SOURCE_NAMES: Final = (
     "cluster",
-    "metadata",
     "assign",
     "subscribe",
     "subscribePattern",
@@ -121,10 +120,8 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     """
     client, rest = split_client_options(options)
     given = known_options(rest, SOURCE_OPTIONS)
-    is_of_metadata = flag(given, "metadata", default=False)
-    assert not is_of_metadata, "such a read has options of its own"
     if is_stream:
-        check_stream(given)
+        _check_stream(given)
     subscription = parse_subscription(given)
     starting = parse_starting(given, default=LATEST if is_stream else EARLIEST)
     ending = parse_ending(given)
@@ -143,19 +140,19 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         as_of=_as_of(given),
         is_data_loss_failed=flag(given, "failondataloss", default=True),
         limits=_limits(given),
-        tasks_min=positive(given, "minpartitions", "minPartitions must be positive"),
-        records_max=positive(
+        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
+        records_max=_positive(
             given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
         ),
         has_headers=flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(RACK),
         group=client.get(GROUP_ID) or None,
-        warnings=(*ignored_warnings(client), *ignored_in_batches(given, is_stream=is_stream)),
+        warnings=(*ignored_warnings(client), *_ignored_in_batches(given, is_stream=is_stream)),
         storage=storage_options(options),
     )
 
 
-def check_stream(given: Mapping[str, str]) -> None:
+def _check_stream(given: Mapping[str, str]) -> None:
     """Check that no option is given that a stream can't have.
 
     Raises:
@@ -166,7 +163,7 @@ def check_stream(given: Mapping[str, str]) -> None:
             raise InvalidRequestError(sentence)
 
 
-def ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+def _ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
     """Return a warning for each option that has an effect in streams only, in a batch."""
     names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
     return [f"{SOURCE_OPTIONS[name]} option ignored in batch queries" for name in names]
@@ -186,17 +183,17 @@ def _as_of(given: Mapping[str, str]) -> AsOf | None:
 
 def _limits(given: Mapping[str, str]) -> TriggerLimits:
     return TriggerLimits(
-        max_offsets=positive(
+        max_offsets=_positive(
             given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
         ),
-        min_offsets=positive(
+        min_offsets=_positive(
             given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
         ),
         max_delay_ms=parse_delay_ms(given.get("maxtriggerdelay", MAX_DELAY_DEFAULT)),
     )
 
 
-def positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
     """Return an option that is a whole number above 0; None: it is not given.
 
     Raises:

@@ -113,24 +113,6 @@ def has_write(log: RaftLog, batch: RaftBatch) -> bool:
     return run is not None and run.epoch == batch.epoch
 
 
-def has_record_before(
-    log: RaftLog, offset: Offset, epoch: QuorumEpoch, write_id: str | None
-) -> bool:
-    """Return whether the record before `offset` is the one that was seen there, of `epoch`, and of
-    the write that ended there; None: which one is not known.
-
-    As in `has_write`, within a run the epoch tells.
-    """
-    if offset > log.end_offset or log.epoch_before(offset) != epoch:
-        return False
-    if write_id is None:
-        return True
-    found = log.batch_before(offset)
-    if found is None:
-        return log.run_at(Offset(offset - 1)) is not None
-    return found.write_id == write_id
-
-
 def is_snapshot_of(log: RaftLog, snapshot: OffsetAndEpoch) -> bool:
     """Return whether a snapshot is of `log`: it ends where a batch of that does, and the record
     before that end is of the snapshot's epoch.

@@ -227,11 +227,6 @@ class QuorumLog:
         known = self._leadership.confirmed
         return None if known is None else known.key
 
-    @property
-    def confirmed(self) -> LeaderView | None:
-        """The log that a majority was last seen to hold, which stays committed; None: as above."""
-        return self._leadership.confirmed
-
     def describe(self) -> QuorumDescription:
         """Return who leads, and how far each voter is, all of them asked anew.
 

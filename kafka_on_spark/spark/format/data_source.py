@@ -67,38 +67,19 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         """Return the name for ``format``."""
         return "kafka_on_spark"
 
-    @property
-    def _is_of_metadata(self) -> bool:
-        # What is neither true nor false is refused with the other options.
-        return self._given.get("metadata", "false").lower() == "true"
-
     def schema(self) -> StructType:
-        """Return the fixed schema of Spark's Kafka source, or that of the metadata table."""
-        if self._is_of_metadata:
-            from kafka_on_spark.spark.format.metadata_source import METADATA_SCHEMA
-
-            return METADATA_SCHEMA
+        """Return the fixed schema of Spark's Kafka source."""
         has_headers = self._given.get("includeheaders", "false").lower() == "true"
         return _SCHEMA_WITH_HEADERS if has_headers else _SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch's reader; bad options fail here, before any task."""
-        if self._is_of_metadata:
-            return self._metadata_reader(schema)
         from kafka_on_spark.query.options.source_options import parse_source
         from kafka_on_spark.spark.format.source import BatchReader
 
         options = parse_source(self._given, is_stream=False)
         _check_schema(schema, self.schema())
         return BatchReader(options)
-
-    def _metadata_reader(self, schema: StructType) -> DataSourceReader:
-        from kafka_on_spark.query.options.metadata_options import parse_metadata_source
-        from kafka_on_spark.spark.format.metadata_source import MetadataBatchReader
-
-        options = parse_metadata_source(self._given, is_stream=False)
-        _check_schema(schema, self.schema())
-        return MetadataBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream's reader; one that says why there is none where it is refused."""
@@ -108,8 +89,6 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
             return _RefusedStream(error)
 
     def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
-        if self._is_of_metadata:
-            return self._metadata_stream_reader(schema)
         with gc_paused():  # a new process, and its query waits for this import
             from kafka_on_spark.query.options.source_options import parse_source
             from kafka_on_spark.spark.format.source import StreamReader
@@ -117,15 +96,6 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         options = parse_source(self._given, is_stream=True)
         _check_schema(schema, self.schema())
         return StreamReader(options)
-
-    def _metadata_stream_reader(self, schema: StructType) -> DataSourceStreamReader:
-        with gc_paused():  # as below
-            from kafka_on_spark.query.options.metadata_options import parse_metadata_source
-            from kafka_on_spark.spark.format.metadata_source import MetadataStreamReader
-
-        options = parse_metadata_source(self._given, is_stream=True)
-        _check_schema(schema, self.schema())
-        return MetadataStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a batch's writer."""

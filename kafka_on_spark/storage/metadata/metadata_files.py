@@ -167,17 +167,6 @@ def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
             yield from (rows[each.start : each.stop] for each in _batch_ranges(part))
 
 
-def decode_tables(content: bytes | None, path: str, row_count: int) -> Iterator[pa.Table]:
-    """Yield the rows of a file in order, verified, as they are, whole batches at once: no record is
-    made, and a column that has no value may be left out. `row_count`: how many there must be.
-
-    Raises:
-        CorruptLogError: It is missing or damaged, perhaps after some rows.
-    """
-    with parsing("a file of the metadata log", path):
-        yield from _parts(content, path, row_count)
-
-
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     """Return where each batch of a file begins and when it was committed (ms), in order.
 
@@ -257,12 +246,12 @@ def _bases(table: pa.Table) -> npt.NDArray[np.signedinteger[Any]]:
     return _as_numpy(table.column("batch_base_offset").combine_chunks())
 
 
-def _parts(content: bytes | None, path: str, row_count: int | None = None) -> Iterator[pa.Table]:
+def _parts(content: bytes | None, path: str) -> Iterator[pa.Table]:
     """Yield a file's rows in offset order, a row group at a time; a batch is never parted."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     held: pa.Table | None = None
-    for group in read_row_groups(content, path, row_count):
+    for group in read_row_groups(content, path):
         part = _checked(group, path)
         if held is not None:
             if _bases(held)[-1] == _bases(part)[0]:

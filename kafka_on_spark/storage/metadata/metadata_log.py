@@ -4,7 +4,6 @@ import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
@@ -86,23 +85,21 @@ class DeltaMetadataLog(QuorumLog):
     def _open_voter(self, voter: Voter) -> DeltaVoterLog:
         """Return a voter's table: on the root that was given, else on the one that it is said to
         have."""
-        opened = self._given_logs.get(voter.key) or open_voter(
-            voter, self.identity.cluster_id, self._options
-        )
+        opened = self._given_logs.get(voter.key)
+        if opened is None:
+            identity = identity_of(voter.root, self._options)
+            if key_of(identity) != voter.key or identity.cluster_id != self.identity.cluster_id:
+                raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
+            opened = DeltaVoterLog(voter.root, identity, self._options)
         self._roots[voter.key] = opened.root
         return opened
 
-    def located(self, voter: Voter) -> Voter:
-        """Return a voter with the root at which this process looks for it: the one that was given,
-        else the one that it is said to have."""
-        given = (root for root, identity in self._given.items() if key_of(identity) == voter.key)
-        return replace(voter, root=next(given, voter.root))
-
     def roots(self) -> tuple[str, ...]:
         """Return the metadata roots of the newest voters that this process knows of, in ascending
-        order of their ids, and each as of `located`; before any leader was seen, those on the given
-        list that answered."""
-        return tuple(self.located(each).root for each in self.tables.voters.voters)
+        order of their ids, each as it was given, else as it is said to be; before any leader was
+        seen, those on the given list that answered."""
+        given = {key_of(identity): root for root, identity in self._given.items()}
+        return tuple(given.get(each.key, each.root) for each in self.tables.voters.voters)
 
     @property
     def registered_roots(self) -> tuple[str, ...]:
@@ -255,19 +252,6 @@ def check_place(root: str, table: VoterTable) -> None:
             f" at {registered}; open the cluster there, or bring all of its roots back to their"
             " places, by a mount or a link as well"
         )
-
-
-def open_voter(voter: Voter, cluster_id: str, options: StorageOptions) -> DeltaVoterLog:
-    """Return the table of a voter, at the root that it names.
-
-    Raises:
-        ReplicaLostError: The root is another voter's, or another cluster's.
-        And as `identity_of`.
-    """
-    identity = identity_of(voter.root, options)
-    if key_of(identity) != voter.key or identity.cluster_id != cluster_id:
-        raise ReplicaLostError(f"{voter.root} is not voter {voter.key} any more")
-    return DeltaVoterLog(voter.root, identity, options)
 
 
 def given_roots(

@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-import pyarrow as pa
-
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -48,7 +46,6 @@ from kafka_on_spark.storage.metadata import metadata_snapshots
 from kafka_on_spark.storage.metadata.metadata_files import (
     batch_times,
     decode_parts,
-    decode_tables,
 )
 from kafka_on_spark.storage.metadata.metadata_placement import (
     LogFile,
@@ -306,25 +303,6 @@ class DeltaVoterLog:
                     raise CorruptLogError("a file of the metadata log is missing", path=path)
                 return content, path
         return None
-
-    def load_files(self) -> tuple[VoterTable, list[LogFile]]:
-        """Return the newest table, and its files in the order of their rows.
-
-        Raises: as `load`.
-        """
-        table = self.load()
-        with self._delta.lock:
-            return table, list(self._log_files)
-
-    def rows_of(self, file: LogFile) -> Iterator[pa.Table]:
-        """Yield the rows of one file, as `decode_tables` does.
-
-        Raises:
-            CorruptLogError: It is missing or damaged.
-            KafkaStorageError: The root does not answer.
-        """
-        path = f"{self.uri}/{file.path}"
-        return decode_tables(self._files.read(path, METADATA_FILE_BYTES_MAX), path, file.size)
 
     def _files_now(self) -> list[LogFile]:
         with self._delta.lock:

@@ -44,10 +44,8 @@ def read_parquet(
         )
 
 
-def read_row_groups(content: Any, path: str, row_count: int | None) -> Iterator[pa.Table]:
+def read_row_groups(content: Any, path: str) -> Iterator[pa.Table]:
     """Yield the rows of a file's bytes, verified, a row group at a time.
-
-    `row_count`: how many there must be.
 
     Without dictionaries for texts: Arrow checks those less for damage.
 
@@ -55,7 +53,7 @@ def read_row_groups(content: Any, path: str, row_count: int | None) -> Iterator[
     """
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        check_footer(file.metadata, path, row_count)
+        check_footer(file.metadata, path)
     for group in range(file.num_row_groups):
         with _errors_of(path):
             rows = file.read_row_group(group, use_threads=len(content) > THREADS_BYTES_MIN)

@@ -50,17 +50,6 @@ def test_process_that_plans_a_stream_imports_only_what_plans_it(disks):
     assert SLOW & modules == set()
 
 
-def test_so_does_one_that_plans_a_stream_of_the_metadata(disks):
-    options = {"cluster": str(disks.metadata_root), "metadata": "true"}
-    source = KafkaOnSparkDataSource(options | {"startingoffsets": "earliest"})
-
-    tasks, modules = planned(source)
-
-    assert tasks == 1
-    assert "kafka_on_spark.spark.format.metadata_source" in modules
-    assert SLOW & modules == set()
-
-
 def planned(source):
     """Return the number of tasks that another process plans, and the modules that it imports."""
     done = subprocess.run(

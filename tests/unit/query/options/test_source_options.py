@@ -88,7 +88,6 @@ REFUSED = [
     pytest.param({"cluster": ""},                                  "Option 'cluster' must be specified: give the cluster's metadata root",             id="no cluster"),
     pytest.param({"failOnDataLoss": "maybe"},                      "option 'failOnDataLoss' can't be 'maybe': true or false",                          id="no flag"),
     pytest.param({"includeHeaders": "1"},                          "option 'includeHeaders' can't be '1': true or false",                              id="headers"),
-    pytest.param({"metadata": "1"},                                "option 'metadata' can't be '1': true or false",                                    id="metadata"),
     pytest.param({"minPartitions": "0"},                           "minPartitions must be positive",                                                   id="no task"),
     pytest.param({"minPartitions": "many"},                        "minPartitions must be positive: give a whole number, not 'many'",                  id="a text for tasks"),
     pytest.param({"maxRecordsPerPartition": "-1"},                 "maxrecordsperpartition must be positive",                                          id="no records"),
