@@ -19,7 +19,7 @@ from kafka_on_spark.storage.metadata import metadata_files
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     _columns_of,
-    _read,
+    _parts,
     _rows_of,
     decode_file,
     encode_file,
@@ -152,7 +152,7 @@ records = st.one_of([st.builds(kind, **fields, **cause) for kind, fields in STRA
 
 def through_parquet(given, stamp=STAMP):
     content = encode_file(given, stamp, 40).to_pybytes()
-    return _rows_of(_read(content, "file"))
+    return _rows_of(next(_parts(content, "file")))
 
 
 def test_every_record_type_has_a_strategy():
@@ -289,7 +289,7 @@ runs = st.lists(
 @settings(max_examples=many(40))
 @given(runs.filter(bool))
 def test_columns_say_what_rows_say(batch):
-    table = _read(encode_file(batch, STAMP, 40).to_pybytes(), "file")
+    table = next(_parts(encode_file(batch, STAMP, 40).to_pybytes(), "file"))
 
     by_columns = ColumnDecoder().records(_columns_of(table), table.num_rows)
 
@@ -355,7 +355,7 @@ def test_partition_that_can_not_be_is_corruption_by_rows_and_by_columns(name, va
         )
         for each in range(count)
     ]
-    columns = _columns_of(_read(encode_file(batch, STAMP, 40).to_pybytes(), "file"))
+    columns = _columns_of(next(_parts(encode_file(batch, STAMP, 40).to_pybytes(), "file")))
     columns[name] = [*(columns[name] or [None] * count)[:-1], value]
 
     with pytest.raises(CorruptLogError):
