@@ -32,7 +32,6 @@ from kafka_on_spark.service.describe.log_descriptions import (
 )
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs
-from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent, UpkeepHistory
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
 from kafka_on_spark.storage.staging.records import Record
 
@@ -126,7 +125,7 @@ API: Final = (
     *(Cluster, Record, Producer, RecordMetadata, AppendResult, PartitionAppend),
     *(Consumer, ConsumerRecord, lag, LagListener),
     *(PartitionLogs, LogDescription, CompactedPart, DueUpkeep),
-    *(UpkeepHistory, UpkeepEvent, Metric),
+    Metric,
 )
 """What users import, and what its calls return that needs words."""
 

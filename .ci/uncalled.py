@@ -22,7 +22,7 @@ ALLOWED = {
         # docs/api.md, and what its calls return
         "Cluster", "Consumer", "FsckReport", "Metric", "SentFuture",
         # docs/look-into-it.md and the notebooks
-        "broker_timeline", "isr_history", "leader_timeline", "upkeep_timeline",
+        "broker_timeline", "isr_history", "leader_timeline",
     ],
     "notebooks": ["_repr_html_", "_repr_png_"],
     "Spark": [

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
     from kafka_on_spark.service.describe.partition_logs import PartitionLogs
     from kafka_on_spark.service.describe.sizes import MoveProgress
-    from kafka_on_spark.service.describe.upkeep_history import UpkeepHistory
     from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
     from kafka_on_spark.service.replicate.replication_report import ReplicationReport
     from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
@@ -986,19 +985,6 @@ class Cluster:
     def broker_history(self) -> list[BrokerEvent]:
         """Return when brokers were registered, fenced, drained, came back and left, and why."""
         return self._parts.answers.broker_history()
-
-    def upkeep_history(self, topics: str | Iterable[str] | None = None) -> UpkeepHistory:
-        """Return what upkeep was decided (retention, delete-records, compaction, expiry), why and
-        by whom, and what each replica did: its merges, compactions and dropped files.
-
-        Decisions are kept for ever; what replicas did is read from their tables' commits, of which
-        old ones are deleted. Of a cluster opened `as_of` a moment: until its last decision.
-
-        Raises:
-            InvalidRequestError: `topics` is no name and no list of them.
-            UnknownTopicOrPartitionError: A topic does not exist.
-        """
-        return self._parts.histories.upkeep_history(topics)
 
     def what_if(
         self,

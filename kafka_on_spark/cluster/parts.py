@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.cluster.appends import Appends
     from kafka_on_spark.cluster.brokers import Brokers
     from kafka_on_spark.cluster.consumers import Consumers
-    from kafka_on_spark.cluster.histories import Histories
     from kafka_on_spark.cluster.quorum import Quorum
     from kafka_on_spark.cluster.records import Changes, Reads
     from kafka_on_spark.cluster.refusing import Refusing
@@ -51,7 +50,6 @@ class ClusterParts:
 
     Attributes:
         answers: Reads the metadata.
-        histories: Reads what upkeep was decided and done.
         reads: Reads records.
         changes: Reads what changed between two cuts.
         requests: Has one command decided.
@@ -63,7 +61,6 @@ class ClusterParts:
     """
 
     answers: "Answers"
-    histories: "Histories | Refusing"
     reads: "Reads | Refusing"
     changes: "Changes | Refusing"
     requests: "Requests | Refusing"
@@ -79,7 +76,6 @@ def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     ledger = services.ledger
     return ClusterParts(
         answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
-        histories=accounted_once_made(lambda: _histories(services), ledger, DESCRIBE),
         reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
         changes=accounted_once_made(lambda: _changes(metadata_root, services), ledger, READ),
         requests=accounted_once_made(lambda: _requests(services), ledger, COMMAND),
@@ -104,7 +100,6 @@ def parts_as_of(metadata_root: str, services: "ServicesAsOf") -> ClusterParts:
     ledger = services.ledger
     return ClusterParts(
         answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
-        histories=accounted_once_made(lambda: _histories(services, is_past=True), ledger, DESCRIBE),
         reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
         changes=refusing,
         requests=refusing,
@@ -120,12 +115,6 @@ def _answers(metadata: "MetadataHistory") -> "Answers":
     from kafka_on_spark.cluster.answers import Answers
 
     return Answers(metadata)
-
-
-def _histories(services: "Services | ServicesAsOf", *, is_past: bool = False) -> "Histories":
-    from kafka_on_spark.cluster.histories import Histories
-
-    return Histories(services, is_past=is_past)
 
 
 def _reads(metadata_root: str, services: "ReadServices") -> "Reads":

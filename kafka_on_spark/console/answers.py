@@ -9,7 +9,6 @@ from kafka_on_spark.console.disks import disks_of
 from kafka_on_spark.console.measuring import MOVES_MAX
 from kafka_on_spark.console.messages import COUNT_MAX, Messages
 from kafka_on_spark.console.moments import Moments
-from kafka_on_spark.console.upkeep import upkeep_of
 from kafka_on_spark.console.views.cluster import (
     brokers_view,
     group_view,
@@ -23,7 +22,6 @@ from kafka_on_spark.console.views.foresight import comparison_view, forecast_vie
 from kafka_on_spark.console.views.grid import grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
 from kafka_on_spark.console.views.timeline import Histories, moments_view, timeline_view
-from kafka_on_spark.console.views.upkeep import upkeep_view
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.inspect.replicas import compare_partition
@@ -64,7 +62,6 @@ class Answers:
             "grid": self._grid,
             "topic": lambda asked: topic_view(self._image(asked), text(asked, "name")),
             "sizes": self._sizes,
-            "upkeep": self._upkeep,
             "brokers": self._brokers,
             "groups": lambda asked: groups_view(self._image(asked)),
             "group": lambda asked: group_view(self._image(asked), text(asked, "name")),
@@ -94,11 +91,6 @@ class Answers:
         keys = [partition_key(image, topic, number) for number in numbers]
         sizes = self._services.partition_sizes(keys)
         return [[key.partition, sizes[key]] for key in keys]
-
-    def _upkeep(self, asked: Asked) -> object:
-        history, topic = self._histories.read(), text(asked, "topic")
-        key = partition_key(history.image, topic, whole(asked, "partition") or 0)
-        return upkeep_view(*upkeep_of(self._services, history, key))
 
     def _brokers(self, asked: Asked) -> object:
         image = self._image(asked)

@@ -1,7 +1,6 @@
 """Histories as DataFrames: of a partition, a topic, a broker, or the whole cluster."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import datetime
 from itertools import groupby, zip_longest
 from operator import attrgetter
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
-from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent, UpkeepHistory
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ ISR_COLUMNS: Final = (
 )  # fmt: skip
 LEADER_COLUMNS: Final = ("topic", "partition", "leader", "leader_epoch", "start", "end", "cause")
 EVENT_COLUMNS: Final = ("time", "broker", "event", "cause", "metadata_offset")
-UPKEEP_NAMES: Final = {"broker_id": "broker", "kind": "work"}
 
 
 def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -> "DataFrame":
@@ -69,22 +66,14 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
     return _frame(rows, EVENT_COLUMNS)
 
 
-def upkeep_timeline(history: UpkeepHistory) -> "DataFrame":
-    """Return what upkeep was decided and done (`Cluster.upkeep_history(…)`), a row each, oldest
-    first. `broker` is missing in a decision."""
-    names = [each.name for each in fields(UpkeepEvent)]
-    columns = [UPKEEP_NAMES.get(each, each) for each in names]
-    return _frame(map(attrgetter(*names), history.events), columns)
-
-
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> "DataFrame":
     frame = pd.DataFrame(list(rows), columns=list(columns))
     # A leader may be missing, and stays an integer.
-    integers = {"leader", "broker", "start_offset", "end_offset"} & set(columns)
+    integers = {"leader", "broker"} & set(columns)
     times = {"time", "start", "end"} & set(columns)
     types = dict.fromkeys(integers, "Int64") | dict.fromkeys(times, "datetime64[ms, UTC]")
     frame = frame.astype(types)
     # Causes may contain paths and racks: control characters are escaped.
-    for name in {"cause", "by"} & set(columns):
+    for name in {"cause"} & set(columns):
         frame[name] = frame[name].map(visible, na_action="ignore")
     return frame

@@ -57,7 +57,6 @@ CALLS = {
     "run_controller":        lambda cluster, folder: cluster.run_controller(),
     "table":                 lambda cluster, folder: cluster.table("orders"),
     "unregister_broker":     lambda cluster, folder: cluster.unregister_broker(1),
-    "upkeep_history":        lambda cluster, folder: cluster.upkeep_history(),
     "verify_reassignment":   lambda cluster, folder: cluster.verify_reassignment({("orders", 0): [1]}),
     "view":                  lambda cluster, folder: cluster.view("orders"),
     "what_if":               lambda cluster, folder: cluster.what_if(broker_dies=1),

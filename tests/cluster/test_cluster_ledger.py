@@ -82,7 +82,6 @@ def test_a_cluster_that_is_open_asks_nothing_that_no_operation_has_begun(cluster
     cluster.read("begun")
     cluster.describe_topic("begun")
     cluster.history("begun")
-    cluster.upkeep_history("begun")
     cluster.describe_logs("begun")
     cluster.offsets("begun")
     cluster.list_groups()

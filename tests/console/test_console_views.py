@@ -25,24 +25,15 @@ from kafka_on_spark.console.views.timeline import (
     moments_view,
     timeline_view,
 )
-from kafka_on_spark.console.views.upkeep import EVENTS_MAX, upkeep_view
 from kafka_on_spark.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.inspect.replicas import PartitionComparison
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
-from kafka_on_spark.service.describe.log_descriptions import (
-    CompactedPart,
-    DueUpkeep,
-    LogDescription,
-)
 from kafka_on_spark.service.describe.partition_history import BrokerEvent
-from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 from kafka_on_spark.service.describe.sizes import MoveProgress
-from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent, UpkeepHistory
 from kafka_on_spark.service.what_if.what_if import forecast
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
@@ -297,97 +288,3 @@ def test_moments_are_the_newest_and_deletions_of_records_are_none(monkeypatch):
 
     assert [end for end, _, _ in view["moments"]] == [7, 8]
     assert view["olderCount"] == 2
-
-
-def log_of(broker, **fields):
-    return LogDescription(topic="orders", partition=0, broker_id=BrokerId(broker), **fields)
-
-
-def logs_of(*replicas):
-    return PartitionLogs(
-        topic="orders",
-        partition=0,
-        log_start_offset=Offset(4),
-        log_start=None,
-        high_watermark=Offset(10),
-        compaction=Compaction(compacted_below=Offset(8)),
-        compacted=None,
-        replicas=replicas,
-    )
-
-
-def merge_of(broker, second, **fields):
-    said = {"files_before": 3, "files_after": 1, "bytes_before": 30, "bytes_after": 12, **fields}
-    return UpkeepEvent(
-        time=at(second),
-        topic="orders",
-        partition=0,
-        broker_id=BrokerId(broker),
-        kind="merge",
-        **said,
-    )
-
-
-def test_upkeep_has_each_replicas_log_and_what_is_due():
-    compacted = CompactedPart(
-        cleaner_offset=Offset(6),
-        target_offset=Offset(8),
-        tombstones_below=Offset(0),
-        first_dirty_offset=Offset(8),
-        first_uncleanable_offset=Offset(8),
-        clean_bytes=12,
-        dirty_bytes=0,
-        cleanable_ratio=0.0,
-    )
-    leader = log_of(
-        1,
-        is_leader=True,
-        is_in_sync=True,
-        log_end_offset=Offset(10),
-        plain_segments=2,
-        plain_bytes=20,
-        merged_segments=1,
-        merged_bytes=12,
-        compacted=compacted,
-        due=(DueUpkeep(kind="merge", count=1),),
-    )
-    replicas = [leader, log_of(2, error="it is away"), log_of(3, is_made=False)]
-
-    view = plain(upkeep_view(logs_of(*replicas), UpkeepHistory(unread=("orders-0 on broker 2",))))
-
-    assert (view["name"], view["logStart"], view["compactedBelow"]) == ("orders-0", 4, 8)
-    seen, away, new = view["replicas"]
-    assert (seen["role"], seen["problem"]) == ("leads", None)
-    assert (seen["log"]["plain"], seen["log"]["merged"]) == ([2, 20], [1, 12])
-    assert (seen["log"]["end"], seen["log"]["compactedBelow"]) == (10, 6)
-    assert seen["due"] == ["merge: 1 merge of neighbouring files"]
-    assert (away["role"], away["problem"]) == ("out of sync", "it is away")
-    assert (away["log"], new["log"]) == (None, None)
-    assert new["problem"].startswith("not made yet")
-    assert view["unread"] == ["orders-0 on broker 2"]
-
-
-def test_upkeep_sums_all_that_was_done_and_tells_the_newest_of_it():
-    decision = UpkeepEvent(
-        time=at(1),
-        topic="orders",
-        partition=0,
-        broker_id=None,
-        kind="retention",
-        start_offset=Offset(0),
-        end_offset=Offset(4),
-        cause="retention deletes 4 records below 4",
-        by="me",
-    )
-    merges = [merge_of(1 + n % 2, 2, records_before=5, records_after=4) for n in range(EVENTS_MAX)]
-
-    view = plain(upkeep_view(logs_of(), UpkeepHistory(events=(decision, *merges))))
-    first = plain(upkeep_view(logs_of(), UpkeepHistory(events=(decision,))))
-
-    count = EVENTS_MAX
-    assert view["sums"] == [["merge", count, 3 * count, count, 30 * count, 12 * count, count]]
-    assert (len(view["events"]), view["eventCount"]) == (EVENTS_MAX, EVENTS_MAX + 1)
-    told = "merge: 3 files (30 bytes) became 1 file (12 bytes), 1 record fewer"
-    assert view["events"][0][1:] == [2, told, None, None, None]
-    assert first["sums"] == []
-    assert [each[1:] for each in first["events"]] == [[None, decision.cause, 0, 4, "me"]]

@@ -15,7 +15,7 @@ import pytest
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.console import answers, following, streaming
 from kafka_on_spark.console.streaming import Subscribers
-from tests.cluster.disks import new_disks, partition_of, records
+from tests.cluster.disks import new_disks, partition_of
 from tests.console.browsers import PATIENCE_MS, Page, console_of, needed, page_of
 
 
@@ -128,29 +128,6 @@ def test_a_broker_in_the_grid_and_a_rack_lead_to_what_their_death_would_do(chrom
             page.see("1 → 3")
             assert page.page.url.endswith("#/what-if?brokers=1,2")
             assert page.violations() == []
-
-
-def test_the_upkeep_of_a_partition_is_told_where_people_open_it(chromium):
-    configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}
-    with new_disks(configs={"log.cleaner.interval.ms": 1}) as disks:
-        cluster = disks.cluster
-        cluster.create_topic("prices", replica_assignment={0: [1, 2, 3]}, configs=configs)
-        for value in (b"1", b"2", b"3"):
-            cluster.append("prices", records(value))
-        with console_of(cluster) as address, page_of(chromium, address) as page:
-            page.go("topic?name=prices")
-            page.see("what was merged, compacted and retained").click()
-            page.see("compaction: 3 offsets to compact")
-            page.see("Nothing, as far as is known.")
-
-            cluster.maintain()
-            page.page.get_by_role("button", name="Look again").click()
-
-            page.see("is compacted below 3")
-            page.see("became 1 file")
-            assert page.violations() == []
-            page.page.get_by_role("button", name="the decision before").click()
-            page.see("Upkeep can be asked of the present only")
 
 
 WHEEL = """(node, ctrlKey) => node.dispatchEvent(

@@ -89,22 +89,6 @@ def make_compacted_topic(cluster):
     cluster.maintain()
 
 
-def test_the_upkeep_of_a_partition_is_what_was_decided_of_this_one_and_done_to_it():
-    with new_disks(configs={"log.cleaner.interval.ms": 1}) as disks:
-        cluster = disks.cluster
-        make_compacted_topic(cluster)
-        cluster.delete_topic("prices")  # the next one of this name is another
-        make_compacted_topic(cluster)
-        with console_of(cluster) as address:
-            view = Asking(address).view("upkeep?topic=prices&partition=0")
-        events = cluster.upkeep_history("prices").events
-
-    assert view["compactedBelow"] == 3
-    assert [each["log"]["merged"][0] for each in view["replicas"]] == [1, 1]
-    assert [each[:2] for each in view["sums"]] == [["compact", 2]]
-    assert [each[2] for each in view["events"]] == [str(each) for each in reversed(events)]
-
-
 def test_records_are_found_by_offset_by_time_and_by_key(asking, disks):
     [full] = [n for n, each in disks.cluster.offsets("orders").items() if each.high_watermark]
     path = f"messages?topic=orders&partition={full}"
@@ -213,7 +197,6 @@ def append_to_each(cluster, numbers):
 def test_what_can_not_be_shown_is_a_sentence(asking):
     assert asking.refused("api/topic?name=none")[0] == 404
     assert asking.refused("api/group?name=none")[0] == 404
-    assert asking.refused("api/upkeep?topic=orders&partition=9")[0] == 404
     assert "whole number" in asking.refused("api/grid?at=x")[1]
     assert asking.refused("api/grid?at=999999")[0] == 400
     assert "missing" in asking.refused("api/messages")[1]

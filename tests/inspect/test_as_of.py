@@ -30,7 +30,6 @@ OF_THE_PAST = {
     "reassignments",
     "replay",
     "table",
-    "upkeep_history",
     "verify_reassignment",
     "view",
     "what_if",

@@ -1,7 +1,5 @@
 """What a notebook shows: all that a description says, escaped and bounded."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from kafka_on_spark.audit.findings import Finding, FsckReport, Place
@@ -9,7 +7,6 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.notebook import ROWS_MAX, shown
 from kafka_on_spark.service.control.controller_report import ControllerReport
 from kafka_on_spark.service.describe.descriptions import describe, overview
-from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent, UpkeepHistory
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport, UpkeepRow
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.what_if.what_if import forecast
@@ -30,7 +27,6 @@ REPORTS = [
     pytest.param(ControllerReport(fenced=(BrokerId(4),), upkeep_failures=(HOSTILE,)), ["(4,)", SEEN], id="passes"),
     pytest.param(ReplicationReport(copied_records=1234, failures=(HOSTILE,)), ["1234", SEEN], id="a round"),
     pytest.param(UpkeepReport(visited=7, rows=(UpkeepRow(topic=HOSTILE, partition=0, broker_id=BrokerId(2), kind="merge"),)), ["merge", SEEN], id="upkeep"),
-    pytest.param(UpkeepHistory(events=(UpkeepEvent(time=datetime(2026, 1, 2, tzinfo=UTC), topic="t", partition=0, broker_id=None, kind="retention", cause=HOSTILE),)), ["2026-01-02", SEEN], id="a history"),
     pytest.param(FsckReport(findings=(Finding(invariant="I5", place=Place(), sentence=HOSTILE),), orphans=(), coverage=(), is_deep=True), ["I5", SEEN], id="a check"),
     pytest.param(quorum_of(0, 0, None), ["voter.root"], id="a quorum"),
 ]

@@ -64,7 +64,6 @@ class DryRun:
         refusing = Refusing(_refusal)
         parts = ClusterParts(
             answers=Answers(services.metadata),
-            histories=refusing,
             reads=refusing,
             changes=refusing,
             requests=Requests(services, self.run_command),

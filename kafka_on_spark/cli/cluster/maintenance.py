@@ -1,13 +1,10 @@
-"""`maintain`: all upkeep of replicas that is due, and its history; rounds and controllers do it
-share by share."""
+"""`maintain`: all upkeep of replicas that is due; rounds and controllers do it share by share."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, Include, StorageOption
+from kafka_on_spark.cli.call.options import FOUND, ClusterUrl, Format, Include, StorageOption
 from kafka_on_spark.cli.call.output import (
     Output,
     note,
@@ -17,10 +14,8 @@ from kafka_on_spark.cli.call.output import (
     write_json,
     write_table,
 )
-from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.kafka.kafka_names import named_topics
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.describe.upkeep_history import UpkeepEvent
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 
 COLUMNS: Final = {
@@ -35,8 +30,6 @@ COLUMNS: Final = {
 SHOWN_MAX: Final = 20
 """Lines that name what was not looked at: a broker may have a hundred thousand replicas."""
 
-HISTORY_COLUMNS: Final = {"time": "time (UTC)", "log": "log", "broker": "broker", "said": "what"}
-
 
 def maintain(
     cluster: ClusterUrl,
@@ -48,31 +41,19 @@ def maintain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what is due, and change nothing.")
     ] = False,
-    history: Annotated[
-        bool,
-        typer.Option("--history", help="Show what was decided and done so far; change nothing."),
-    ] = False,
-    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Do all upkeep of replicas that is due now, and say what was done; or show its history.
+    """Do all upkeep of replicas that is due now, and say what was done.
 
     Rounds of replication and passes of the controller do a share of it by themselves
     (log.cleaner.share), and this call all at once, as fast as log.cleaner.io.max.bytes.per.second
     lets it. The exit code is 1 if something is left, because it went wrong, or could not be looked
     at: a broker is fenced, or a partition has no leader.
     """
-    if history and dry_run:
-        raise InvalidRequestError("--history changes nothing anyhow: leave --dry-run out")
-    if as_of is not None and not history:
-        raise InvalidRequestError("--as-of goes with --history: leave it out, or give both")
-    with opened(cluster, storage_option, output, as_of=as_of) as session:
+    with opened(cluster, storage_option, output) as session:
         is_all = topic is None and include is None
         topics = None if is_all else named_topics(session.cluster.image, topic, include)
-        if history:
-            _show_history(session, topics)
-            return
         with progress("looking for work" if dry_run else "maintaining") as steps:
             report = session.cluster.maintain(topics, is_dry_run=dry_run, after_part=steps.show)
     rows = rows_of(report)
@@ -126,37 +107,3 @@ def _show(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool)
         say(f"{visited}: a dry run, nothing was changed.")
     else:
         say(f"{visited}: {'work is left' if report.is_left else 'all that was due is done'}.")
-
-
-def _show_history(session: Session, topics: Sequence[str] | None) -> None:
-    with progress("reading histories"):
-        found = session.cluster.upkeep_history(topics)
-    if session.output is Output.JSON:
-        events = [{**asdict(each), "time": each.time.isoformat()} for each in found.events]
-        write_json(
-            {
-                "events": [{"broker": each.pop("broker_id"), **each} for each in events],
-                "unread": list(found.unread),
-                "incomplete": list(found.incomplete),
-            }
-        )
-        return
-    write_table(HISTORY_COLUMNS, map(_event_row, found.events))
-    if not found.events:
-        say("No upkeep was decided or done so far, as far as is known.")
-    for each in found.unread:
-        note(f"{each}: what it did is not known")
-    if found.incomplete:
-        note(
-            f"Old commits are deleted: of {plural(len(found.incomplete), 'replica')} only later"
-            " ones are shown."
-        )
-
-
-def _event_row(event: UpkeepEvent) -> dict[str, Any]:
-    return {
-        "time": f"{event.time:%Y-%m-%d %H:%M:%S}",
-        "log": event.topic if event.partition is None else f"{event.topic}-{event.partition}",
-        "broker": event.broker_id,
-        "said": str(event),
-    }

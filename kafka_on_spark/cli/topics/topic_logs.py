@@ -35,7 +35,7 @@ def show_logs(session: Session, topics: Sequence[str]) -> None:
     if session.is_past:
         raise InvalidRequestError(
             "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
-            " out; maintain --history --as-of shows what was done until then"
+            " out"
         )
     with progress("reading logs"):
         partitions = session.cluster.describe_logs(topics) if topics else []

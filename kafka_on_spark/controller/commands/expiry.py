@@ -6,7 +6,7 @@ only when to decide. Writers under a transactional id have no sequences, and sta
 """
 
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.result import ControllerResult
@@ -131,15 +131,6 @@ def reset_time(image: MetadataImage, now_ms: int) -> ControllerResult[TimeReset]
     says_time = ClusterRecord(cluster_id=image.cluster_id, cause=cause)
     done = TimeReset(newest_ms, now_ms, len(producers), len(offsets))
     return ControllerResult([says_time, *producers, *offsets], done)
-
-
-def is_expiry(record: Record) -> TypeGuard[OffsetCommitRecord]:
-    """Return whether a record is a group's offset that has expired; a command removes some, too."""
-    return (
-        isinstance(record, OffsetCommitRecord)
-        and record.offset is None
-        and (record.cause or "").endswith(_UNSAVED)
-    )
 
 
 def needs_renewal(image: MetadataImage, producer_id: str, now_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""Upkeep is described, done, and told: what is due, what was not looked at, and its history."""
+"""Upkeep is described, done, and told: what is due, and what was not looked at."""
 
 from tests.cli.conftest import CommandLine
 from tests.cluster.disks import new_disks, records
@@ -51,28 +51,7 @@ def test_upkeep_names_what_it_could_not_look_at():
     assert "the root of broker 1: the broker is fenced" in answer["not_looked_at"]
 
 
-def test_history_of_upkeep_is_shown_also_as_of_a_moment(call, new_topic, cluster):
-    topic = new_topic(b"a", b"b", replica_assignment={0: [1]})
-    before = cluster.image.offset
-    assert "No upkeep" in call("maintain", "--history", "--topic", topic)
-    cluster.delete_records({(topic, 0): 1})
-
-    shown = call("maintain", "--history", "--topic", topic)
-    answer = call.json("maintain", "--history", "--topic", topic)
-
-    assert "delete-records: " in shown
-    assert "log start: 1 file" in shown
-    assert [each["kind"] for each in answer["events"]] == ["delete-records", "log start"]
-    assert (answer["unread"], answer["incomplete"]) == ([], [])
-    past = call.json("maintain", "--history", "--topic", topic, "--as-of", before)
-    assert past["events"] == []
-
-
-def test_options_that_do_not_go_together_are_refused(call, new_topic, cluster):
+def test_logs_of_the_past_are_refused(call, new_topic, cluster):
     topic = new_topic(b"a")
-
-    assert "--history" in call.refused("maintain", "--as-of", "1")
-    assert "--dry-run" in call.refused("maintain", "--history", "--dry-run")
-    offset = cluster.image.offset
-    given = ("topics", "--describe", "--logs", "--topic", topic, "--as-of", offset)
-    assert "maintain --history" in call.refused(*given)
+    given = ("topics", "--describe", "--logs", "--topic", topic, "--as-of", cluster.image.offset)
+    assert "--as-of" in call.refused(*given)

@@ -2,9 +2,7 @@
 
 import pytest
 
-from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.inspect.tables import isr_history, upkeep_timeline
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from tests.cluster.disks import new_disks, records
 from tests.cluster.replicas.test_cluster_failover import REPLICAS
@@ -73,30 +71,6 @@ def test_what_compaction_is_due_for_decides_and_does_is_told(disks):
     assert 0 < found["cleaner-recopy-percent", None, None] < 100
 
 
-def test_the_history_has_decisions_and_what_each_replica_did_and_ends_where_it_is_asked_to(disks):
-    cluster = compacted(disks)
-    before = cluster.image
-    cluster.maintain()
-
-    history = cluster.upkeep_history()
-
-    decision, *rest = history.events
-    assert (decision.kind, decision.topic, decision.end_offset) == ("compaction", "prices", 3)
-    done = [each for each in rest if each.kind == "compact"]
-    assert sorted(each.broker_id for each in done) == [1, 2, 3]
-    for each in done:
-        assert (each.files_before, each.files_after, each.records_before) == (3, 1, 3)
-        assert each.bytes_before > each.bytes_after > 0
-    assert (history.unread, history.incomplete) == ((), ())
-    frame = upkeep_timeline(history)
-    assert frame["work"].tolist() == [each.kind for each in history.events]
-    assert not any("compacted" in cause for cause in isr_history(cluster.history())["cause"])
-
-    past = Cluster.open(disks.metadata_root, as_of=before.offset)
-    disks.opened.append(past)
-    assert past.upkeep_history().events == ()
-
-
 def test_deleted_records_are_told_with_their_cause(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment=REPLICAS)
@@ -104,9 +78,6 @@ def test_deleted_records_are_told_with_their_cause(disks):
         cluster.append("orders", records(value))
     cluster.delete_records({("orders", 0): 1})
 
-    kinds = [each.kind for each in cluster.upkeep_history("orders").events]
-
-    assert kinds == ["delete-records", *["log start"] * 3]
     [logs] = cluster.describe_logs("orders")
     assert logs.log_start_offset == 1
     assert logs.log_start.is_deletion
@@ -148,5 +119,3 @@ def test_a_replica_that_cannot_be_looked_at_is_told_as_such(disks):
     [logs] = cluster.describe_logs("prices")
 
     assert [log.error is None for log in logs.replicas] == [True, True, False]
-    [unread] = cluster.upkeep_history().unread
-    assert unread.startswith("prices-0 on broker 3: ")

@@ -3,9 +3,14 @@
 Judged by the true time, which no process and no disk need have.
 """
 
-from kafka_on_spark.controller.commands.expiry import is_expiry, offsets_retention_ms
+from kafka_on_spark.controller.commands.expiry import offsets_retention_ms
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch, ProducerRecord, RemoveProducerRecord
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    OffsetCommitRecord,
+    ProducerRecord,
+    RemoveProducerRecord,
+)
 from tests.simulation.checks.ledger import Ledger, require
 
 SILENT = "I29 only what is silent expires"
@@ -37,7 +42,9 @@ def expired_is_silent(
             is_known = before.producers.get(name) == record.producer_epoch
             require(is_known, SILENT, f"{record} of {before.producers}")
             ledger.expired_epochs[name] = int(record.producer_epoch)
-        elif is_expiry(record):
+        elif isinstance(record, OffsetCommitRecord) and record.offset is None:
+            if not (record.cause or "").endswith(" (offsets.retention.minutes)"):
+                continue  # a command removes some, too
             limit_ms = offsets_retention_ms(settings)
             name, what = record.group, "group's offset expired"
         else:

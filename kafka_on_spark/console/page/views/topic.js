@@ -1,4 +1,4 @@
-// One topic: what it is, its upkeep, and its partitions with leaders, ISRs, offsets, sizes and rates.
+// One topic: what it is, and its partitions with leaders, ISRs, offsets, sizes and rates.
 
 import { get } from "../api.js";
 import { changeButton, changeForm, mayChange } from "../changes.js";
@@ -6,7 +6,6 @@ import { bytes, el, fill, name, number, table } from "../dom.js";
 import { follows, part } from "../panel.js";
 import { grid, store } from "../store.js";
 import { fitIds, ID, IDS, longTable, widenIds } from "../virtual.js";
-import { upkeepOf } from "./upkeep.js";
 
 const MEASURE_MS = 400;
 const COLUMNS = [["partition", "number", "92px"], ["leader", null, ID], ["epoch", null, "50px"], ["replicas", null, IDS], ["in sync", null, IDS],
@@ -37,7 +36,6 @@ export function topicView(page, asked) {
   const list = longTable({ label: `Partitions of ${topic}`, columns: COLUMNS, cells,
     kind: (item) => (item.problems.length ? "trouble" : "") });
   list.node.addEventListener("scroll", measureSoon);
-  const upkeep = upkeepOf(topic);
 
   /** Offer changes, unless they are offered: what was typed stays. */
   function offer() {
@@ -120,13 +118,12 @@ export function topicView(page, asked) {
     list.refresh((item) => inView.includes(item.partition));
   }
 
-  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, change, upkeep.node, el("h2", {}, "Partitions"), list.node);
+  fill(page, el("h1", {}, "Topic ", name(topic)), facts.node, change, el("h2", {}, "Partitions"), list.node);
   takeRates();
   whole();
   const view = follows(`Topic ${topic}`, [facts], ["configs", "groups"], (kind, detail) => {
     if (kind === "grid" || kind === "moment") whole();
     if (kind === "grid" && store.at === null) facts.soon(); // a change of many rows comes as a grid
-    if (kind === "moment") upkeep.told();
     if (kind === "rates") takeRates();
     if (kind === "rows") renew(detail.map((each) => grid().byName.get(each)).filter((row) => row.topic === topic));
   });
@@ -134,7 +131,6 @@ export function topicView(page, asked) {
     isClosed = true;
     clearTimeout(timer);
     view.close();
-    upkeep.close();
     list.close();
   } };
 }
