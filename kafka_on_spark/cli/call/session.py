@@ -19,7 +19,7 @@ from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
-    from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+    from kafka_on_spark.cli.call.dry_run import DryRun
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Session:
     def _decide(self, changes: Iterable[Change]) -> None:
         """Decide each change on the cluster as it is; a refused change raises."""
         # In the function: most calls decide nothing without its commit.
-        from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
+        from kafka_on_spark.cli.call.dry_run import DryRun, DryRunEnd
 
         dry_run = self.dry_run or DryRun(self.cluster)
         for change in changes:
@@ -80,7 +80,7 @@ class Session:
         with progress(words):
             if self.dry_run is None:
                 return change()
-            from kafka_on_spark.cli.call.dry_run_cluster import DryRunEnd
+            from kafka_on_spark.cli.call.dry_run import DryRunEnd
 
             with suppress(DryRunEnd):
                 return change()
@@ -147,6 +147,6 @@ def opened(
 
 
 def _dry_run_of(cluster: Cluster) -> "DryRun":
-    from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+    from kafka_on_spark.cli.call.dry_run import DryRun
 
     return DryRun(cluster)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+from kafka_on_spark.cli.call.dry_run import DryRun
 from kafka_on_spark.cli.call.output import Output, note, progress, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka.kafka_files import (

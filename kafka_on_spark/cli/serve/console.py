@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
+from kafka_on_spark.cli.call.dry_run import DryRun, DryRunEnd
 from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
 from kafka_on_spark.cli.call.output import Output, say
 from kafka_on_spark.cli.call.record_rows import decided_rows

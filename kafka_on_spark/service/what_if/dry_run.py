@@ -4,7 +4,6 @@ The controller and rounds decide in steps, each step on what the one before led 
 by the same functions, and nothing is committed: no class here has a way to the metadata log.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -12,7 +11,6 @@ from typing import TypeVar
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import NO_CHAIN, ControllerEpoch, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
@@ -86,13 +84,12 @@ class DryRunMetadata:
 class DryRunReplicas:
     """A ReplicaStore that reads tables as they are, and commits to them in memory.
 
-    Threads may share it: those of one dry run see each other's commits, as in a real round.
+    Two tasks that commit to one table, as one that fences its leader, come to the same.
     """
 
     def __init__(self, replicas: ReplicaStore) -> None:
-        self._replicas = replicas
-        self._lock = threading.Lock()
-        self._states: dict[ReplicaAddress, ReplicaState] = {}
+        self.real = replicas
+        self.states: dict[ReplicaAddress, ReplicaState] = {}
 
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
@@ -100,59 +97,30 @@ class DryRunReplicas:
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`, uncached unless this dry run has changed it."""
-        with self._lock:
-            is_known = address in self._states
-        if not is_known:
-            self._replicas.open_uncached(address)
+        if address not in self.states:
+            self.real.open_uncached(address)
         return _DryRunLog(self, address)
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Have an empty log at `address`, as a new replica would be."""
-        with self._lock:
-            state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
-            self._states[address] = state
-
-    def load(self, address: ReplicaAddress) -> ReplicaState:
-        """Return a log's newest state, with what this dry run has changed.
-
-        Raises:
-            As ReplicaLog.load.
-        """
-        with self._lock:
-            known = self._states.get(address)
-        return self._replicas.open(address).load() if known is None else known
-
-    def commit(
-        self, address: ReplicaAddress, state: ReplicaState, change: LogChange
-    ) -> ReplicaState:
-        """Return what `change` leads to, which holds from now on in this dry run.
-
-        Raises:
-            CommitConflictError: Another thread of this dry run has changed it since `state`.
-        """
-        with self._lock:
-            known = self._states.get(address)
-            if known is not None and known.version != state.version:
-                raise CommitConflictError("version is taken", version=state.version + 1)
-            after = self._states[address] = state.apply(change)
-            return after
+        self.states[address] = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
 
 
 class _DryRunLog:
+    producers_number = 0
+    """It writes no file, and cleans none."""
+
     def __init__(self, replicas: DryRunReplicas, address: ReplicaAddress) -> None:
         self._replicas = replicas
         self._address = address
 
     def load(self) -> ReplicaState:
-        return self._replicas.load(self._address)
+        known = self._replicas.states.get(self._address)
+        return self._replicas.real.open(self._address).load() if known is None else known
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
-        return self._replicas.commit(self._address, state, change)
-
-    @property
-    def producers_number(self) -> int:
-        """It writes no file, and cleans none."""
-        return 0
+        after = self._replicas.states[self._address] = state.apply(change)
+        return after
 
     def maintain(self) -> None:
         """Nothing is due."""

@@ -13,11 +13,10 @@ from typing import ClassVar
 import pytest
 
 from kafka_on_spark import Cluster
+from kafka_on_spark.cli.call.dry_run import DryRun
 from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run import tasks
-from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.calls.deadlines import within
 from tests.cluster.control.alone import appends
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
@@ -262,10 +261,7 @@ def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
     if what == "read":
         assert values_of(cluster, "orders") == [b"a", b"a"]
     elif what == "dry run":
-        services = cluster._services
-        dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
-            is_sweep=True
-        )
+        DryRun(cluster).cluster.replicate(is_sweep=True)
     else:
         with Cluster.open(disks.metadata_root, as_of=before) as past:
             assert values_of(past, "orders") == [b"a", b"a"]

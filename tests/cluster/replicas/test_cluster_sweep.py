@@ -8,9 +8,7 @@ import pytest
 
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.replicate import sweep_progress
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.keeping_tasks import inspect_partition_task
-from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME
 from tests.cluster.disks import kept_disks, partition_of, restored
 from tests.fakes import FakeClock
@@ -275,20 +273,6 @@ def test_a_round_over_some_topics_inspects_theirs_and_records_no_others_time(dis
     assert some.slice_count <= 2
     assert hint["at_ms"] == disks.clock.now_ms() - MINUTE_MS
     assert all_.slice_count == 1
-
-
-def test_a_dry_run_leaves_no_hint(disks):
-    hint = disks.metadata_root / NAME
-    before = hint.read_bytes()
-    disks.clock.advance(MINUTE_MS)
-
-    services = disks.cluster._services
-
-    dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
-        is_sweep=True
-    )
-
-    assert hint.read_bytes() == before
 
 
 def test_a_hint_that_can_not_be_written_keeps_no_round(disks):

@@ -4,16 +4,14 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.ids import BrokerId, Offset
-from kafka_on_spark.log.operations import adopt
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata, DryRunReplicas
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf
-from tests.builders import KEY, address, disk, image_of, partition, report, seen
-from tests.fakes import FakeClock, MemoryMetadataLog, MemoryReplicaStore, MemoryRoots
+from tests.builders import KEY, image_of, partition, report, seen
+from tests.fakes import FakeClock, MemoryMetadataLog
 
 ADVANCED = report(seen(1, leo=2), seen(2, leo=2))
 """Both replicas have two records, and the high watermark is 0."""
@@ -93,21 +91,3 @@ def test_a_dry_run_has_no_way_to_the_log(service, log):
 
     assert vars(dry_run).keys() == {"_clock", "_image", "decided"}
     assert not isinstance(dry_run, MetadataService)
-
-
-def test_two_threads_of_a_dry_run_that_commit_to_one_table_conflict_as_in_a_real_round():
-    here = address(1)
-    real = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
-    real.create(here)
-    dry_run = DryRunReplicas(real)
-    first, second = dry_run.open(here), dry_run.open(here)
-    seen_by_both = first.load()
-    change = adopt(seen_by_both, leader_epoch=3, truncate_to=None, floor=Offset(0))
-
-    after = first.commit(seen_by_both, change)
-
-    with pytest.raises(CommitConflictError):
-        second.commit(seen_by_both, change)
-    later = adopt(after, leader_epoch=4, truncate_to=None, floor=Offset(0))
-    assert second.commit(second.load(), later).leader_epoch == 4
-    assert real.open(here).load().leader_epoch is None

@@ -1,0 +1,216 @@
+"""The dry run of a change: it is decided on the image, and nothing is committed.
+
+A command is decided as it would be, and its records are kept in place of their commit. What comes
+before and after a commit (files at roots, further steps) is left out. A pass of the controller and
+a round go on with what they have decided, in memory. Whatever has no dry run is refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from os import PathLike
+from typing import NoReturn, TypeVar
+
+from kafka_on_spark.cluster.answers import Answers
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.cluster.parts import ClusterParts
+from kafka_on_spark.cluster.quorum import new_root, voter_named
+from kafka_on_spark.cluster.refusing import Refusing
+from kafka_on_spark.cluster.requests import Requests
+from kafka_on_spark.controller.commands import commands
+from kafka_on_spark.controller.commands.commands import Command
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
+from kafka_on_spark.service.quorum.voter_changing import voters_record
+from kafka_on_spark.service.replica.creating_replicas import create_replica
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata, DryRunReplicas, DryRunSegments
+from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.spark.wiring.preparing_roots import found_at
+from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
+from kafka_on_spark.storage.identity.root_identity import check_mode
+from kafka_on_spark.storage.roots.roots import normalize
+
+T = TypeVar("T")
+
+
+class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a commit would follow
+    """A change was decided."""
+
+
+def _refusal(what: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{what} can't be done as a dry run, which writes nothing: do it without --dry-run"
+    )
+
+
+class DryRun:
+    """A dry run of changes to an open cluster, which its owner closes.
+
+    Attributes:
+        cluster: What changes are asked of. Each ends by DryRunEnd in place of its commit.
+        decided: The records that would be committed.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        services = cluster._services
+        assert isinstance(services, Services), "a cluster as of a moment takes no changes"
+        self.services = services
+        self.decided: list[Record] = []
+        refusing = Refusing(_refusal)
+        parts = ClusterParts(
+            answers=Answers(services.metadata),
+            reads=refusing,
+            changes=refusing,
+            requests=Requests(services, self.run_command),
+            brokers=_Brokers(self),
+            appends=refusing,
+            consumers=refusing,
+            quorum=_Quorum(self),
+            upkeep=_Upkeep(self),
+        )
+        self.cluster = Cluster(cluster.root, services, parts)
+
+    def run_command(self, command: Command[T], **arguments: object) -> T:
+        """Decide a command, and end.
+
+        Raises:
+            DryRunEnd: It was decided.
+            And what the command is refused for.
+        """
+        image = self.services.metadata.catch_up()
+        self.end_with(command.order(**arguments).decide(image, ID_SOURCE).records)
+
+    def end_with(self, records: Iterable[Record]) -> NoReturn:
+        """Take down what was decided, and end.
+
+        Raises:
+            DryRunEnd: Always.
+        """
+        self.decided.extend(records)
+        raise DryRunEnd
+
+
+class _Part(Refusing):
+    def __init__(self, dry_run: DryRun) -> None:
+        super().__init__(_refusal)
+        self._dry_run = dry_run
+        self._services = dry_run.services
+
+
+class _Brokers(_Part):
+    def drain_broker(self, broker_id: int) -> object:
+        return self._dry_run.run_command(commands.DRAIN_BROKER, broker_id=broker_id)
+
+    def unregister_broker(self, broker_id: int) -> object:
+        return self._dry_run.run_command(commands.UNREGISTER_BROKER, broker_id=broker_id)
+
+    def register_broker(
+        self, broker_id: int, root: str | PathLike[str], rack: str | None, root_mode: int
+    ) -> None:
+        check_mode(root_mode)
+        url, image = normalize(root), self._services.metadata.catch_up()
+        known = found_at(url, image, BrokerId(broker_id), self._services.options)
+        self._dry_run.run_command(
+            commands.REGISTER_BROKER,
+            broker_id=BrokerId(broker_id),
+            root=url,
+            rack=rack,
+            directory_id=DirectoryId(new_uuid()) if known is None else known.directory_id,
+        )
+
+
+class _Quorum(_Part):
+    def __init__(self, dry_run: DryRun) -> None:
+        super().__init__(dry_run)
+        self._log = metadata_log_of(self._services.metadata)
+
+    def add_controller(self, root: str | PathLike[str], root_mode: int) -> NoReturn:
+        check_mode(root_mode)
+        image = self._services.metadata.catch_up()
+        voter = checked_voter(self._log, image, new_root(root), self._services.options)
+        voters = self._log.changes.check_new(voter)
+        self._dry_run.end_with((voters_record(voters, f"{voter} added"),))
+
+    def remove_controller(self, voter: int | str) -> NoReturn:
+        self._services.metadata.catch_up()
+        found = voter_named(self._log.tables.voters, voter)
+        voters = self._log.changes.check_removal(found.key)
+        self._dry_run.end_with((voters_record(voters, f"{found} removed"),))
+
+    def elect_controller(self, to: int | str | None) -> NoReturn:
+        self._services.metadata.catch_up()
+        key = None if to is None else voter_named(self._log.tables.voters, to).key
+        key = self._log.changes.check_election(key)
+        if key == self._log.leader:
+            self._dry_run.end_with(())
+        assert key.directory_id is not None, "a voter's is known"
+        record = LeaderChangeRecord(
+            leader=key.node_id, directory_id=key.directory_id, cause="elected by request"
+        )
+        self._dry_run.end_with((record,))
+
+
+class _Upkeep(_Part):
+    def run_controller(self, seconds: float | None) -> NoReturn:
+        """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
+        metadata = self._metadata()
+        self._services.keeping.controller_loop(metadata).run(None)
+        self._dry_run.end_with(metadata.decided)
+
+    def replicate(
+        self,
+        topics: str | Iterable[str] | None,
+        is_sweep: bool,
+        configs: Mapping[str, object] | None,
+    ) -> ReplicationReport:
+        """Decide one round on the tables as they are, and return the report that it would give.
+        Records to copy are counted but not copied, and their source is not checked."""
+        assert configs is None, "no verb has settings of its own for a round"
+        metadata = self._metadata()
+        report = _round(self._services, metadata).run(topics, is_sweep=is_sweep)
+        self._dry_run.decided.extend(metadata.decided)
+        return report
+
+    def _metadata(self) -> DryRunMetadata:
+        return DryRunMetadata(self._services.metadata.catch_up(), self._services.clock)
+
+
+def _round(services: Services, metadata: DryRunMetadata) -> ReplicationRound:
+    """Return a round that reads tables in threads of this process, and changes `metadata` alone."""
+    replicas, segments = DryRunReplicas(services.replicas), DryRunSegments()
+    clock, timeout_ms = services.clock, services.timeout_ms
+
+    def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        return services.tasks.in_threads(
+            lambda order: fetch(order, replicas, segments, clock), orders
+        )
+
+    def inspect(orders_of: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
+        results = iter(run([order for orders in orders_of for order in orders]))
+        return [list(islice(results, len(orders))) for orders in orders_of]
+
+    return ReplicationRound(
+        metadata,
+        clock,
+        sweep=SweepProgress(
+            clock,
+            services.keeping.sweep_hints,
+            random_below=ID_SOURCE.random_below,
+            is_dry_run=True,
+        ),
+        run_fetches=run,
+        run_inspections=inspect,
+        run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
+        new_uuid=new_uuid,
+        timeout_ms=timeout_ms,
+        second_inspections=SecondInspections(metadata, clock, run=run, timeout_ms=timeout_ms),
+        pace=services.keeping.pace,
+    )
