@@ -20,7 +20,6 @@ SERIES_MAX: Final = 1000
 
 DOMAINS: Final[Mapping[str, str]] = {
     "Log": "kafka_log_log",
-    "LogCleaner": "kafka_log_logcleaner",
     "LogCleanerManager": "kafka_log_logcleanermanager",
     "LogFlushStats": "kafka_log_logflushstats",
     "KafkaController": "kafka_controller_kafkacontroller",

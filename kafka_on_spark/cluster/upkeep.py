@@ -22,7 +22,6 @@ from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
-from kafka_on_spark.service.maintain.upkeep_watch import UpkeepTrouble
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.accounts import COMPACT, RETAIN, UPKEEP, accounted
@@ -42,12 +41,7 @@ class Upkeep:
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def _upkeep_failures(self) -> tuple[str, ...]:
-        return tuple(map(str, self._troubles()))
-
-    def _troubles(self) -> list[UpkeepTrouble]:
-        watch, image = self._services.keeping.watch, self._services.metadata.image
-        watch.share(image)
-        return watch.current(image)
+        return tuple(map(str, self._services.keeping.watch.current(self._services.metadata.image)))
 
     def replicate(
         self,
@@ -90,7 +84,6 @@ class Upkeep:
         if not is_dry_run:  # from now on tombstones are about to go
             for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
                 report = report.plus(UpkeepReport(rows=compaction.run_all(topics)))
-            services.keeping.watch.share(services.metadata.image)
         return report
 
     def describe_logs(self, topics: str | Iterable[str] | None) -> list[PartitionLogs]:
@@ -102,7 +95,6 @@ class Upkeep:
 
     def metrics(self, topics: str | Iterable[str] | None) -> list[Metric]:
         image, _, keys = self._chosen(topics)
-        self._services.keeping.watch.share(image)
         return metrics_of(
             self._services, describe_logs(image, keys, self._services.keeping.tasks.describe)
         )

@@ -187,8 +187,8 @@ class CompactionPasses:
         looks = self._run_looks(orders)
         for order, look in zip(orders, looks, strict=True):
             self._looked_at_ms[order.key] = self._clock.monotonic_ms()
-            outcome = {COMPACTION: look.error}
-            self._watch.record(order.key, None, outcome, may_pass=look.may_pass)
+            if not look.may_pass:
+                self._watch.record(order.key, None, {COMPACTION: look.error})
             if look.error is not None:
                 log.info("no compaction of %s: %s", image.name_of(order.key), look.error)
         return looks

@@ -22,7 +22,7 @@ class ControllerReport(Shown):
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
         denied: Brokers whose roots refuse this process, so that it can't judge them.
         records_deleted: Records that retention deleted, in all partitions.
-        upkeep_failures: Which upkeep fails, or is left for long, in words, and since when.
+        upkeep_failures: Which upkeep fails in this process, in words, and since when.
     """
 
     fenced: tuple[BrokerId, ...] = ()

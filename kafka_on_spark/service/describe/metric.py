@@ -18,12 +18,6 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
         "LogCleanerManager",
         "max-dirty-percent",
     ): "Largest dirty part of a compacted log, in percent.",
-    ("LogCleanerManager", "uncleanable-partitions-count"): "Partitions whose cleaning fails.",
-    ("LogCleanerManager", "uncleanable-bytes"): "Bytes of these, on the broker.",
-    ("LogCleanerManager", "time-since-last-run-ms"): "Since this process last did upkeep, ms.",
-    ("LogCleaner", "cleaner-recopy-percent"): "Of what the last cleaning replaced, what it kept.",
-    ("LogCleaner", "max-buffer-utilization-percent"): "Memory for keys that the last one took.",
-    ("LogCleaner", "max-clean-time-secs"): "How long its longest task took, s.",
     ("Upkeep", "due-count"): "Pieces of a kind of upkeep that are due.",
     ("Upkeep", "due-bytes"): "Bytes that they are about.",
     ("Upkeep", "due-for-ms"): "How long the oldest of them has been due, ms.",
@@ -128,8 +122,6 @@ OF_LOGS: Final = frozenset(
         *((kind, name) for kind, name in HELP if kind == "Log"),
         *(("Upkeep", each) for each in ("due-count", "due-bytes", "due-for-ms")),
         ("LogCleanerManager", "max-dirty-percent"),
-        ("LogCleanerManager", "uncleanable-partitions-count"),
-        ("LogCleanerManager", "uncleanable-bytes"),
     }
 )
 """Figures that are read from the replicas' tables: too much for a page that is asked for often."""

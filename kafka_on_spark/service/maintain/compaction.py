@@ -67,7 +67,6 @@ def compact_replica(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance
         what=WHAT,
         size_bytes=cleaner.size_bytes,
         written_bytes=cleaner.written_bytes,
-        buffer_percent=cleaner.buffer_percent,
         has_advanced=cleaner.has_advanced,
         is_left=is_left,
     )
@@ -102,7 +101,6 @@ class _Cleaner:
         count: Groups that were rewritten.
         size_bytes: Bytes of the files that they took.
         written_bytes: Bytes of the files that were put in their place.
-        buffer_percent: Of the memory for keys, what a round took at most.
         has_advanced: A commit says that the log is compacted further, perhaps of groups in which
             nothing goes.
     """
@@ -115,7 +113,6 @@ class _Cleaner:
     count: int = field(default=0)
     size_bytes: int = field(default=0)
     written_bytes: int = field(default=0)
-    buffer_percent: float = field(default=0.0)
     has_advanced: bool = field(default=False)
 
     def run(self, decided: Compaction) -> bool:
@@ -155,16 +152,12 @@ class _Cleaner:
     def _last_offsets(self, progress: CompactionProgress) -> LastOffsets:
         parts = self.state.batches_between(progress.finished_below, progress.round_below)
         self.allowance.charge(sum(part.size_bytes for part in parts))
-        last = self.ports.compactor.last_offsets(
+        return self.ports.compactor.last_offsets(
             self.order.address,
             parts,
             start_offset=progress.finished_below,
             end_offset=progress.round_below,
         )
-        buffer_bytes = self.order.settings.integer("log.cleaner.dedupe.buffer.size")
-        used = 100.0 * len(last) * BYTES_A_KEY / max(buffer_bytes, 1)
-        self.buffer_percent = max(self.buffer_percent, used)
-        return last
 
     def _next_group(self, progress: CompactionProgress) -> range | None:
         extents = [

@@ -115,7 +115,6 @@ class ReplicaUpkeep:
         try:
             report = self._run_share(self._metadata.image, topics, after_part)
             self._watch.record(None, None, {ROUND: None})
-            self._watch.share(self._metadata.image)
             return report
         except NotControllerError:
             raise

@@ -72,7 +72,6 @@ class WorkDone:
         what: The pieces in a word or two, in the plural ("files deleted").
         size_bytes: Bytes that these pieces were about.
         written_bytes: Bytes that were written in place of these.
-        buffer_percent: Of log.cleaner.dedupe.buffer.size, what the keys of a round took, at most.
         is_left: More is due now than was done.
         due_since_ms: Since when the oldest of it has been due, ms since 1970 UTC; None: not known.
         due_in_ms: In how long more becomes due if nothing is written to the replica; None: never.
@@ -88,7 +87,6 @@ class WorkDone:
     what: str = ""
     size_bytes: int = 0
     written_bytes: int = 0
-    buffer_percent: float = 0.0
     is_left: bool = False
     due_since_ms: int | None = None
     due_in_ms: int | None = None
@@ -173,14 +171,6 @@ class UpkeepResult:
     def has_progressed(self) -> bool:
         """Whether the next order has less to do."""
         return any(work.count or work.has_advanced for _, work in self.done)
-
-    @property
-    def outcomes(self) -> dict[str, str | None]:
-        """Of each kind of work that was tried: why it failed, "" if more is due, None if not."""
-        return {
-            kind: work.error if work.error else "" if work.is_left else None
-            for kind, work in self.done
-        }
 
     @property
     def orphan_bytes(self) -> int:

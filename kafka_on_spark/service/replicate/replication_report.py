@@ -30,8 +30,8 @@ class ReplicationReport(Shown):
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
             lets bytes through; 0: its time to copy was over. None: nothing waits for time.
-        upkeep_failures: Which upkeep fails, or is left for long, in words, and since when. It keeps
-            no replica from being caught up.
+        upkeep_failures: Which upkeep fails in this process, in words, and since when. It keeps no
+            replica from being caught up.
     """
 
     partition_count: int = 0

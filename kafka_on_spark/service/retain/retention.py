@@ -233,8 +233,8 @@ class Retention:
             if look is not None and look.deletes:
                 self._remember(image, order, None)
                 continue
-            outcome = {RETENTION: result.error}
-            self._watch.record(order.key, None, outcome, may_pass=result.may_pass)
+            if not result.may_pass:
+                self._watch.record(order.key, None, {RETENTION: result.error})
             self._remember(image, order, look)
         return results
 
@@ -274,19 +274,14 @@ class Retention:
     def _decided(
         self, looks: Sequence[LeaderLook], submit: SubmitRetention | None
     ) -> dict[PartitionKey, Offset]:
-        """Commit what looks delete; return the new log starts. What fails is told of each."""
+        """Commit what looks delete; return the new log starts."""
 
         def decide(image: MetadataImage) -> ControllerResult[dict[PartitionKey, Offset]]:
             return retain(image, looks)
 
-        try:
-            if submit is None:
-                return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
-            return submit(decide)
-        except KafkaOnSparkError as error:
-            for look in looks:
-                self._watch.record(look.key, None, {RETENTION: error.message}, may_pass=True)
-            raise
+        if submit is None:
+            return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return submit(decide)
 
 
 def _row(

@@ -53,7 +53,6 @@ from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
-from kafka_on_spark.storage.metadata.hints.upkeep_notes import FileUpkeepNotes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class Keeping:
         self._metadata = metadata
         self.clock = clock
         self.tasks = tasks
-        self.watch = watch = UpkeepWatch(clock, FileUpkeepNotes(ports.hint_roots))
+        self.watch = watch = UpkeepWatch(clock)
         self.pace = FetchPace(clock, random=random.random)
         self.sweep_hints = FileSweepHints(ports.hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)

@@ -11,7 +11,6 @@ from kafka_on_spark.controller.partitions.log_start import LeaderLook
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.upkeep.retention import Retained
-from kafka_on_spark.service.maintain.upkeep_watch import LEFT_INTERVALS, UpkeepWatch
 from kafka_on_spark.service.retain import retention
 from kafka_on_spark.service.retain.leader_looks import LookResult
 from kafka_on_spark.service.retain.retention import Retention
@@ -52,7 +51,6 @@ class World:
         self.looked_at = []
         self.told = []
         self.leaves_nothing = False
-        self.watch = UpkeepWatch(self.clock)
         self.before_commit = lambda: None
         self.process()
 
@@ -65,7 +63,6 @@ class World:
             run_log_starts=self.tell,
             random_below=lambda below: 0,
             timeout_ms=1000,
-            watch=self.watch,
         )
 
     def look(self, orders):
@@ -313,21 +310,6 @@ def test_a_look_whose_deletion_was_not_committed_is_made_again_after_an_interval
     world.run()
 
     assert (world.looked_at, world.starts()) == ([0], [8, 0])
-
-
-def test_a_deletion_that_is_refused_for_long_is_told_until_it_is_committed():
-    world = World(with_records())
-    world.keeps_from = {0: 3}
-    fail_to_commit(world)
-    for _ in range(1 + LEFT_INTERVALS):
-        assert not world.retention.run_share().is_done
-        world.clock.advance(INTERVAL_MS)
-
-    [trouble] = world.watch.current(world.metadata.image)
-    assert (trouble.kind, trouble.error) == ("retention", "the metadata root does not answer")
-    commit_again(world)
-    assert world.retention.run_share().deleted_records == 3
-    assert world.watch.current(world.metadata.image) == []
 
 
 def test_a_pass_is_bounded_and_the_next_one_goes_on(monkeypatch):
