@@ -152,9 +152,10 @@ def note_refused(
     image: MetadataImage,
     refused: Mapping[BrokerId, RefusedWrite],
     waits: Mapping[PartitionKey, PartitionRegistration],
-    caller: str,
+    met_by: str,
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide what an append does whose writes roots refuse. Answer: the partitions that change.
+    """Decide what an append does whose writes roots refuse, or a round, which waits for nothing.
+    Answer: the partitions that change.
 
     A root refuses only what was not written, so there is nothing to wait for: of the partitions
     that wait (as they were tried), the refusing members leave the ISR and others lead, as far as
@@ -167,7 +168,7 @@ def note_refused(
     for broker_id, met in refused.items():
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.is_online:
-            records += _noted(broker, met, caller)
+            records += _noted(broker, met, met_by)
     moved = []
     eligible = image.eligible_brokers().difference(refused)
     for key, tried in waits.items():
@@ -190,13 +191,13 @@ def note_refused(
         causes = [
             f"broker {each}: its root is {refused[each]}" for each in sorted(partition.isr - left)
         ]
-        cause = f"{'; '.join(causes)}; met by an append of {caller}"
+        cause = f"{'; '.join(causes)}; met by {met_by}"
         records.append(change_record(image, key, partition, change, cause))
         moved.append(key)
     return ControllerResult(records, moved)
 
 
-def _noted(broker: BrokerRegistration, met: RefusedWrite, caller: str) -> list[BrokerChangeRecord]:
+def _noted(broker: BrokerRegistration, met: RefusedWrite, met_by: str) -> list[BrokerChangeRecord]:
     """Return the record that says which host has met a refusal, unless two have said so."""
     known = broker.refused
     hosts = met.hosts if known is None else (*known.hosts, *met.hosts)
@@ -207,7 +208,7 @@ def _noted(broker: BrokerRegistration, met: RefusedWrite, caller: str) -> list[B
         state_record(
             broker,
             broker.state,
-            f"broker {broker.broker_id}: its root is {met}; met by an append of {caller}",
+            f"broker {broker.broker_id}: its root is {met}; met by {met_by}",
             refused=RefusedWrite(met.size_bytes, hosts),
         )
     ]

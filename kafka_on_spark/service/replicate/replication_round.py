@@ -12,6 +12,7 @@ from math import inf
 from operator import attrgetter
 from typing import TypeVar
 
+from kafka_on_spark.controller.brokers.broker_changes import note_refused
 from kafka_on_spark.controller.partitions.isr import awaiting_compaction
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import Decide, submit_if_due
@@ -22,6 +23,12 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.probing.probes import (
+    REFUSAL_CODES,
+    RunProbes,
+    probe_orders,
+    refused_writes,
+)
 from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaResult,
     RunCreations,
@@ -94,7 +101,8 @@ class ReplicationRound:
     lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
     everything. `overrides`: settings that win over those of the topics and of the cluster.
     `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
-    `quiet`: what was read of idle partitions; without it each inspection opens tables.
+    `quiet`: what was read of idle partitions; without it each inspection opens tables. By
+    `run_probes` the process on `host` asks followers' roots again that have refused a write.
     """
 
     def __init__(
@@ -114,6 +122,8 @@ class ReplicationRound:
         overrides: Mapping[str, str] | None = None,
         compact_followers: CompactFollowers | None = None,
         quiet: QuietPartitions | None = None,
+        run_probes: RunProbes | None = None,
+        host: str = "",
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -129,6 +139,8 @@ class ReplicationRound:
         self._overrides = overrides or {}
         self._compact_followers = compact_followers
         self._quiet = quiet or QuietPartitions(clock)
+        self._run_probes = run_probes
+        self._host = host
 
     def run(
         self,
@@ -303,6 +315,7 @@ class ReplicationRound:
             if waiting := awaiting_compaction(image, report):
                 tally.uncompacted[report.key] = waiting
         tally.isr_changes += self.conclude(reports)
+        self._note_refused(reports)
         image = self._metadata.image
         if self._pace is not None:
             self._pace.record_results(image, paced.orders, results, self._overrides)
@@ -316,6 +329,25 @@ class ReplicationRound:
             if not refusals(result)
         }
         return {each.key for each in planned if fetcher_of(each) not in seen}, paced
+
+    def _note_refused(self, reports: Iterable[PartitionReport]) -> None:
+        """Note roots of followers that refuse writes, for the active controller, as an append does:
+        each is asked again, as the disk that is registered, by a write as large as a fetch's."""
+        followers = chain.from_iterable(each.followers for each in reports)
+        met = {each.broker_id for each in followers if each.error_code in REFUSAL_CODES}
+        if not met or self._run_probes is None:
+            return
+        image = self._metadata.image
+        settings = image.settings()
+        sizes = dict.fromkeys(met, settings.integer("replica.fetch.max.bytes"))
+        session_ms = settings.integer("broker.session.timeout.ms")
+        orders = probe_orders(image.brokers.values(), session_ms, sizes)
+        refused = refused_writes(orders, self._run_probes(orders), self._host)
+        if not met.isdisjoint(refused):
+            met_by = f"a round of replication on {self._host}"
+            submit_if_due(
+                image, lambda newest: note_refused(newest, refused, {}, met_by), self._submit
+            )
 
     def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
         if not orders:

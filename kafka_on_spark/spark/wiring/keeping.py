@@ -5,6 +5,7 @@ none of it, and it brings half of the project's modules.
 """
 
 import random
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -156,6 +157,8 @@ class Keeping:
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
             quiet=self.quiet,
+            run_probes=self._probe,
+            host=socket.gethostname(),
             overrides=check_settings(configs or {}, topic_only=False),
         )
 

@@ -13,6 +13,9 @@ from kafka_on_spark.metadata.records import (
 )
 from tests.simulation.checks.ledger import require
 
+ENOUGH_HAVE_MET = (
+    "F2 a broker is fenced for want of room if its controller or two hosts have met it"
+)
 LAST_MEMBER_ANSWERS = "F1 the last member of an ISR is not fenced for want of room"
 
 
@@ -38,6 +41,9 @@ def check_controllers(before: MetadataImage, batch: MetadataBatch, seen: Counter
             is_fenced = record.broker_state is BrokerState.FENCED
             is_last = any(each.isr == {record.broker_id} for _, each in before.partitions())
             require(not (is_fenced and is_last), LAST_MEMBER_ANSWERS, f"{record}")
+            hosts = record.refused.hosts
+            is_met = batch.stamp.controller_id in hosts or len(hosts) > 1
+            require(not is_fenced or is_met, ENOUGH_HAVE_MET, f"{record}")
             seen["fenced for want of room" if is_fenced else "refused write noted"] += 1
         elif isinstance(record, AdminRequestRecord):
             seen["request asked for"] += 1

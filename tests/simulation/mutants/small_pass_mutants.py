@@ -14,7 +14,10 @@ from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.probing import probes
 from kafka_on_spark.service.probing.probes import ProbeResult
-from tests.simulation.checks.controllers import LAST_MEMBER_ANSWERS
+from tests.simulation.checks.controllers import (
+    ENOUGH_HAVE_MET,
+    LAST_MEMBER_ANSWERS,
+)
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 
@@ -145,6 +148,11 @@ FILLING_MUTANTS = [
             (controller_loop, "is_last_in_sync", lambda image, broker_id: False),
         ),
         invariant=LAST_MEMBER_ANSWERS,
+    ),
+    Mutant(
+        "what one host has met, and the controller has not, fences nobody",
+        ((controller_loop, "HOSTS_ENOUGH", 1),),
+        invariant=ENOUGH_HAVE_MET,
     ),
     Mutant(
         "partitions elect at once",

@@ -159,6 +159,8 @@ class Driver:
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
             quiet=self.quiet if self.world.sweeps_quietly else None,
+            run_probes=lambda orders: self.executors.run(probe_task, orders),
+            host=self.node.name,
         )
 
     def finish_compaction(self, order: ReadOrder) -> None:

@@ -54,6 +54,7 @@ class Rounds:
         )
         self.hints = MemorySweepHints()
         self.compact_followers = lambda followers: False
+        self.run_probes = None
         self.sweep = SweepProgress(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
@@ -111,6 +112,8 @@ class Rounds:
             pace=self.pace,
             overrides=settings,
             compact_followers=self._compact_followers,
+            run_probes=self.run_probes,
+            host="here",
         ).run(is_sweep=is_sweep, copy_ms_max=copy_ms_max)
 
     def _compact_followers(self, followers):

@@ -212,7 +212,7 @@ class AppendWatch:
             return
         tried = {each.key: each.partition for each in self._waits.values()}
         moved = self._metadata.submit(
-            lambda image: note_refused(image, refused, tried, self._ports.caller),
+            lambda image: note_refused(image, refused, tried, f"an append of {self._ports.caller}"),
             timeout_ms=self._session_ms(),
         )
         self._may_retry_now = bool(moved)

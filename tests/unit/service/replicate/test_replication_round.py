@@ -4,11 +4,15 @@ import pytest
 
 from kafka_on_spark.controller.moves.reassignment import cancel_reassignments
 from kafka_on_spark.controller.partitions.partition_change import change_record
+from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.metadata.broker import RefusedWrite
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import RemoveTopicRecord
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import TOPIC_ID, address, disk
+from tests.fakes import MemoryReplicaLog
 from tests.unit.service.rounds import EPOCH, Rounds
 
 
@@ -29,6 +33,35 @@ def test_a_refused_fetch_is_left_out_until_its_back_off_ends_and_stops_no_other(
     rounds.clock.advance(1000)
     rounds.run()
     assert rounds.fetched() == [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+
+def test_a_follower_whose_root_has_no_room_is_noted_once_it_was_asked_again(monkeypatch):
+    """An active controller fences its broker for that; see test_controller_judges."""
+    rounds, asked = Rounds(), []
+    rounds.append(0, "a")
+    commit = MemoryReplicaLog.commit
+
+    def commit_where_is_room(self, *arguments):
+        if self._address.broker_id == 3:
+            raise RootFullError("no room")
+        return commit(self, *arguments)
+
+    def probe(orders):
+        asked.append({each.broker_id: each.size_bytes for each in orders})
+        codes = {3: RootFullError.code if len(asked) > 1 else 0}
+        return [ProbeResult(each.broker_id, codes.get(each.broker_id, 0)) for each in orders]
+
+    monkeypatch.setattr(MemoryReplicaLog, "commit", commit_where_is_room)
+    rounds.run_probes = probe
+    rounds.run()
+    assert rounds.metadata.image.brokers[3].refused is None
+
+    for _ in range(2):
+        rounds.clock.advance(60_000)
+        rounds.run()
+
+    assert rounds.metadata.image.brokers[3].refused == RefusedWrite(2**20, ("here",))
+    assert asked == [{1: 0, 2: 0, 3: 2**20}] * 3
 
 
 def test_the_slice_does_not_inspect_again_what_fetches_have_inspected_completely():
