@@ -52,6 +52,8 @@ class LineFormat:
         return Columns(values=self._nulled(values), keys=self._nulled(keys)), bad
 
     def _nulled(self, parts: Sequence[bytes]) -> list[bytes | None]:
+        if self.null_marker is None:
+            return list(parts)
         return [None if each == self.null_marker else each for each in parts]
 
 
