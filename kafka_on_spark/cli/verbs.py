@@ -41,7 +41,6 @@ PLACES: Final = {
     "metadata": "cluster.metadata",
     "metadata-quorum": "cluster.quorum",
     "fsck": "logs.fsck",
-    "cost": "cost.cost",
 }
 """Verbs in the order of `--help`, and below this package the module that has the verb's function,
 which is called as the verb is."""

@@ -1,13 +1,12 @@
 """Appending to topics, by one call for some records or by a producer for one at a time."""
 
-from collections.abc import Mapping, MutableSet
+from collections.abc import MutableSet
 from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.wiring.services import Services
-from kafka_on_spark.storage.ledger.ledger import for_topic
 from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
 from kafka_on_spark.storage.staging.staging import stage_records
 
@@ -23,10 +22,6 @@ class Appends:
         self._services = services
 
     def append(self, topic: str, records: object, **choices: Any) -> AppendResult:
-        with for_topic(topic):
-            return self._append(topic, records, choices)
-
-    def _append(self, topic: str, records: object, choices: Mapping[str, Any]) -> AppendResult:
         is_spark = is_frame(records)
         if is_spark:
             check_frame(records, has_topic=True)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from kafka_on_spark.service.append.produce.settings import (
 )
 from kafka_on_spark.spark.wiring.accounts import DESCRIBE
 from kafka_on_spark.spark.wiring.services import Services, check_created
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.roots.root_lists import MetadataRoots, cluster_url
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from kafka_on_spark.cluster.quorum import VotersChange
     from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
     from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
-    from kafka_on_spark.ports.ledger import LedgerReport
     from kafka_on_spark.query.offsets.group_members import GroupMembers
     from kafka_on_spark.query.offsets.group_offsets import GroupLag
     from kafka_on_spark.raft.quorum.description import QuorumDescription
@@ -229,7 +229,7 @@ class Cluster:
     @property
     def image(self) -> MetadataImage:
         """The newest metadata; for a cluster as of a moment, the metadata of that moment."""
-        with self._services.ledger.operating(DESCRIBE):
+        with operating(DESCRIBE):
             return self._metadata.catch_up()
 
     # Topics
@@ -894,15 +894,6 @@ class Cluster:
         """Return the figures of the cluster and of this process as OpenMetrics, the text that
         Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
         return self._parts.upkeep.openmetrics()
-
-    def ledger(self) -> LedgerReport:
-        """Return what this process has asked of the cluster's roots since it opened the cluster:
-        requests by kind, bytes and CPU, by operation and topic.
-
-        On S3 it has the requests that were sent; on a disk those that S3 would get for the same
-        work. `not_counted` says what it does not have.
-        """
-        return self._services.ledger.report()
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.

@@ -10,7 +10,6 @@ from kafka_on_spark.controller.commands.lease import is_held_by
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.counts import begun_topics
-from kafka_on_spark.service.describe.ledger_metrics import ledger_metrics
 from kafka_on_spark.service.describe.log_descriptions import LogDescription
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.quorum_metrics import quorum_metrics
@@ -18,6 +17,7 @@ from kafka_on_spark.service.describe.state_metrics import cut_off_metrics, state
 from kafka_on_spark.service.describe.upkeep_metrics import upkeep_metrics
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.access.requests import requests_sent
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.flush_times import FLUSHES
 from kafka_on_spark.storage.roots.roots import is_local
@@ -49,8 +49,14 @@ def metrics_of(
         *begun_topics(counted, image),
         *FLUSHES.metrics(),
         *_of_roots(services),
-        *ledger_metrics(services.ledger.report().rows),
+        *_requests(),
     ]
+
+
+def _requests() -> Iterator[Metric]:
+    for (operation, kind), count in requests_sent().items():
+        labels = {"operation": operation, "kind": kind}
+        yield Metric(type="Ledger", name="requests", labels=labels, value=count, is_counter=True)
 
 
 def _time_ahead(image: MetadataImage, now_ms: int) -> Metric:

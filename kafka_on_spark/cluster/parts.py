@@ -73,19 +73,16 @@ class ClusterParts:
 
 def live_parts(metadata_root: str, services: Services) -> ClusterParts:
     """Return the parts of a cluster as it is now."""
-    ledger = services.ledger
     return ClusterParts(
-        answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
-        reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
-        changes=accounted_once_made(lambda: _changes(metadata_root, services), ledger, READ),
-        requests=accounted_once_made(lambda: _requests(services), ledger, COMMAND),
-        brokers=accounted_once_made(lambda: _brokers(services), ledger, COMMAND),
-        appends=accounted_once_made(lambda: _appends(services), ledger, APPEND),
-        consumers=accounted_once_made(lambda: _consumers(services), ledger, CONSUME),
-        quorum=accounted_once_made(lambda: _quorum(services), ledger, QUORUM),
-        upkeep=accounted_once_made(
-            lambda: _upkeep(metadata_root, services), ledger, DESCRIBE, KEPT_GOING
-        ),
+        answers=accounted_once_made(lambda: _answers(services.metadata), DESCRIBE),
+        reads=accounted_once_made(lambda: _reads(metadata_root, services), READ),
+        changes=accounted_once_made(lambda: _changes(metadata_root, services), READ),
+        requests=accounted_once_made(lambda: _requests(services), COMMAND),
+        brokers=accounted_once_made(lambda: _brokers(services), COMMAND),
+        appends=accounted_once_made(lambda: _appends(services), APPEND),
+        consumers=accounted_once_made(lambda: _consumers(services), CONSUME),
+        quorum=accounted_once_made(lambda: _quorum(services), QUORUM),
+        upkeep=accounted_once_made(lambda: _upkeep(metadata_root, services), DESCRIBE, KEPT_GOING),
     )
 
 
@@ -97,10 +94,9 @@ def parts_as_of(metadata_root: str, services: "ServicesAsOf") -> ClusterParts:
 
     image = services.metadata.image
     refusing = Refusing(lambda what: refusal(what, image))
-    ledger = services.ledger
     return ClusterParts(
-        answers=accounted_once_made(lambda: _answers(services.metadata), ledger, DESCRIBE),
-        reads=accounted_once_made(lambda: _reads(metadata_root, services), ledger, READ),
+        answers=accounted_once_made(lambda: _answers(services.metadata), DESCRIBE),
+        reads=accounted_once_made(lambda: _reads(metadata_root, services), READ),
         changes=refusing,
         requests=refusing,
         brokers=refusing,

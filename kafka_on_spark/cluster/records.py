@@ -19,7 +19,6 @@ from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
 from kafka_on_spark.spark.wiring.read_services import ReadServices
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.ledger.ledger import for_topic
 from kafka_on_spark.storage.replicas.reader import count_records, read_rows, row_schema
 
 if TYPE_CHECKING:
@@ -82,28 +81,26 @@ class Reads:
     def read(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
     ) -> pa.Table:
-        with for_topic(topic):
-            orders = self._services.plan_reads(topic, start, end)
-            batches = self._batches(orders, frozenset(start or {}))
-            return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+        orders = self._services.plan_reads(topic, start, end)
+        batches = self._batches(orders, frozenset(start or {}))
+        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     def count(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
     ) -> int:
         services = self._services
-        with for_topic(topic):
-            try:
-                return sum(
-                    count_records(
-                        order,
-                        services.replicas,
-                        services.options,
-                        **self._how(order, frozenset(start or {})),
-                    )
-                    for order in services.plan_reads(topic, start, end)
+        try:
+            return sum(
+                count_records(
+                    order,
+                    services.replicas,
+                    services.options,
+                    **self._how(order, frozenset(start or {})),
                 )
-            finally:
-                services.note_findings()
+                for order in services.plan_reads(topic, start, end)
+            )
+        finally:
+            services.note_findings()
 
     def _how(self, order: ReadOrder, started: Set[int]) -> dict[str, Any]:
         """Return what a read does about failures; `started`: the partitions whose first offset is

@@ -13,7 +13,6 @@ from kafka_on_spark.cluster.figures import metrics_of
 from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ports.ledger import LedgerReport
 from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.serve.looks import CONTROL, METADATA, Looks, Role
@@ -28,7 +27,6 @@ from kafka_on_spark.spark.wiring import accounts
 from kafka_on_spark.spark.wiring.accounts import charged
 from kafka_on_spark.spark.wiring.services import Services, check_created
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.ledger.ledger import Ledger
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ class ServedCluster:
         self._options = options
         self._spark = spark
         self._services: Services | None = None
-        self._nothing = Ledger()
         self._serving: Serving | None = None
         self._threads: list[threading.Thread] = []
         self._clock = SystemClock()
@@ -138,7 +135,6 @@ class ServedCluster:
                 lambda: Upkeep(self._root, services).replicate(
                     None, False, None, copy_ms_max=COPY_MS_MAX
                 ),
-                services.ledger,
                 accounts.REPLICATE,
             ),
             why_lost=self._why_lost,
@@ -146,7 +142,7 @@ class ServedCluster:
         )
         self._services, self._serving = services, serving
         self._start(lambda: self._keep(serving.replicate), "rounds")
-        charged(serving.control, services.ledger, accounts.CONTROL)()
+        charged(serving.control, accounts.CONTROL)()
 
     def _open(self) -> Services | None:
         """Open the cluster; a root that does not answer is asked again, until it does or the
@@ -185,10 +181,6 @@ class ServedCluster:
                 holds_lease=seen.holds_lease(now_ms),
             )
         return figures
-
-    def ledger(self) -> LedgerReport:
-        """Return what was asked of roots by now."""
-        return self._services.ledger.report() if self._services else self._nothing.report()
 
     def _why_lost(self) -> str | None:
         if self._spark is None:

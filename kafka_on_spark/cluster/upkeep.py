@@ -58,10 +58,9 @@ class Upkeep:
             )
         counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
         counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
-        ledger = self._services.ledger
-        accounted(self._services.keeping.retention, ledger, RETAIN).run_share(topics)
-        accounted(self._services.keeping.compaction, ledger, COMPACT).run_share(topics)
-        accounted(self._services.keeping.upkeep, ledger, UPKEEP).run_share(topics)
+        accounted(self._services.keeping.retention, RETAIN).run_share(topics)
+        accounted(self._services.keeping.compaction, COMPACT).run_share(topics)
+        accounted(self._services.keeping.upkeep, UPKEEP).run_share(topics)
         return replace(report, upkeep_failures=self._upkeep_failures())
 
     def maintain(
@@ -73,8 +72,8 @@ class Upkeep:
         services = self._services
         services.metadata.check_open()
         # What is deleted need not be merged before.
-        retention = accounted(services.keeping.retention, services.ledger, RETAIN)
-        compaction = accounted(services.keeping.compaction, services.ledger, COMPACT)
+        retention = accounted(services.keeping.retention, RETAIN)
+        compaction = accounted(services.keeping.compaction, COMPACT)
         retained = retention.run_all(topics, is_dry_run=is_dry_run)
         decided = compaction.run_all(topics, is_dry_run=is_dry_run)
         done = services.keeping.upkeep.run_all(

@@ -62,7 +62,7 @@ CALLS = {
     "what_if":               lambda cluster, folder: cluster.what_if(broker_dies=1),
 }
 # fmt: on
-OF_NAMES = {"close", "create", "force_controller", "ledger", "metadata_table", "open", "root"}
+OF_NAMES = {"close", "create", "force_controller", "metadata_table", "open", "root"}
 """What needs no open cluster: to name, create, open, force and close it, and to say what it has
 cost."""
 
@@ -97,12 +97,6 @@ def test_a_closed_cluster_refuses(closed, name):
 def test_a_closed_cluster_still_says_where_it_is(closed):
     assert closed.cluster.root == str(closed.metadata_root)
     assert closed.cluster.metadata_table.startswith(closed.cluster.root)
-
-
-def test_a_closed_cluster_still_says_what_it_has_cost(closed):
-    rows = closed.cluster.ledger().rows
-
-    assert {(row.operation, row.topic) for row in rows} >= {("append", "orders")}
 
 
 def test_a_cluster_can_be_closed_twice_and_opened_again(closed):

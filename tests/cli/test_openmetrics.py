@@ -173,8 +173,7 @@ def test_a_text_that_can_not_be_made_is_logged_and_leaves_no_old_figures(tmp_pat
     assert told.exc_info
 
 
-@pytest.mark.parametrize("stays", [False, True])
-def test_a_text_file_whose_disk_hangs_holds_up_nobody(tmp_path, stays):
+def test_a_text_file_whose_disk_hangs_holds_up_nobody(tmp_path):
     began, thawed = threading.Event(), threading.Event()
     texts = iter(["x 1\n"])
 
@@ -185,29 +184,10 @@ def test_a_text_file_whose_disk_hangs_holds_up_nobody(tmp_path, stays):
         thawed.wait(WAIT_S)
         return "x 2\n"
 
-    file = TextFile(tmp_path / "kafka.prom", 0.01, text, stays=stays)
+    file = TextFile(tmp_path / "kafka.prom", 0.01, text)
     assert began.wait(WAIT_S)
     is_done = file.close(0.01)
     thawed.set()
 
     assert not is_done
     assert file.close(WAIT_S)
-
-
-def test_a_text_file_that_stays_hangs_at_its_end_in_its_own_thread(tmp_path):
-    thawed = threading.Event()
-    texts = iter(["x 1\n"])
-
-    def text():
-        for each in texts:
-            return each
-        thawed.wait(WAIT_S)
-        return "x 2\n"
-
-    file = TextFile(tmp_path / "ledger.json", 3600, text, stays=True)
-    is_done = file.close(0.01)
-    thawed.set()
-
-    assert not is_done
-    assert file.close(WAIT_S)
-    assert (tmp_path / "ledger.json").read_text() == "x 2\n"

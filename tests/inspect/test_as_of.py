@@ -22,7 +22,6 @@ OF_THE_PAST = {
     "describe_group_members",
     "describe_topic",
     "history",
-    "ledger",
     "list_groups",
     "offsets",
     "count",

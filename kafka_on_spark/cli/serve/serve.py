@@ -14,7 +14,6 @@ from kafka_on_spark.cli.call import log_lines
 from kafka_on_spark.cli.call.log_lines import LogFormat
 from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.call.output import note
-from kafka_on_spark.cli.cost.ledger_file import ledger_text
 from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cli.serve.supervisor import Supervisor
@@ -103,17 +102,9 @@ def serve(
             "--textfile-seconds",
             min=1,
             max=SECONDS_MAX,
-            help="How often that file, and the ledger, are written.",
+            help="How often that file is written.",
         ),
     ] = 15.0,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger",
-            metavar="FILE.json",
-            help="Write what is asked of roots to this file, for `cost`; it stays at the end.",
-        ),
-    ] = None,
     log_format: Annotated[
         LogFormat,
         typer.Option(
@@ -167,7 +158,7 @@ def serve(
     read-only are waited for. The exit code is 0 when it was told to end.
     """
     log_lines.set_up(log_format, "INFO")
-    _check_obeyed(context, has_port=health_port is not None, files=(textfile, ledger))
+    _check_obeyed(context, has_port=health_port is not None, has_file=textfile is not None)
     root = cluster_url(cluster)
     options = StorageOptions(pairs(storage_option, "--storage-option"))
     told = Signals()
@@ -193,16 +184,6 @@ def serve(
     if textfile is not None:
         files.append(
             TextFile(textfile, textfile_seconds, lambda: prometheus_text(served.metrics()))
-        )
-    if ledger is not None:
-        files.append(
-            TextFile(
-                ledger,
-                textfile_seconds,
-                lambda: ledger_text(served.ledger()),
-                option="--ledger",
-                stays=True,
-            )
         )
     told.take()  # after Spark's session, which takes one of them for itself
     log.info("serves the cluster at %s", root)
@@ -248,25 +229,20 @@ def _watch(served: ServedCluster, probes: Probes, told: Signals, supervisor: Sup
             supervisor.alive()
 
 
-def _check_obeyed(
-    context: typer.Context, *, has_port: bool, files: tuple[Path | None, Path | None]
-) -> None:
-    """Check that no option is given that nothing would obey, and that no file is two.
+def _check_obeyed(context: typer.Context, *, has_port: bool, has_file: bool) -> None:
+    """Check that no option is given that nothing would obey.
 
     Raises:
         InvalidRequestError: One is.
     """
-    textfile, ledger = files
     for name, of, is_obeyed in (
         ("health_host", "--health-port", has_port),
-        ("textfile_seconds", "--textfile or --ledger", textfile is not None or ledger is not None),
+        ("textfile_seconds", "--textfile", has_file),
     ):
         source = context.get_parameter_source(name)
         if not is_obeyed and source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
             raise InvalidRequestError(f"{option} goes with {of}: leave it out, or give both")
-    if textfile is not None and ledger is not None and textfile.resolve() == ledger.resolve():
-        raise InvalidRequestError("--textfile and --ledger are one file: give each its own")
 
 
 def _session() -> "SparkSession":

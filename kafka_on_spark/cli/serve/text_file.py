@@ -19,19 +19,10 @@ class TextFile:
     it finds all of one moment. What can't be written is logged once, and tried again; if it is the
     text that can't be made, the file is removed meanwhile: nobody takes old figures for new ones.
 
-    At the end it is removed, too: figures of a process that has ended are none. `stays`: it is
-    written once more, and stays.
+    At the end it is removed, too: figures of a process that has ended are none.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        interval_s: float,
-        text: Callable[[], str],
-        *,
-        option: str = "--textfile",
-        stays: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, interval_s: float, text: Callable[[], str]) -> None:
         """Begin.
 
         Raises:
@@ -40,21 +31,20 @@ class TextFile:
         self._path = path
         self._interval_s = interval_s
         self._text = text
-        self._stays = stays
         self._ending = threading.Event()
         self._error = ""
         try:
             self._write()
         except OSError as error:
             raise InvalidRequestError(
-                f"the figures can't be written to {path} ({error}): give another {option}"
+                f"the figures can't be written to {path} ({error}): give another --textfile"
             ) from None
         self._thread = threading.Thread(target=self._repeat, name="textfile", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Have the file be removed, or be as it is at the end. Its own thread does that: one whose
-        disk hangs holds up nobody else."""
+        """Have the file be removed. Its own thread does that: one whose disk hangs holds up nobody
+        else."""
         self._ending.set()
 
     def close(self, within_s: float) -> bool:
@@ -66,10 +56,7 @@ class TextFile:
     def _repeat(self) -> None:
         while not self._ending.wait(self._interval_s):
             self._renew()
-        if self._stays:
-            self._renew()
-        else:
-            self._remove()
+        self._remove()
 
     def _renew(self) -> None:
         error = ""
@@ -78,7 +65,7 @@ class TextFile:
         except Exception as failure:
             error = str(failure) or type(failure).__name__
             is_bug = not isinstance(failure, OSError)
-            if is_bug and not self._stays:
+            if is_bug:
                 self._remove()
             if error != self._error:
                 log.warning(

@@ -31,6 +31,7 @@ from kafka_on_spark.service.consume.members.membership import Listeners
 from kafka_on_spark.spark.wiring.accounts import CONSUME
 from kafka_on_spark.spark.wiring.consuming import consuming_of, witness_of
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.forks import is_forked
 
 Partition = tuple[str, int]
@@ -70,14 +71,14 @@ class Consumer:
         )
         witness = witness_of(services, settings)
         self._consuming = consuming_of(services, settings, witness, listeners)
-        self._handouts = Handouts(self._consuming, services.clock, services.ledger)
+        self._handouts = Handouts(self._consuming, services.clock)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
         self._threads: MemberThreads | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
             if witness is not None and not isinstance(subscription, Assign):
-                self._threads = MemberThreads(witness, services.ledger)
+                self._threads = MemberThreads(witness)
                 # A consumer that nobody has any more is no reason to beat.
                 weakref.finalize(self, self._threads.end).atexit = False
 
@@ -364,10 +365,10 @@ class Consumer:
 
     @contextmanager
     def _alone(self, *, in_callbacks: bool = True) -> Iterator[Consuming[pa.RecordBatch]]:
-        """Do as `_exclusive`, and have the block be an operation of the ledger."""
+        """Do as `_exclusive`, and have the block be an operation."""
         with (
             self._exclusive(in_callbacks=in_callbacks) as consuming,
-            self._services.ledger.operating(CONSUME),
+            operating(CONSUME),
         ):
             yield consuming
 

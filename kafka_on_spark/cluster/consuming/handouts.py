@@ -15,7 +15,7 @@ from kafka_on_spark.ids import check_number
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.spark.wiring.accounts import CONSUME
-from kafka_on_spark.storage.ledger.ledger import Ledger
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.replicas.reader import row_schema
 
 CHUNK_ROWS: Final = 500
@@ -32,10 +32,9 @@ GATHER_MS: Final = 50
 class Handouts:
     """Takes rows from one consumer's loop. For one thread at a time."""
 
-    def __init__(self, consuming: Consuming[pa.RecordBatch], clock: Clock, ledger: Ledger) -> None:
+    def __init__(self, consuming: Consuming[pa.RecordBatch], clock: Clock) -> None:
         self._consuming = consuming
         self._clock = clock
-        self._ledger = ledger
         self._chunk: Iterator[ConsumerRecord] = iter(())
         self._rows: pa.RecordBatch | None = None
         self._next_row = 0
@@ -86,7 +85,7 @@ class Handouts:
                 record = next(self._chunk, None)
         if record is None:
             self._turn = None
-            with self._ledger.operating(CONSUME):
+            with operating(CONSUME):
                 rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
                 while rows is None and self._consuming.is_waiting:
                     rows = self._consuming.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
@@ -98,12 +97,12 @@ class Handouts:
         return record
 
     def _go_on(self) -> None:
-        """Have an operation of the ledger begin only where something is due: to begin one at each
+        """Have an operation begin only where something is due: to begin one at each
         record costs about as much as the record."""
         if not self._consuming.is_due():
             self._consuming.take_as_processed()
             return
-        with self._ledger.operating(CONSUME):
+        with operating(CONSUME):
             self._consuming.go_on()
 
     def hand_out_record(self) -> None:

@@ -8,7 +8,6 @@ from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.service.consume.members.witness import Witness
 from kafka_on_spark.spark.wiring.accounts import CONSUME, charged
 from kafka_on_spark.storage.calls.daemon_threads import no_thread_error
-from kafka_on_spark.storage.ledger.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +19,12 @@ class MemberThreads:
         KafkaStorageError: The process can't start a thread.
     """
 
-    def __init__(self, witness: Witness, ledger: Ledger) -> None:
+    def __init__(self, witness: Witness) -> None:
         self._ended = threading.Event()
         for name, work in (("beat", witness.beat), ("look", witness.look)):
             thread = threading.Thread(
                 target=_repeat,
-                args=(charged(work, ledger, CONSUME), witness, self._ended),
+                args=(charged(work, CONSUME), witness, self._ended),
                 name=f"member_{name}",
                 daemon=True,
             )

@@ -45,6 +45,7 @@ from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.service.append.stages import AnsweredPart
 from kafka_on_spark.spark.wiring.accounts import APPEND
 from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.random_ids import new_uuid
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import stage_records
@@ -133,7 +134,7 @@ class ProducerAppends:
             ClusterClosedError: This process has closed the cluster.
             KafkaStorageError: The metadata root does not answer.
         """
-        with self._services.ledger.operating(APPEND):
+        with operating(APPEND):
             image = self._services.metadata.catch_up()
         limits = limits_of(image, topic)
         self.limits[topic] = limits
@@ -174,7 +175,7 @@ class ProducerAppends:
         asked by the image that the try is planned on: an older one does not know what another
         process has altered, and the try would fail whole.
         """
-        with self._services.ledger.operating(APPEND):
+        with operating(APPEND):
             self._try_once(delivery, try_ms, told, refuse)
 
     def _try_once(self, delivery: Delivery, try_ms: int, told: Told, refuse: Refuse) -> None:

@@ -82,10 +82,7 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Serving", "round-ms"): "How long rounds of replication took, ms.",
     ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
     ("Serving", "up-ms"): "How long this process has served, ms.",
-    ("Ledger", "requests"): "Requests that this process has sent to roots, as S3 would bill them.",
-    ("Ledger", "bytes-in"): "Bytes of the objects that it has put.",
-    ("Ledger", "bytes-out"): "Bytes of the objects that it has read.",
-    ("Ledger", "cpu-ms"): "What its threads have computed for an operation, ms.",
+    ("Ledger", "requests"): "Requests that this process has sent to roots.",
     ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
 """What each figure says, by its type and name. Types and names are those of Kafka's MBeans, but for
@@ -100,7 +97,7 @@ COUNTERS: Final = frozenset(
         *(("BrokerTopicMetrics", name) for kind, name in HELP if kind == "BrokerTopicMetrics"),
         ("Metadata", "commits"),
         ("Probe", "failures"),
-        *(("Ledger", name) for kind, name in HELP if kind == "Ledger"),
+        ("Ledger", "requests"),
     }
 )
 """Figures that only rise, as long as the process lives."""

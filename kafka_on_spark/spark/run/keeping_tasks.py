@@ -47,12 +47,12 @@ from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.run.tasks import after_fetch
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.compaction.compactor import FileCompactor
 from kafka_on_spark.storage.identity.root_clock import root_now_ms
 from kafka_on_spark.storage.identity.root_identity import check_directory, check_obeys
-from kafka_on_spark.storage.ledger.ledger import for_topic, within_operation
 from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
@@ -80,19 +80,16 @@ def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:
     """Do the upkeep of one replica that is due."""
     try:
         # One call for all of it: each of its many steps would be handed to another thread.
-        with for_topic(order.address.topic):
-            return within(
-                order.address.root, lambda: run_upkeep(order, _upkeep_ports(options), _WORKS)
-            )
+        return within(order.address.root, lambda: run_upkeep(order, _upkeep_ports(options), _WORKS))
     except KafkaOnSparkError as error:
         return UpkeepResult.failed(order, error)
 
 
 def _charged(name: str, work: Work) -> Work:
-    """Return a kind of upkeep as an operation of the ledger."""
+    """Return a kind of upkeep as an operation."""
 
     def run(order: UpkeepOrder, ports: UpkeepPorts, allowance: Allowance) -> WorkDone:
-        with within_operation(name):
+        with operating(name):
             return work(order, ports, allowance)
 
     return run

@@ -6,12 +6,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ports.ledger import LedgerRow
 from kafka_on_spark.spark.masters import is_local
 from kafka_on_spark.spark.run.executors import ExecutorTask, clear_errors
 from kafka_on_spark.spark.versions import check_versions
+from kafka_on_spark.storage.access.requests import (
+    Requests,
+    count_requests,
+    current_operation,
+    operating,
+    requests_sent,
+)
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.ledger.ledger import Ledger, count_for_current, current_operation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,15 +104,16 @@ class SparkTaskRunner:
 class _Share(NamedTuple):
     """What a task has asked of roots: it comes with the results."""
 
-    rows: tuple[LedgerRow, ...]
+    requests: Requests
 
 
 @contextmanager
 def _shared(operation: str) -> Iterator[Callable[[], _Share]]:
-    """Count a task of an executor; yield a function that says, afterwards, what it has asked."""
-    ledger = Ledger()
-    with ledger.operating(operation):
-        yield lambda: _Share(ledger.rows())
+    """Count a task of an executor, whose process runs one at a time; yield a function that says,
+    afterwards, what it has asked."""
+    before = requests_sent()
+    with operating(operation):
+        yield lambda: _Share(requests_sent() - before)
 
 
 def _counted(found: Sequence[Result | _Share]) -> list[Result]:
@@ -115,7 +121,7 @@ def _counted(found: Sequence[Result | _Share]) -> list[Result]:
     results: list[Result] = []
     for each in found:
         if isinstance(each, _Share):
-            count_for_current(each.rows)
+            count_requests(each.requests)
         else:
             results.append(each)
     return results

@@ -24,7 +24,6 @@ from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within
 from kafka_on_spark.storage.identity.root_identity import probe_root
-from kafka_on_spark.storage.ledger.ledger import for_topic
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.visible import visible
@@ -35,9 +34,8 @@ log = logging.getLogger(__name__)
 def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     """Bring one follower up to its leader."""
     replicas = replica_store(options)
-    with for_topic(order.leader.topic):
-        result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
-        after_fetch(order, result, replicas)
+    result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+    after_fetch(order, result, replicas)
     return result
 
 

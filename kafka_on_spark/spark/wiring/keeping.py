@@ -50,7 +50,7 @@ from kafka_on_spark.spark.wiring.upkeep import (
     replica_upkeep,
     retention_of,
 )
-from kafka_on_spark.storage.ledger.ledger import Ledger
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
@@ -72,7 +72,6 @@ class KeepingPorts:
         note_finding: Takes what upkeep has found bad.
         note_findings: Takes what fetches have found bad.
         counts: What the process has counted and timed.
-        ledger: What it has asked of roots.
     """
 
     metadata: MetadataService
@@ -86,7 +85,6 @@ class KeepingPorts:
     note_finding: Callable[[Finding], None]
     note_findings: Callable[[Iterable[PartitionReport]], None]
     counts: Counts
-    ledger: Ledger
 
 
 class Keeping:
@@ -172,7 +170,6 @@ class Keeping:
     ) -> ControllerLoop:
         """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone.
         `metadata` and `clock` are taken in place of those of the services."""
-        ledger = self._ports.ledger
         return ControllerLoop(
             dry_run or metadata or self._metadata,
             clock or self.clock,
@@ -182,18 +179,18 @@ class Keeping:
             id_source=self._ports.id_source,
             timeout_ms=self._timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
-            clean=charged(self.cleaner.clean, ledger, CLEAN) if dry_run is None else None,
-            maintain=charged(self.upkeep.run_share, ledger, UPKEEP) if dry_run is None else None,
+            clean=charged(self.cleaner.clean, CLEAN) if dry_run is None else None,
+            maintain=charged(self.upkeep.run_share, UPKEEP) if dry_run is None else None,
             run_commands=self._run_commands if dry_run is None else lambda orders: [],
-            retention=accounted(self.retention, ledger, RETAIN) if dry_run is None else None,
+            retention=accounted(self.retention, RETAIN) if dry_run is None else None,
             expiry=Expiry(self._metadata.clock) if dry_run is None else None,
             silent_groups=self.silent_groups if dry_run is None else None,
-            compaction=accounted(self.compaction, ledger, COMPACT) if dry_run is None else None,
+            compaction=accounted(self.compaction, COMPACT) if dry_run is None else None,
             after_pass=after_pass,
         )
 
     def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        with self._ports.ledger.operating(PROBE):
+        with operating(PROBE):
             results = self.tasks.probe(orders)
         count_probes(self._ports.counts, results)
         return results

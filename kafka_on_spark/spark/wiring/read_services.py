@@ -18,8 +18,8 @@ from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf, metadata
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.wiring.accounts import OPEN
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ class ServicesAsOf:
         replicas: Open replicas of this process.
         spark: What scans views; None: nothing does.
         table: URL of the metadata log.
-        ledger: What it has asked of roots.
     """
 
     options: StorageOptions
@@ -83,7 +82,6 @@ class ServicesAsOf:
     replicas: ReplicaStore
     spark: "SparkSession | None"
     _now: MetadataService
-    ledger: Ledger
 
     @classmethod
     def open(
@@ -101,8 +99,7 @@ class ServicesAsOf:
         """
         if spark is not None:
             check_session(spark)
-        ledger = ledger_of_a_cluster()
-        with ledger.operating(OPEN):
+        with operating(OPEN):
             now = open_metadata(metadata_root, options)
             metadata = metadata_as_of(now, as_of, now_ms=SystemClock().now_ms())
         return cls(
@@ -111,7 +108,6 @@ class ServicesAsOf:
             replicas=replica_store(options),
             spark=spark,
             _now=now,
-            ledger=ledger,
         )
 
     @property

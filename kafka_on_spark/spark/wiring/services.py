@@ -22,11 +22,11 @@ from kafka_on_spark.spark.run.due_work import DueWork
 from kafka_on_spark.spark.run.opening import Awaits, metadata_log_of, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.wiring.accounts import CHECKPOINT, OPEN, charged
+from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_obeys_once
-from kafka_on_spark.storage.ledger.ledger import Ledger, ledger_of_a_cluster
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
 from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -88,7 +88,6 @@ class Services:
         controller_id: A name for this process that no other process has.
         heartbeats: Heartbeats of groups' members.
         counts: What it has counted and timed.
-        ledger: What it has asked of roots.
     """
 
     def __init__(
@@ -97,11 +96,9 @@ class Services:
         options: StorageOptions,
         spark: "SparkSession | None",
         awaits: Awaits,
-        ledger: Ledger,
     ) -> None:
         self.options = options
         self.spark = spark
-        self.ledger = ledger
         self.counts = Counts(SystemClock().precise_ms, BEGUN)
         self.controller_id = f"{socket.gethostname()}-{os.getpid()}-{new_uuid()[:8]}"
         self._task_threads = DaemonThreads(THREADS, "task")
@@ -116,7 +113,7 @@ class Services:
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
             after_commit=lambda: self._due.add(
-                {self.metadata: charged(self.metadata.maintain, ledger, CHECKPOINT)}
+                {self.metadata: charged(self.metadata.maintain, CHECKPOINT)}
             ),
             awaits=awaits,
             watch=CountedMetadata(self.counts),
@@ -140,9 +137,8 @@ class Services:
             InvalidRequestError: `spark` is a Spark Connect session.
         """
         check_obeys_once.cache_clear()  # the roots may be a copy's
-        ledger = ledger_of_a_cluster()
-        with ledger.operating(OPEN):
-            return cls(metadata_root, options, spark, awaits, ledger)
+        with operating(OPEN):
+            return cls(metadata_root, options, spark, awaits)
 
     @made_once
     def replicas(self) -> "DeltaReplicaStore":
@@ -250,7 +246,6 @@ class Services:
                 note_finding=self._note_finding,
                 note_findings=self.note_findings,
                 counts=self.counts,
-                ledger=self.ledger,
             )
         )
 
@@ -369,7 +364,7 @@ class Services:
         self._due.add({address: partial(self._maintain, address) for address in addresses})
 
     def _maintain(self, address: "ReplicaAddress") -> None:
-        with self.ledger.operating(CHECKPOINT, address.topic):
+        with operating(CHECKPOINT):
             self.replicas.open(address).maintain()
 
     def finish_maintenance(self) -> None:

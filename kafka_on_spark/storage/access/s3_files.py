@@ -14,21 +14,20 @@ from typing import Any, Final
 from botocore.handlers import add_expect_header
 from s3fs import S3FileSystem
 
-from kafka_on_spark.ports.ledger import RequestKind
-from kafka_on_spark.storage.ledger.ledger import asked
+from kafka_on_spark.storage.access.requests import RequestKind, count_sent
 
 KINDS: Final[Mapping[str, RequestKind]] = {
-    "PutObject": RequestKind.PUT,
-    "UploadPart": RequestKind.PUT,
-    "CopyObject": RequestKind.COPY,
-    "CreateMultipartUpload": RequestKind.POST,
-    "CompleteMultipartUpload": RequestKind.POST,
-    "GetObject": RequestKind.GET,
-    "HeadObject": RequestKind.HEAD,
-    "HeadBucket": RequestKind.HEAD,
-    "DeleteObject": RequestKind.DELETE,
-    "DeleteObjects": RequestKind.DELETE,
-    "AbortMultipartUpload": RequestKind.DELETE,
+    "PutObject": "PUT",
+    "UploadPart": "PUT",
+    "CopyObject": "COPY",
+    "CreateMultipartUpload": "POST",
+    "CompleteMultipartUpload": "POST",
+    "GetObject": "GET",
+    "HeadObject": "HEAD",
+    "HeadBucket": "HEAD",
+    "DeleteObject": "DELETE",
+    "DeleteObjects": "DELETE",
+    "AbortMultipartUpload": "DELETE",
 }
 """What S3's operations are billed as. All others list, or are billed as if they did."""
 
@@ -40,8 +39,8 @@ CLIENTS_MAX: Final = 32
 """File systems that a process keeps, each with a client and its connections. One is of one set of
 keys, and temporary keys become others each hour."""
 
-_path: Final[ContextVar[str]] = ContextVar("path", default="")
-"""What the call is about whose request is sent."""
+_bucket: Final[ContextVar[str]] = ContextVar("bucket", default="")
+"""Whose store the call asks whose request is sent."""
 
 
 class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
@@ -58,8 +57,8 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
         client = await super().set_session(refresh, kwargs or {})
         events = client.meta.events
         events.unregister("before-call.s3", add_expect_header)
-        events.register("before-send.s3", _count_request, unique_id="ledger-request")
-        events.register("response-received.s3", _count_answer, unique_id="ledger-answer")
+        events.register("before-send.s3", _count_request, unique_id="count-request")
+        events.register("response-received.s3", _note_time, unique_id="note-time")
         return client
 
     async def _info(self, path: str, *given: Any, **kwargs: Any) -> dict[str, Any]:
@@ -87,11 +86,11 @@ class S3Files(S3FileSystem):  # type: ignore[misc]  # it has no types
         return found if detail else sorted(each["name"] for each in found)
 
     async def _call_s3(self, method: str, *given: Any, **kwargs: Any) -> Any:
-        token = _path.set(_path_of(kwargs))
+        token = _bucket.set(kwargs.get("Bucket", ""))
         try:
             return await super()._call_s3(method, *given, **kwargs)
         finally:
-            _path.reset(token)
+            _bucket.reset(token)
 
 
 def s3_files(given: Mapping[str, Any]) -> S3Files:
@@ -109,17 +108,9 @@ def _s3_files(given: str, _pid: int) -> S3Files:
     return S3Files(**json.loads(given), skip_instance_cache=True)
 
 
-def _path_of(kwargs: Mapping[str, Any]) -> str:
-    deleted = kwargs.get("Delete", {}).get("Objects") or [{}]
-    key = kwargs.get("Key") or kwargs.get("Prefix") or deleted[0].get("Key") or ""
-    return f"{kwargs.get('Bucket', '')}/{key}"
-
-
 def _count_request(request: Any, event_name: str, **others: Any) -> None:
     """Count a request that is sent; each retry is another one."""
-    kind = KINDS.get(event_name.rpartition(".")[2], RequestKind.LIST)
-    size = request.headers.get("Content-Length", 0) if kind is RequestKind.PUT else 0
-    asked(kind, _path.get(), bytes_in=int(size))
+    count_sent(KINDS.get(event_name.rpartition(".")[2], "LIST"))
 
 
 def told_ms(bucket: str) -> int | None:
@@ -136,15 +127,8 @@ def told_ms(bucket: str) -> int | None:
     return int(at_ms) + (time.monotonic_ns() - at_ns) // 1_000_000
 
 
-def _count_answer(response_dict: Any, event_name: str, **others: Any) -> None:
-    """Note the time of an answer, and count the bytes of an object that is read."""
+def _note_time(response_dict: Any, event_name: str, **others: Any) -> None:
+    """Note the time of an answer."""
     date = response_dict and response_dict["headers"].get("date")
     if date:
-        _told[_path.get().partition("/")[0]] = date, time.monotonic_ns()
-    if event_name.endswith(".GetObject") and response_dict and response_dict["status_code"] < 300:
-        asked(
-            RequestKind.GET,
-            _path.get(),
-            count=0,
-            bytes_out=int(response_dict["headers"].get("content-length", 0)),
-        )
+        _told[_bucket.get()] = date, time.monotonic_ns()

@@ -16,13 +16,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
-from kafka_on_spark.storage.ledger.ledger import carried
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
@@ -48,7 +48,7 @@ class Job(Future[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         super().__init__()
         self.is_left = False
-        self._work: Callable[[], T] | None = carried(work)
+        self._work: Callable[[], T] | None = partial(copy_context().run, work)
 
     def run(self, end: Callable[[], None] = lambda: None) -> None:
         """Do the work in this thread. `end` is called before anybody learns that it is done.

@@ -34,7 +34,6 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step
 from kafka_on_spark.storage.delta.table_state import TableState
-from kafka_on_spark.storage.ledger.as_on_s3 import count_checkpoint, count_look
 from kafka_on_spark.storage.roots.local_changes import rename
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
@@ -44,9 +43,6 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
-
-LOOKS: Final = 3
-"""Times that a store is asked about a checkpoint that is read, to know that all of it was."""
 
 TURNS: Final = 4
 """How often it is a committer's turn to write a due checkpoint, until the next one is due."""
@@ -72,10 +68,9 @@ def is_overdue(version: int, interval: int) -> bool:
 
 
 def write_checkpoint(
-    files: RootFiles, uri: str, state: TableState, options: StorageOptions, newest: int = -1
+    files: RootFiles, uri: str, state: TableState, options: StorageOptions
 ) -> None:
     """Write the checkpoint of a state whose commits are flushed, read it back and flush it.
-    `newest`: the version of the one before; -1: there is none.
 
     Raises:
         CorruptLogError: What was written is not the state.
@@ -99,7 +94,6 @@ def write_checkpoint(
         if not _rename_all_unreadable(files, uri):
             raise
         within(uri, write, long_call_seconds(uri))
-    count_checkpoint(uri, newest, state.version)
     content = _whole(files, path)
     if content is None:
         raise KafkaStorageError(f"can't read the checkpoint {path} back")
@@ -131,8 +125,6 @@ def _whole(files: RootFiles, path: str) -> bytes | None:
         UnsafeFileError: It is no regular file, or larger than a checkpoint can be.
     """
     if is_local(path):
-        for _ in range(LOOKS):
-            count_look(path)
         return files.read(path, CHECKPOINT_BYTES_MAX)
     stamp = files.stamp(path)
     content = files.read(path, CHECKPOINT_BYTES_MAX)

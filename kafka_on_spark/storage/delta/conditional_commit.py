@@ -281,7 +281,7 @@ class DeltaLog:
         """
         if at_version != self.version or self._state is None:
             raise CommitConflictError("decided on an old version", version=at_version + 1)
-        if self.is_local and self._commits.disk_stamp(at_version) != self._newest:
+        if self.is_local and self._commits.stamp(at_version) != self._newest:
             # Another table may lie there now, say below the mount of a disk that is away.
             raise CommitConflictError(
                 f"the table at {self.uri} was removed", version=at_version + 1
@@ -379,7 +379,7 @@ class DeltaLog:
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
                 self._durability.flush(commit_paths(self._files, self.uri, newest, state.version))
-            write_checkpoint(self._files, self.uri, state, self._options, newest)
+            write_checkpoint(self._files, self.uri, state, self._options)
         except BaseException as error:
             if not is_failure(error):
                 raise

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.files.delta_files import (
@@ -35,7 +36,6 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     log_folder,
     unreadable_in,
 )
-from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -115,7 +115,7 @@ def _delete(files: RootFiles, uri: str, path: str) -> None:
     if not is_local(uri):
         files.delete_file(path)
         return
-    count_deleted_file(path)
+    count_request("DELETE", path)
     try:
         within(uri, partial(delete_file, path), short_call_seconds(uri))
     except FileNotFoundError:

@@ -26,7 +26,6 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.table_state import TableState
-from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import is_local
 
@@ -98,7 +97,7 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))
     if is_local(log.uri):
         # A process that may only read leaves it to others.
-        with suppress(KafkaStorageError), on_a_disk_alone():
+        with suppress(KafkaStorageError):
             delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)

@@ -5,19 +5,18 @@ It stands beside the clock of the process that decides, so that one wrong clock 
 """
 
 import os
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.access.storage_options import StorageOptions, is_local
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.identity.root_identity import check_directory
-from kafka_on_spark.storage.ledger.as_on_s3 import count_look
-from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.object_files import time_in
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem
 
@@ -46,12 +45,6 @@ def now_ms_at(root: str, options: StorageOptions) -> int:
         now_ms = told_ms(urlsplit(root).netloc)
         if now_ms is not None:
             return now_ms
-    # What a store tells for nothing, the ledger does not count on a disk.
-    with on_a_disk_alone() if is_local(root) else nullcontext():
-        return _written_now_ms(root, options)
-
-
-def _written_now_ms(root: str, options: StorageOptions) -> int:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
@@ -80,6 +73,7 @@ def time_and_size(path: str, options: StorageOptions) -> tuple[int, int] | None:
     Raises:
         KafkaStorageError: The root does not answer, or tells no time.
     """
+    count_request("HEAD", path)
     with as_storage_errors(f"read the time of {path}", options):
         try:
             if is_local(path):
@@ -88,6 +82,4 @@ def time_and_size(path: str, options: StorageOptions) -> tuple[int, int] | None:
             found = filesystem(path, options).info(path)
         except FileNotFoundError:
             return None
-        finally:
-            count_look(path)
     return time_in(found, path), int(found.get("size") or 0)

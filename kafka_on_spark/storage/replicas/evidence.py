@@ -23,6 +23,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import (
@@ -39,7 +40,6 @@ from kafka_on_spark.storage.delta.files.delta_files import (
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
-from kafka_on_spark.storage.ledger.as_on_s3 import count_listing, count_look, count_read
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -90,7 +90,7 @@ class _LocalInspection:
         content = None
         with suppress(*ABSENT):
             content = self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
-        count_read(f"{self._root}/{path}", content)
+        count_request("GET", self._root)
         return content
 
     def size(self, path: str) -> int | None:
@@ -98,14 +98,14 @@ class _LocalInspection:
         found = None
         with suppress(*ABSENT):
             found = self._within_deadline(stat).st_size
-        count_look(f"{self._root}/{path}")
+        count_request("HEAD", self._root)
         return found
 
     def names(self, path: str) -> frozenset[str] | None:
         found = None
         with suppress(*ABSENT):
             found = self._within_deadline(lambda: self._names(path))
-        count_listing(f"{self._root}/{path}", len(found or ()))
+        count_request("LIST", self._root)
         return found
 
     def _names(self, path: str) -> frozenset[str]:

@@ -15,13 +15,13 @@ from kafka_on_spark.log.batch import Segment, is_segment_name
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.producers import producers_file_number
 from kafka_on_spark.log.upkeep.cleaning import FoundFile
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import extend_deadline, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
 from kafka_on_spark.storage.delta.tombstones import read_tombstones
 from kafka_on_spark.storage.identity.root_clock import root_now_ms, time_and_size
 from kafka_on_spark.storage.identity.root_identity import check_obeys
-from kafka_on_spark.storage.ledger.as_on_s3 import count_deleted_file
 from kafka_on_spark.storage.replicas.merging.uncompressed_sizes import too_large_to_merge
 from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.roots.local_changes import delete_file
@@ -96,6 +96,6 @@ class FileReplicaFolders:
     def _delete_local(self, paths: Sequence[str]) -> None:
         for path in paths:
             extend_deadline(short_call_seconds(path))
-            count_deleted_file(path)
+            count_request("DELETE", path)
             with as_storage_errors(f"delete {path}", self._options), suppress(FileNotFoundError):
                 delete_file(path)

@@ -9,7 +9,6 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.merged_segment import Border, LogPart, MergedSegment
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.calls.error_translation import ABSENT
-from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.replicas.replica_folders import (
     create_folder,
     flush_folder,
@@ -122,9 +121,8 @@ class FileSegmentStore:
         if not is_local(path):
             return True
         try:
-            with on_a_disk_alone():
-                for _ in checked(segment, targets.pieces(path, bytes_max_of(segment))):
-                    pass
+            for _ in checked(segment, targets.pieces(path, bytes_max_of(segment))):
+                pass
         except (NotTheSegmentError, UnsafeFileError, *ABSENT):
             return False
         return True

@@ -17,9 +17,9 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import reason
-from kafka_on_spark.storage.ledger.as_on_s3 import count_listing
 from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import iso
 from kafka_on_spark.storage.roots.local_changes import make_folder
@@ -172,13 +172,11 @@ def file_sizes(root: str, folder: str, options: StorageOptions) -> dict[str, int
     """
     # A store's client raises its own errors, which are no OSErrors.
     kinds = OSError if is_local(folder) else Exception
+    count_request("LIST", folder)
     try:
         if is_local(folder):
-            local = within(root, partial(_local_sizes, folder), short_call_seconds(root))
-            count_listing(folder, len(local))
-            return local
+            return within(root, partial(_local_sizes, folder), short_call_seconds(root))
         found = filesystem(folder, options).ls(folder, detail=True)
-        count_listing(folder, len(found))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except kinds as error:

@@ -16,8 +16,10 @@ from kafka_on_spark.storage.calls.deadlines import (
     short_call_seconds,
 )
 from kafka_on_spark.storage.calls.error_translation import ABSENT
-from kafka_on_spark.storage.ledger.as_on_s3 import FETCH_BYTES
 from kafka_on_spark.storage.roots.local_files import check_size
+
+FETCH_BYTES: Final = 2**25
+"""What one request fetches of an object at most: half a megabyte a second is enough for it."""
 
 PUT_BYTES_A_SECOND: Final = 2**19
 """What goes to a store over the slowest usable link."""

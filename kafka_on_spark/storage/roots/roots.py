@@ -13,21 +13,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
-from kafka_on_spark.storage.ledger.as_on_s3 import (
-    count_deleted_file,
-    count_deleted_folder,
-    count_fetched,
-    count_listing,
-    count_look,
-    count_put_if_absent,
-    count_read,
-    put_pieces,
-)
 from kafka_on_spark.storage.roots.local_changes import (
     create_file,
     delete,
@@ -118,11 +109,10 @@ class RootFiles:
         Raises:
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
-        content = None
+        count_request("GET", path)
         with suppress(*ABSENT):
-            content = self._within_short(path, lambda: self._read(path, bytes_max))
-        count_read(path, content)
-        return content
+            return self._within_short(path, lambda: self._read(path, bytes_max))
+        return None
 
     def _within_short(self, path: str, work: Callable[[], T]) -> T:
         return within(self.url, work, short_call_seconds(path))
@@ -139,11 +129,10 @@ class RootFiles:
     def read_end(self, path: str, size_bytes: int, count: int) -> bytes | None:
         """Return the last `count` bytes of a file of `size_bytes`, or None if there is no such
         file; as `read`."""
-        content = None
+        count_request("GET", path)
         with suppress(*ABSENT):
-            content = self._within_short(path, lambda: self._read_end(path, size_bytes, count))
-        count_read(path, content)
-        return content
+            return self._within_short(path, lambda: self._read_end(path, size_bytes, count))
+        return None
 
     def _read_end(self, path: str, size_bytes: int, count: int) -> bytes:
         with self._translating_errors("read", path):
@@ -162,10 +151,8 @@ class RootFiles:
         Raises:
             UnsafeFileError: One has more than `bytes_max`.
         """
-        found = self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
-        for path, content in zip(paths, found, strict=True):
-            count_read(path, content)
-        return found
+        count_request("GET", self.url, len(paths))
+        return self._within_short(self.url, lambda: self._read_all(paths, bytes_max))
 
     def _read_all(self, paths: Sequence[str], bytes_max: int) -> list[bytes | None]:
         with self._translating_errors("read", f"{len(paths)} files of {self.url}"):
@@ -178,18 +165,14 @@ class RootFiles:
             FileNotFoundError: There is no such file.
             UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
+        count_request("GET", path)
         if not is_local(path):
-            content = self._within_short(path, lambda: self._read(path, bytes_max))
-            count_read(path, content)
-            yield content
+            yield self._within_short(path, lambda: self._read(path, bytes_max))
             return
-        size_bytes = 0
         with self._translating_errors("read", path):
             pieces = local_pieces(path, bytes_max)
             while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
-                size_bytes += len(piece)
                 yield piece
-        count_fetched(path, size_bytes)
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
@@ -249,7 +232,7 @@ class RootFiles:
     def _write(
         self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]], *, is_flushed: bool
     ) -> None:
-        pieces = put_pieces(path, pieces)
+        count_request("PUT", path)
         try:
             with self._translating_errors("write", path):
                 if is_local(path):
@@ -264,9 +247,8 @@ class RootFiles:
 
         On a local disk its folder is created, but not the folder's parent.
         """
-        is_put = self._within_long(path, lambda: self._write_if_absent(path, content))
-        count_put_if_absent(path, len(content), is_put=is_put)
-        return is_put
+        count_request("PUT", path)
+        return self._within_long(path, lambda: self._write_if_absent(path, content))
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
@@ -295,9 +277,8 @@ class RootFiles:
         Raises:
             UnsafeFileError: It is no regular file.
         """
-        found = self._within_short(path, lambda: self._size(path))
-        count_look(path)
-        return found
+        count_request("HEAD", path)
+        return self._within_short(path, lambda: self._size(path))
 
     def _size(self, path: str) -> int | None:
         try:
@@ -316,9 +297,8 @@ class RootFiles:
     def stamp(self, path: str) -> tuple[object, ...] | None:
         """Return what tells an object of a store from another one of its name: its ETag, and when
         it was put; None if there is none."""
-        found = self._within_short(path, lambda: self._stamp(path))
-        count_look(path)
-        return found
+        count_request("HEAD", path)
+        return self._within_short(path, lambda: self._stamp(path))
 
     def _stamp(self, path: str) -> tuple[object, ...] | None:
         try:
@@ -331,9 +311,8 @@ class RootFiles:
     def time_ms(self, path: str) -> int | None:
         """Return when a file was written, by its root's clock, ms since 1970 UTC; None if there is
         no such file."""
-        found = self._within_short(path, lambda: self._time_ms(path))
-        count_look(path)
-        return found
+        count_request("HEAD", path)
+        return self._within_short(path, lambda: self._time_ms(path))
 
     def _time_ms(self, path: str) -> int | None:
         try:
@@ -352,7 +331,7 @@ class RootFiles:
         """
         with suppress(FileNotFoundError), self._translating_errors("delete", path):
             self._within_short(path, partial(self._delete_file, path))
-        count_deleted_file(path)
+        count_request("DELETE", path)
 
     def _delete_file(self, path: str) -> None:
         if is_local(path):
@@ -365,7 +344,7 @@ class RootFiles:
         with suppress(FileNotFoundError), self._translating_errors("delete", path):
             # A folder of many files takes long; how long, is not known before.
             within(self.url, partial(self._delete, path), DELETE_SECONDS)
-        count_deleted_folder(path)
+        count_request("DELETE", path)
 
     def _delete(self, path: str) -> None:
         if is_local(path):
@@ -381,11 +360,10 @@ class RootFiles:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
-        found: list[str] = []
+        count_request("LIST", path)
         with suppress(*ABSENT):
-            found = self._within_short(path, lambda: self._names(path))
-        count_listing(path, len(found))
-        return found
+            return self._within_short(path, lambda: self._names(path))
+        return []
 
     def _names(self, path: str) -> list[str]:
         with self._translating_errors("list", path):

@@ -1,6 +1,5 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
-import os
 import signal
 import socket
 import threading
@@ -143,19 +142,6 @@ def test_systemd_is_told_that_it_is_ready_that_it_moves_and_that_it_ends(disks, 
 
     assert heard[-1] == "STOPPING=1"
     assert "STATUS=controller" in heard
-
-
-def test_a_file_whose_disk_hangs_keeps_no_process_from_its_end(disks, tmp_path):
-    ledger = tmp_path / "ledger.json"
-    options = ("--ledger", str(ledger), "--textfile-seconds", "3600", "--stop-seconds", "10")
-    with served(disks.metadata_root, options=options) as [process]:
-        process.becomes("controller")
-        os.mkfifo(tmp_path / ".ledger.json.tmp")  # nobody reads it: who opens it waits for ever
-
-        assert process.end() == 0
-
-    assert ledger.exists()
-    assert "ends: told to by SIGTERM" in process.messages
 
 
 def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(disks, serve):

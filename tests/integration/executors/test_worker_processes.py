@@ -3,6 +3,8 @@
 import pytest
 
 from kafka_on_spark.spark.run.executors import ExecutorTask
+from kafka_on_spark.spark.run.task_runner import SparkTaskRunner
+from kafka_on_spark.storage.access.requests import count_request, operating, requests_sent
 
 pytestmark = pytest.mark.integration
 
@@ -23,3 +25,16 @@ def test_an_executors_process_no_longer_collects_what_it_has_imported(spark):
     counts = (run() for _ in range(100))
 
     assert any(count > 10_000 for count in counts)
+
+
+def test_what_executors_ask_of_roots_counts_for_the_operation_of_their_driver(spark):
+    def ask(root):
+        count_request("GET", root)
+
+    runner = SparkTaskRunner(spark)
+    before = requests_sent()
+
+    with operating("control"):
+        runner.run(ask, ["/one", "/two", "/three"])
+
+    assert requests_sent() - before == {("control", "GET"): 3}

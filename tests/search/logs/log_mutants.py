@@ -352,7 +352,7 @@ REDUNDANT = [
         (
             DeltaLog,
             "commit",
-            "self.is_local and self._commits.disk_stamp(at_version) != self._newest",
+            "self.is_local and self._commits.stamp(at_version) != self._newest",
             "False",
         ),
     ),

@@ -1,26 +1,30 @@
-"""What the ledger counts: on S3 the requests that its server gets, and on a disk the same ones."""
+"""What is counted of requests: on S3 those that its server gets, elsewhere each call to a root."""
 
+import re
 from collections import Counter
-from unittest.mock import patch
+from pathlib import Path
 
 import pytest
 
+from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId
-from kafka_on_spark.ports.ledger import RequestKind
-from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
-from kafka_on_spark.storage.identity.root_clock import root_now_ms
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.access.requests import (
+    count_request,
+    current_operation,
+    operating,
+    requests_sent,
+)
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.identity.root_identity import encode_properties, probe_root
-from kafka_on_spark.storage.ledger import as_on_s3
-from kafka_on_spark.storage.ledger.ledger import Ledger
-from kafka_on_spark.storage.replicas.evidence import inspect_root
-from kafka_on_spark.storage.replicas.view_table import file_sizes
-from kafka_on_spark.storage.roots import object_files
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.cluster.disks import FAST, records
 from tests.storage.s3.faulty_s3 import BUCKET, Kind, faulty_s3
-from tests.storage.tables import create, live, opened
+from tests.storage.tables import create, live
 
-TABLE = f"orders-{'a' * 32}/0-{'b' * 32}"
+PAGE = Path(__file__).parents[3] / "docs" / "operate.md"
 DIRECTORY = DirectoryId("c" * 32)
 
 
@@ -31,100 +35,22 @@ def store():
 
 
 @pytest.fixture
-def roots(store, request, tmp_path):
-    """Return the same root on a disk and on S3, with the same files on it."""
-    files = [
-        RootFiles(str(tmp_path), StorageOptions()),
-        RootFiles(
-            f"s3://{BUCKET}/{abs(hash(request.node.name))}",
-            StorageOptions(store.options(max_retries="3")),
-        ),
-    ]
-    (tmp_path / TABLE / "_delta_log").mkdir(parents=True)
-    for each in files:
-        each.write(f"{each.url}/meta.properties", identity())
-        each.write(f"{each.url}/{TABLE}/one", b"12345")
-        each.write(f"{each.url}/{TABLE}/empty", b"")
-        each.write(f"{each.url}/{TABLE}/_delta_log/{0:020}.json", b"{}\n")
+def s3(store, request):
+    options = StorageOptions(store.options(max_retries="3"))
+    files = RootFiles(f"s3://{BUCKET}/{abs(hash(request.node.name))}", options)
+    files.write(f"{files.url}/one", b"12345")
     return files
 
 
-def identity():
-    return encode_properties("cluster", f"broker.id={BrokerId(1)}", DIRECTORY)
-
-
-def log_of(files):
-    return CommitFiles(f"{files.url}/{TABLE}", files)
-
-
-def inspected(files, work):
-    with inspect_root(files.url, DIRECTORY, files.options) as inspection:
-        return work(inspection)
-
-
-def in_table(name):
-    return lambda files: f"{files.url}/{TABLE}/{name}"
-
-
-one, empty, none, new = map(in_table, ("one", "empty", "none", "new"))
-
-
-def by_requests_of(count, work):
-    """Have a request fetch so many bytes at most."""
-    with (
-        patch.object(as_on_s3, "FETCH_BYTES", count),
-        patch.object(object_files, "FETCH_BYTES", count),
-    ):
-        return work()
-
-
-# fmt: off
-CALLS = {
-    "read":                         lambda files: files.read(one(files), 100),
-    "read what is empty":           lambda files: files.read(empty(files), 100),
-    "read what is not there":       lambda files: files.read(none(files), 100),
-    "read in pieces":               lambda files: [bytes(each) for each in files.pieces(one(files), 100)],
-    "read by five requests":        lambda files: by_requests_of(1, lambda: files.read(one(files), 100)),
-    "read in pieces, by three":     lambda files: by_requests_of(2, lambda: b"".join(map(bytes, files.pieces(one(files), 100)))),
-    "ask for a size":               lambda files: files.size(one(files)),
-    "ask for no size":              lambda files: files.size(none(files)),
-    "list":                         lambda files: files.names(f"{files.url}/{TABLE}"),
-    "list what is not there":       lambda files: files.names(none(files)),
-    "write":                        lambda files: files.write(new(files), b"123"),
-    "write two":                    lambda files: files.write_all([(new(files), [b"1", b"23"]), (none(files), [b"4"])]),
-    "write if absent":              lambda files: files.write_if_absent(new(files), b"123"),
-    "write what is there":          lambda files: files.write_if_absent(one(files), b"123"),
-    "delete a file":                lambda files: files.delete_file(one(files)),
-    "delete no file":               lambda files: files.delete_file(none(files)),
-    "delete a folder":              lambda files: files.delete(f"{files.url}/{TABLE}"),
-    "commit":                       lambda files: log_of(files).put(1, b"{}\n{}\n", is_flushed=True),
-    "commit where one stands":      lambda files: log_of(files).put(0, b"{}\n{}\n", is_flushed=True),
-    "read a commit":                lambda files: log_of(files).read(0).content,
-    "read no commit":               lambda files: log_of(files).read(1),
-    "read commits at once":         lambda files: log_of(files).contents([0, 1]),
-    "look at commits":              lambda files: [each is None for each in log_of(files).stamps((0, 1))],
-    "sizes of files":               lambda files: file_sizes(files.url, f"{files.url}/{TABLE}", files.options)["one"],
-    "inspect: read":                lambda files: inspected(files, lambda root: root.read(f"{TABLE}/one", 100)),
-    "inspect: read nothing":        lambda files: inspected(files, lambda root: root.read(f"{TABLE}/none", 100)),
-    "inspect: size":                lambda files: inspected(files, lambda root: root.size(f"{TABLE}/one")),
-    "inspect: no size":             lambda files: inspected(files, lambda root: root.size(f"{TABLE}/none")),
-    "inspect: list":                lambda files: inspected(files, lambda root: "one" in root.names(TABLE)),
-    "probe":                        lambda files: probe_root(files.url, DIRECTORY, files.options),
-    "clock":                        lambda files: root_now_ms(files.url, DIRECTORY, files.options) > 0,
-    "open a table":                 lambda files: opened(f"{files.url}/t", files.options).version,
-}
-# fmt: on
-
-
-def counted(call, files):
-    ledger = Ledger()
-    with ledger.operating("test"):
-        answer = call(files)
-    return answer, {
-        row.topic: (dict(row.requests), row.bytes_in, row.bytes_out)
-        for row in ledger.rows()
-        if row.requests
-    }
+def counted(work):
+    """Return the answer of `work`, and what it has sent as an operation of its own, by kind."""
+    before = requests_sent()
+    with operating("test"):
+        answer = work()
+    found = requests_sent() - before
+    return answer, Counter(
+        {kind: n for (operation, kind), n in found.items() if operation == "test"}
+    )
 
 
 def as_billed(requests):
@@ -132,73 +58,109 @@ def as_billed(requests):
     kinds = Counter()
     for each in requests:
         method, path = each.split()
-        is_of_bucket = path == f"/{BUCKET}"
-        if method == "GET" and is_of_bucket:
-            kinds[RequestKind.LIST] += 1
-        elif method == "POST" and is_of_bucket:
-            kinds[RequestKind.DELETE] += 1
-        else:
-            kinds[RequestKind(method)] += 1
+        if path == f"/{BUCKET}":
+            method = {"GET": "LIST", "POST": "DELETE"}.get(method, method)
+        kinds[method] += 1
     return kinds
 
 
+# fmt: off
+CALLS = {
+    "read":                   lambda files: files.read(f"{files.url}/one", 100),
+    "read what is not there": lambda files: files.read(f"{files.url}/none", 100),
+    "ask for a size":         lambda files: files.size(f"{files.url}/one"),
+    "list":                   lambda files: files.names(files.url),
+    "write":                  lambda files: files.write(f"{files.url}/new", b"123"),
+    "write if absent":        lambda files: files.write_if_absent(f"{files.url}/new", b"123"),
+    "write what is there":    lambda files: files.write_if_absent(f"{files.url}/one", b"123"),
+    "delete a file":          lambda files: files.delete_file(f"{files.url}/one"),
+    "delete a folder":        lambda files: files.delete(files.url),
+    "commit":                 lambda files: live(create(f"{files.url}/t", files.options), 1),
+}
+# fmt: on
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_to_a_disk_counts_what_s3_is_asked_for_it(name, roots, store):
-    disk, s3 = roots
-    if name == "open a table":
-        for each in roots:
-            create(f"{each.url}/t", each.options)
-
-    on_disk = counted(CALLS[name], disk)
+def test_requests_to_s3_count_as_its_server_gets_them(name, s3, store):
     store.requests.clear()
-    on_s3 = counted(CALLS[name], s3)
 
-    assert on_disk == on_s3
-    requests = sum((Counter(each[0]) for each in on_s3[1].values()), Counter())
-    assert requests == as_billed(store.requests)
+    _, kinds = counted(lambda: CALLS[name](s3))
+
+    assert kinds == as_billed(store.requests)
+    assert kinds
 
 
-def test_each_try_of_a_request_counts(roots, store):
-    s3 = roots[1]
+def test_each_try_of_a_request_counts_and_one_that_fails_for_good(s3, store):
     store.order(Kind.BUSY, method="GET", suffix="one", count=2)
-    store.requests.clear()
 
-    content, rows = counted(CALLS["read"], s3)
+    assert counted(lambda: CALLS["read"](s3)) == (b"12345", {"GET": 3})
 
-    assert content == b"12345"
-    assert rows == {"orders": ({RequestKind.GET: 3}, 0, 5)}
-    assert len(store.requests) == 3
-
-
-def test_a_request_that_fails_for_good_counts(roots, store):
-    s3 = roots[1]
     store.order(Kind.DENIED, method="GET", suffix="one")
     store.requests.clear()
-    ledger = Ledger()
-
-    with ledger.operating("test"), pytest.raises(KafkaStorageError):
-        s3.read(one(s3), 100)
-
-    [row] = [each for each in ledger.rows() if each.requests]
-    assert row.bytes_out == 0
-    assert Counter(row.requests) == as_billed(store.requests)
-    assert row.requests[RequestKind.GET] == 1
+    with pytest.raises(KafkaStorageError), operating("denied"):
+        CALLS["read"](s3)
+    assert requests_sent()["denied", "GET"] == as_billed(store.requests)["GET"] == 1
 
 
-@pytest.mark.parametrize("checkpoints", [1, 2])
-def test_a_checkpoint_counts_what_delta_rs_asks_for_it(roots, store, checkpoints, monkeypatch):
-    interval = 4
-    monkeypatch.setattr(
-        "kafka_on_spark.storage.delta.conditional_commit.CHECKPOINT_INTERVAL", interval
-    )
-    tables = [create(f"{each.url}/t", each.options) for each in roots]
-    for each in tables:
-        live(each, interval * checkpoints - 1)
-    found = []
-    for files, table in zip(roots, tables, strict=True):
-        store.requests.clear()
-        found.append(counted(lambda _, table=table: live(table, 1), files)[1])
+def test_each_call_to_a_disk_counts_once(tmp_path):
+    files = RootFiles(str(tmp_path), StorageOptions())
+    identity = encode_properties("cluster", f"broker.id={BrokerId(1)}", DIRECTORY)
 
-    assert found[0] == found[1]
-    [(requests, _, _)] = found[1].values()
-    assert Counter(requests) == as_billed(store.requests)
+    _, kinds = counted(lambda: files.write(f"{files.url}/meta.properties", identity))
+    assert kinds == {"PUT": 1}
+    assert counted(lambda: files.read(f"{files.url}/none", 9)) == (None, {"GET": 1})
+    assert counted(lambda: files.names(files.url))[1] == {"LIST": 1}
+    _, kinds = counted(lambda: probe_root(files.url, DIRECTORY, files.options))
+    assert kinds == {"GET": 1, "PUT": 1, "DELETE": 1}
+
+
+def test_an_operation_within_another_counts_alone_and_threads_count_for_theirs():
+    threads = DaemonThreads(2, "test")
+
+    def ask():
+        count_request("GET", "/disk/file")
+
+    def work():
+        with operating("inner"):
+            ask()
+        ask()
+        within("/disk", ask)
+        threads.submit(ask).result()
+        threads.submit(lambda: within("/disk", ask)).result()
+
+    before = requests_sent()["inner", "GET"]
+    _, kinds = counted(work)
+    threads.submit(ask).result()  # for nobody any more
+    threads.shutdown()
+
+    assert kinds == {"GET": 4}
+    assert requests_sent()["inner", "GET"] == before + 1
+    with pytest.raises(ZeroDivisionError), operating("fails"):
+        raise ZeroDivisionError
+    assert current_operation() == "(other)"
+
+
+def test_an_append_costs_on_s3_what_the_page_says(store):
+    rows = re.findall(r"^\| ([123]) \| (\d+) \| (\d+) \|", PAGE.read_text(), re.M)
+    told = {int(replicas): {"PUT": int(puts), "HEAD": int(looks)} for replicas, puts, looks in rows}
+    replica_store.cache_clear()
+    root = f"s3://{BUCKET}/costs"
+    brokers = {each: f"{root}/{each}" for each in (1, 2, 3)}
+
+    measured = {}
+    with Cluster.create(
+        f"{root}/m", brokers, configs=FAST, storage_options=store.options(max_retries="3")
+    ) as cluster:
+        for replicas in (1, 2, 3):
+            topic = f"by-{replicas}"
+            cluster.create_topic(topic, partitions=1, replication_factor=replicas)
+            for value in ("first", "second"):
+                cluster.append(topic, records(value))
+            cluster._services.finish_maintenance()
+            before = requests_sent()
+            cluster.append(topic, records("third"))
+            measured[replicas] = {
+                kind: count for (_, kind), count in (requests_sent() - before).items()
+            }
+
+    assert measured == told

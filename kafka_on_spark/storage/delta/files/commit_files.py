@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.access.requests import count_request
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, is_denied, storage_error
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
-from kafka_on_spark.storage.ledger.as_on_s3 import count_look, count_put_if_absent, count_read
-from kafka_on_spark.storage.ledger.ledger import on_a_disk_alone
 from kafka_on_spark.storage.roots.local_changes import delete_file, link, write_temporary
 from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_opened
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
@@ -79,9 +78,8 @@ class CommitFiles:
         if not is_local(self.uri):
             return self.files.write_if_absent(path, content)
         put = partial(_put_local, path, content, is_flushed=is_flushed)
-        is_put = within(self.uri, put, long_call_seconds(self.uri))
-        count_put_if_absent(path, len(content), is_put=is_put)
-        return is_put
+        count_request("PUT", path)
+        return within(self.uri, put, long_call_seconds(self.uri))
 
     def read(self, version: int) -> CommitFile | None:
         """Return a commit file, None if there is none.
@@ -95,13 +93,10 @@ class CommitFiles:
             stamp = self.stamp(version)
             content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
             return None if content is None or stamp is None else CommitFile(content, stamp)
-        found = self._read_local(path)
-        count_look(path)
-        if found is not None:
-            count_read(path, found.content)
-        return found
+        return self._read_local(path)
 
     def _read_local(self, path: str) -> CommitFile | None:
+        count_request("GET", path)
         try:
             read = partial(read_stamped, path, COMMIT_BYTES_MAX)
             return CommitFile(*within(self.uri, read, short_call_seconds(path)))
@@ -120,19 +115,11 @@ class CommitFiles:
         if not is_local(self.uri):
             return self.files.read_all(paths, COMMIT_BYTES_MAX)
         found = [self._read_local(path) for path in paths]
-        contents = [None if each is None else each.content for each in found]
-        for path, content in zip(paths, contents, strict=True):
-            count_read(path, content)
-        return contents
+        return [None if each is None else each.content for each in found]
 
     def stamp(self, version: int) -> FileStamp | None:
         """Return which file stands at `version`, None if there is none."""
         return self.stamps((version,))[0]
-
-    def disk_stamp(self, version: int) -> FileStamp | None:
-        """Return the same where only disks are asked: the ledger has no request of a store."""
-        with on_a_disk_alone():
-            return self.stamp(version)
 
     def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
         """Return which files stand at some versions, in one call on a local disk."""
@@ -140,12 +127,11 @@ class CommitFiles:
         if not is_local(self.uri):
             return [self.files.stamp(path) for path in paths]
         look = partial(_local_stamps, paths)
+        count_request("HEAD", self.uri, len(paths))
         try:
-            found = within(self.uri, look, short_call_seconds(self.uri))
+            return within(self.uri, look, short_call_seconds(self.uri))
         except OSError as error:
             raise storage_error(error, f"read the log of {self.uri}") from error
-        count_look(paths[0], len(paths))
-        return found
 
 
 def _local_stamps(paths: list[str]) -> list[FileStamp | None]:

@@ -4,7 +4,6 @@ import pytest
 
 from kafka_on_spark.cluster.consuming import handouts
 from kafka_on_spark.cluster.consuming.handouts import Handouts
-from kafka_on_spark.storage.ledger.ledger import Ledger
 from tests.unit.service.consume.readers import Reader
 
 TIMEOUT_MS = 10_000
@@ -17,7 +16,7 @@ def loop(monkeypatch):
 
     def loop(reader):
         found = []
-        mine = Handouts(reader.consuming, reader.clock, Ledger())
+        mine = Handouts(reader.consuming, reader.clock)
         while (record := mine.next_record(TIMEOUT_MS)) is not None:
             mine.hand_out_record()
             found.append(record)

@@ -1,0 +1,112 @@
+"""What a cluster asks of its roots is counted by operation and kind, and stands in the figures."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.storage.access.requests import requests_sent
+from tests.cluster.disks import Disks, records
+from tests.cluster.folders import quick_folder
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with quick_folder() as folder:
+        disks = Disks(folder)
+        disks.create(3)
+        try:
+            yield disks
+        finally:
+            disks.close()
+
+
+@pytest.fixture
+def cluster(disks):
+    with Cluster.open(disks.cluster.root) as cluster:
+        yield cluster
+
+
+def sent(work):
+    """Return what operations have sent while `work` was done."""
+    before = requests_sent()
+    work()
+    found = Counter()
+    for (operation, _), count in (requests_sent() - before).items():
+        found[operation] += count
+    return found
+
+
+def test_an_append_to_three_replicas_puts_three_segments_and_three_commits(cluster):
+    cluster.create_topic("orders", partitions=1, replication_factor=3)
+    cluster.append("orders", records("first"))
+    before = requests_sent()
+
+    cluster.append("orders", records("a", "b"))
+
+    of_metadata = 2
+    assert (requests_sent() - before)["append", "PUT"] == 3 + 3 + of_metadata
+
+
+def test_each_operation_is_named_and_a_cluster_that_is_open_asks_nothing_without_one(cluster):
+    def work():
+        cluster.create_topic("named", partitions=2, replication_factor=2)
+        cluster.append("named", records("a"))
+        cluster.read("named")
+        with cluster.consumer("named", auto_offset_reset="earliest") as consumer:
+            assert consumer.poll(120_000).num_rows == 1
+        with cluster.producer() as producer:
+            producer.send("named", None, b"b")
+        for each in (cluster.describe_topic, cluster.history, cluster.describe_logs):
+            each("named")
+        cluster.list_groups()
+        cluster.metrics("named")
+        cluster.openmetrics()
+        cluster.describe_quorum()
+        cluster.run_controller()
+        cluster.replicate()
+        cluster.maintain()
+        cluster.fsck()
+        with Cluster.open(cluster.root, as_of=cluster.image.offset) as past:
+            past.read("named")
+        cluster.delete_topic("named")
+
+    operations = sent(work)
+
+    assert operations.keys() >= {
+        *("open", "command", "append", "read", "consume", "control", "probe", "replicate"),
+        *("retain", "compact", "upkeep", "clean", "fsck", "log", "describe", "quorum"),
+    }
+    assert "(other)" not in operations
+
+
+def test_what_a_loop_over_a_consumer_commits_is_the_consumers_as_what_a_poll_commits(cluster):
+    cluster.create_topic("looped", partitions=1, replication_factor=1)
+    cluster.append("looped", records(*(f"{each}" for each in range(50))))
+    options = {"group": "looping", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 0}
+
+    with cluster.consumer("looped", **options) as consumer:
+        next(consumer)  # the member has joined
+        before = requests_sent()
+        for record in consumer:
+            if record.offset == 40:
+                break
+            threading.Event().wait(0.01)
+        after = requests_sent()
+
+    assert after["consume", "PUT"] > before["consume", "PUT"]
+    assert after["(other)", "PUT"] == before["(other)", "PUT"]
+
+
+def test_requests_are_among_the_figures(cluster):
+    cluster.create_topic("figures", partitions=1, replication_factor=3)
+    cluster.append("figures", records("a"))
+
+    [line] = [
+        each
+        for each in cluster.openmetrics().splitlines()
+        if each.startswith('kafka_on_spark_ledger_requests_total{kind="PUT",operation="append"}')
+    ]
+
+    assert float(line.rpartition(" ")[2]) >= 6
