@@ -109,7 +109,6 @@ class Plan:
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
         looks_first: Processes that wait look for a next commit before they read the metadata log.
-        sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
         commits_kept: So many commits of a table stay below its newest; None: nothing is cleaned.
@@ -148,7 +147,6 @@ class Plan:
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
     looks_first: bool = False
-    sweeps_quietly: bool = False
     is_uncontrolled: bool = False
     commits_kept: int | None = None
     retention_ms: int | None = None

@@ -336,7 +336,6 @@ def _world_of(plan: Plan, disks: Disks) -> World:
         changes_retries=plan.changes_retries,
         looks_first=plan.looks_first,
         silent_ms=silent_ms,
-        sweeps_quietly=plan.sweeps_quietly,
         works=("merge",) * is_merged + ("compact",) * is_compacted,
     )
 

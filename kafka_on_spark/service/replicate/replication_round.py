@@ -51,7 +51,6 @@ from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of,
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
-from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import (
@@ -101,8 +100,7 @@ class ReplicationRound:
     lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
     everything. `overrides`: settings that win over those of the topics and of the cluster.
     `compact_followers` compacts those that wait for nothing else; without it they wait for upkeep.
-    `quiet`: what was read of idle partitions; without it each inspection opens tables. By
-    `run_probes` the process on `host` asks followers' roots again that have refused a write.
+    By `run_probes` the process on `host` asks followers' roots again that have refused a write.
     """
 
     def __init__(
@@ -121,7 +119,6 @@ class ReplicationRound:
         pace: FetchPace | None = None,
         overrides: Mapping[str, str] | None = None,
         compact_followers: CompactFollowers | None = None,
-        quiet: QuietPartitions | None = None,
         run_probes: RunProbes | None = None,
         host: str = "",
     ) -> None:
@@ -138,7 +135,6 @@ class ReplicationRound:
         self._pace = pace
         self._overrides = overrides or {}
         self._compact_followers = compact_followers
-        self._quiet = quiet or QuietPartitions(clock)
         self._run_probes = run_probes
         self._host = host
 
@@ -253,14 +249,10 @@ class ReplicationRound:
         unseen = [key for key in keys if key not in seen]
         self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
         image = self._metadata.image
-        settings = image.settings().over(self._overrides)
-        look = self._quiet.look(image, () if sweep_round.is_all else unseen, settings)
-        opened = [key for key in unseen if key not in look.quiet]
-        plans = {key: plan_fetches(image, key, is_inspection=True) for key in opened}
+        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
         failed, paced = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
         tally.left_out += paced.left_out if sweep_round.is_all else 0
         tally.waits_ms.append(paced.resume_after_ms)
-        self._quiet.learn(self._metadata.image, look, {*filter(plans.get, opened)} - failed)
         took_ms = self._clock.monotonic_ms() - started_ms
         sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
 

@@ -7,7 +7,6 @@ Apart from `tasks`: a process that appends and reads needs none of them.
 from typing import Final
 
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.controller.pace.quiet import Marks
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.compact.replica_looks import (
@@ -43,7 +42,6 @@ from kafka_on_spark.service.replicate.partition_inspection import (
     PartitionFetches,
     inspect_partition,
 )
-from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.run.tasks import after_fetch
@@ -57,7 +55,6 @@ from kafka_on_spark.storage.replicas.archives.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.folder_cleaning import FileReplicaFolders
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replicas.segment_store import FileSegmentStore
-from kafka_on_spark.storage.replicas.table_marks import table_marks
 from kafka_on_spark.storage.roots.roots import StorageOptions, is_local
 from kafka_on_spark.storage.temporaries import clean_broker_root
 
@@ -69,11 +66,6 @@ def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) ->
     for order, result in zip(orders, results, strict=True):
         after_fetch(order, result, replicas)
     return results
-
-
-def mark_task(order: MarkOrder, options: StorageOptions) -> Marks:
-    """Say which commits of a partition's tables are the newest."""
-    return table_marks(order, options)
 
 
 def upkeep_task(order: UpkeepOrder, options: StorageOptions) -> UpkeepResult:

@@ -29,7 +29,6 @@ from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -97,7 +96,6 @@ class Keeping:
         pace: Back-offs and throttles of this process's rounds.
         sweep: Which partitions this process's rounds have inspected.
         sweep_hints: Where rounds leave their sweep's progress for other processes.
-        quiet: What this process's sweeps have read of idle partitions.
         silent_groups: Fences members of groups of which nobody is left.
         cleaner: Removes tables of replicas that are assigned to no broker any more.
         upkeep: Keeps replicas small.
@@ -116,7 +114,6 @@ class Keeping:
         self.pace = FetchPace(clock, random=random.random)
         self.sweep_hints = FileSweepHints(ports.hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)
-        self.quiet = QuietPartitions(clock, tasks.mark)
         self.silent_groups = SilentGroups(ports.heartbeats, clock)
         self.cleaner = Cleaner(
             metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
@@ -154,7 +151,6 @@ class Keeping:
             lost_inspector=self.lost_inspector,
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
-            quiet=self.quiet,
             run_probes=self._probe,
             host=socket.gethostname(),
             overrides=check_settings(configs or {}, topic_only=False),

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from kafka_on_spark.controller.pace.quiet import Marks
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.compact.replica_looks import CompactionLook, CompactionLookOrder
@@ -16,7 +15,6 @@ from kafka_on_spark.service.maintain.upkeep_work import UpkeepOrder, UpkeepResul
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult
 from kafka_on_spark.service.replicate.inspecting_lost import InspectLostOrder, InspectLostResult
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
-from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult
 from kafka_on_spark.spark.run.keeping_tasks import (
     compaction_look_task,
@@ -25,14 +23,12 @@ from kafka_on_spark.spark.run.keeping_tasks import (
     inspect_partition_task,
     list_task,
     look_task,
-    mark_task,
     remove_task,
     size_task,
     upkeep_task,
     visit_task,
 )
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
-from kafka_on_spark.storage.replicas.table_marks import marks_of_many
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -48,12 +44,6 @@ class KeepingCalls(TaskCalls):
     def inspect_partitions(self, orders: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
         """Inspect all replicas of partitions."""
         return self.runner.run(partial(inspect_partition_task, options=self.options), orders)
-
-    def mark(self, orders: Sequence[MarkOrder]) -> list[Marks]:
-        """Look which commits of partitions' tables are the newest."""
-        if self.are_in_this_process:
-            return marks_of_many(orders, self.options, self.threads)
-        return self.runner.run(partial(mark_task, options=self.options), orders)
 
     def list_tables(self, orders: Sequence[ListOrder]) -> list[ListResult]:
         """List the tables on roots."""

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.replicate import sweep_progress
 from kafka_on_spark.spark.run.keeping_tasks import inspect_partition_task
 from kafka_on_spark.storage.metadata.hints.sweep_hint import NAME
@@ -113,13 +112,6 @@ def rounds_of_an_interval(disks, *, is_kept, is_over=lambda cluster: False):
     return reports
 
 
-def is_remembered(cluster, number):
-    """Return whether a process has read a partition and, by its marks, need not read it again."""
-    key = PartitionKey(cluster.image.topic("orders").topic_id, number)
-    keeping = cluster._services.keeping
-    return key in keeping.quiet.look(cluster.image, [key], cluster.image.settings()).quiet
-
-
 def by_turns():
     """Return each damage, found by a process that goes on and by cron jobs: by one of them by default."""
     return [
@@ -139,7 +131,6 @@ def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage
     epoch = partition_of(disks.cluster, "orders", BAD).leader_epoch
     if is_kept:
         rounds_of_an_interval(disks, is_kept=True)
-        assert is_remembered(disks.cluster, BAD)
     DAMAGE[damage](disks.folder(1, "orders", BAD))
 
     reports = rounds_of_an_interval(
@@ -222,8 +213,7 @@ def set_time(hint, at_ms):
 
 
 def test_what_was_not_inspected_is_never_said_to_be_caught_up(disks, monkeypatch):
-    """The hint is lost, and a round has time for five partitions at a fifth of a second each. A look
-    at their newest commits takes none."""
+    """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
     monkeypatch.setattr(sweep_progress, "FIRST_INSPECTIONS", 2)
     (disks.metadata_root / NAME).unlink()
     cluster = with_clock(disks, disks.open())

@@ -188,26 +188,6 @@ def retained(seed: int) -> Plan:
     return replace(losing, events=losing.events | wrong, retention_ms=100, retention_bytes=-1)
 
 
-def quiet(seed: int) -> Plan:
-    """Return a plan of few appends and many disks that lose what they have, while sweeps open no
-    table in which nothing happens."""
-    rng = random.Random(f"quiet/{seed}")
-    return Plan(
-        seed=seed,
-        brokers=rng.choice([3, 4]),
-        partitions=rng.choice([1, 2]),
-        clients=("p0",),
-        steps=600,
-        call_faults=rng.choice([{}, {"slow": 0.02}, {"failed": 0.02}]),
-        events={name: rng.choice([0.0, 0.004, 0.01]) for name in ("offline", "wipe", "kill")},
-        lag_ms=300,
-        session_ms=100,
-        sweep_ms=rng.choice([100, 300]),
-        verdict_ms=20,
-        sweeps_quietly=True,
-    )
-
-
 def retried(seed: int) -> Plan:
     """Return a plan of producers that die in appends to two partitions, of which one may be committed,
     and are followed by others that retry with other records."""

@@ -24,7 +24,6 @@ from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder,
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.quiet_partitions import QuietPartitions
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -46,7 +45,6 @@ from tests.simulation.world.workers import (
     inspect_partition_task,
     inspect_task,
     list_task,
-    mark_task,
     probe_task,
     remove_task,
 )
@@ -109,9 +107,6 @@ class Driver:
             random=node.rng.random,
             second_inspections=self.second_inspections,
         )
-        self.quiet = QuietPartitions(
-            self.clock, lambda orders: self.executors.run(mark_task, orders)
-        )
         self.upkeep = upkeep_of(self)
         self.retention = retention_of(self, timeout_ms=TIMEOUT_MS)
         self.compaction = compaction_of(self, timeout_ms=TIMEOUT_MS)
@@ -158,7 +153,6 @@ class Driver:
             lost_inspector=self.lost_inspector,
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
-            quiet=self.quiet if self.world.sweeps_quietly else None,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
             host=self.node.name,
         )

@@ -3,7 +3,6 @@
 import random
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.pace.quiet import Marks, TableMark
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -12,7 +11,6 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ProtocolError,
 )
-from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
@@ -31,13 +29,11 @@ from kafka_on_spark.service.replicate.partition_inspection import (
     PartitionFetches,
     inspect_partition,
 )
-from kafka_on_spark.service.replicate.quiet_partitions import MarkOrder
 from tests.simulation.world.cleaning import list_folders, remove_folder
-from tests.simulation.world.disks import folder
 from tests.simulation.world.replica_log import SimulatedReplicaStore
 from tests.simulation.world.scheduler import Clock, Node
 from tests.simulation.world.segment_store import SimulatedSegmentStore
-from tests.simulation.world.world import FAILED, World, seen_table
+from tests.simulation.world.world import FAILED, World
 
 
 class Worker:
@@ -65,35 +61,7 @@ def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[Fet
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for result in results:
         note_inspection(worker.world, result, began_ms)
-    for order in orders:
-        _note_tables(worker.world, order)
     return results
-
-
-def _note_tables(world: World, order: FetchOrder) -> None:
-    for address in filter(None, (order.leader, order.follower)):
-        table = world.disks.roots[address.root].tables.get(folder(address))
-        if table is not None:
-            world.read_tables[address.key, address.broker_id] = seen_table(table)
-
-
-def mark_task(worker: Worker, order: MarkOrder) -> Marks:
-    """Look at the newest commits of a partition's tables."""
-    return tuple(_mark(worker.world, each) for each in order.addresses)
-
-
-def _mark(world: World, address: ReplicaAddress) -> TableMark | None:
-    root = world.disks.roots[address.root]
-    table = root.tables.get(folder(address)) if root.can_read else None
-    if table is None:
-        return None
-    place, found = (address.key, address.broker_id), seen_table(table)
-    if world.read_tables.get(place) == found:  # it is as it was read: a look inspects it
-        world.seen["idle replica looked at"] += 1
-        world.inspected_at_ms[place] = max(
-            world.scheduler.now_ms, world.inspected_at_ms.get(place, 0.0)
-        )
-    return TableMark(table.state.version, found)
 
 
 def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:

@@ -6,33 +6,11 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.state import ReplicaState, check_log
-from tests.simulation.world.disks import Disks, Table
+from tests.simulation.world.disks import Disks
 from tests.simulation.world.scheduler import STARTED_AT_MS, Scheduler
 
 FAILED = ("failed", "hung")
 """What an inspection can meet, and then has seen nothing."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A thing that equals nothing but itself."""
-
-    thing: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.thing is other.thing
-
-    def __hash__(self) -> int:
-        return id(self.thing)
-
-
-SeenTable = tuple[object, ...]
-"""What tells a table's newest commit from any other, as a commit file's stamp does."""
-
-
-def seen_table(table: Table) -> SeenTable:
-    """Return what the newest commit of a table is now."""
-    return _Same(table), _Same(table.state), table.is_emptied
 
 
 @dataclass(slots=True)
@@ -57,8 +35,6 @@ class World:
             stale.
         commits_kept: So many commits below the newest one stay; None: nothing is cleaned.
         looks_first: A look for a next commit says whether there is one; if not, that there may be.
-        sweeps_quietly: Sweeps look at idle replicas by their newest commits alone.
-        read_tables: Of a replica, which table an inspection has read last, and its newest state.
         checked: Logs that somebody has read and checked, by their ids: they never change.
         stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
             since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
@@ -72,8 +48,6 @@ class World:
     are_clocks_right: bool = True
     deletes: bool = False
     looks_first: bool = False
-    sweeps_quietly: bool = False
-    read_tables: dict[tuple[PartitionKey, BrokerId], "SeenTable"] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     is_restamped: bool = False
     changes_retries: bool = False
