@@ -71,11 +71,6 @@ class LastAppend:
         ensure(self.sequence >= 0 and self.base_offset >= 0 and self.record_count > 0, self)
         ensure(self.partition_count > 0 and -(2**63) <= self.payload_digest < 2**63, self)
 
-    @property
-    def end_offset(self) -> Offset:
-        """Offset after its last record."""
-        return Offset(self.base_offset + self.record_count)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry:

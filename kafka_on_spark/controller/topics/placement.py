@@ -107,11 +107,6 @@ class Stripes:
         self._epoch = 0
         self._offset = random_below(len(self._names)) if self._names else 0
 
-    @property
-    def racks(self) -> list[str | None]:
-        """The racks in the order in which partitions begin at them; None: brokers without one."""
-        return [name or None for name in self._names]
-
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
         """Return the replicas of the next partition; the first is on an active broker.
 

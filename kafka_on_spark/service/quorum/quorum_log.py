@@ -23,7 +23,7 @@ from kafka_on_spark.raft.log.lookups import is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.quorum.description import QuorumDescription, describe
 from kafka_on_spark.raft.quorum.generations import check_forced_once, check_not_given_up
-from kafka_on_spark.raft.quorum.leader_view import LeaderView, leader_among
+from kafka_on_spark.raft.quorum.leader_view import LeaderView
 from kafka_on_spark.raft.voter_set import VoterKey, VoterSet
 from kafka_on_spark.service.quorum.elections import Elections
 from kafka_on_spark.service.quorum.following import follow
@@ -131,20 +131,6 @@ class QuorumLog:
             if len(self.tables.voters.voters) > 1:
                 return True
             raise
-
-    def look(self, *, from_offset: Offset) -> list[MetadataBatch]:
-        """Return what the leader alone shows to be committed from `from_offset` on. It may be old:
-        for waiting and watching.
-
-        Raises: as `read`; the leader alone must answer.
-        """
-        known = leader_among(self.tables.newest_of_all())
-        if known is not None:
-            self.tables.look(known.key)
-            known = leader_among(self.tables.newest_of_all())
-        if known is None:
-            return self.read(from_offset=from_offset)
-        return self._batches(known, from_offset, known.committed_end)
 
     def _batches(self, view: LeaderView, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return batches that are committed; one that goes on beyond `end` is left out."""

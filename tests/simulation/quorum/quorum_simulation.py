@@ -128,8 +128,6 @@ class QuorumSimulation:
             log.maintain()
             if is_last:
                 self.answered(node)
-        elif node.rng.random() < 0.3:
-            self.look(log, offset)
         return offset
 
     def is_denial(self, node: Node, error: KafkaOnSparkError) -> bool:
@@ -154,10 +152,6 @@ class QuorumSimulation:
         batches = log.read(from_offset=offset)
         self.checker.read(began, offset, batches)
         return batches[-1].end_offset if batches else offset
-
-    def look(self, log: QuorumLog, offset: int) -> None:
-        batches = log.look(from_offset=offset)
-        self.checker.read(0, offset, batches, is_confirmed=False)
 
     def decide(self, node: Node, log: QuorumLog, offset: int) -> int:
         self.values += 1

@@ -88,15 +88,20 @@ class Striped(Adapter):
             for each in brokers
         ]
         self.stripes = Stripes(registered, self.draws)
-        self.racks = self.stripes.racks
+        self.racks = self.all_racks
         self.placed = []
         self.factor = 0
         self.refusal = None
 
+    @property
+    def all_racks(self):
+        """The racks in the order in which the product has partitions begin at them."""
+        return [name or None for name in self.stripes._names]
+
     def op_place_one(self, replication_factor):
         self.factor = replication_factor
         self.placed.append(list(self.stripes.place(replication_factor)))
-        self.racks = self.stripes.racks
+        self.racks = self.all_racks
         return {"replicas": self.placed[-1]}
 
     def op_place(self, start_partition, num_partitions, replication_factor):
@@ -126,7 +131,7 @@ class Striped(Adapter):
     def resolve(self, expectation):
         """Return, of invariants in words, those that do not hold."""
         if isinstance(expectation, list) and any(isinstance(each, str) for each in expectation):
-            words = [each for each in expectation if each not in self.stripes.racks]
+            words = [each for each in expectation if each not in self.all_racks]
             if words and words[0] in INVARIANTS:
                 return [each for each in words if not INVARIANTS.get(each, _never)(self)]
         return expectation
@@ -137,7 +142,7 @@ def _never(run):
 
 
 def _spreads_over_racks(run):
-    racks = min(run.factor, len(run.stripes.racks))
+    racks = min(run.factor, len(run.all_racks))
     return all(len({run.brokers[each]["rack"] for each in one}) == racks for one in run.placed)
 
 

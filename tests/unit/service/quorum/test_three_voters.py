@@ -91,16 +91,6 @@ def test_a_decision_that_too_few_hold_is_unknown(quorum, process):
     assert process.names() == ["first", "a"]
 
 
-def test_a_look_shows_what_the_leaders_log_proves(quorum, process):
-    end = process.read(from_offset=0)[-1].end_offset
-    other = quorum.process("q")
-    first = other.decide("a")
-    other.decide("b")
-    quorum.roots[1].is_offline = quorum.roots[2].is_offline = True
-
-    assert process.look(from_offset=end) == [first]
-
-
 def test_the_minority_side_neither_reads_nor_decides_and_the_other_side_does_both(quorum, process):
     process.cut_off = {1, 2}
     other = quorum.process("q")
