@@ -9,10 +9,8 @@ APPEND = ["in", "--cluster", "c", "--topic", "t", "--id", "i", "--checkpoint", "
 # fmt: off
 CASES = [
     pytest.param(append,     ["in", "--topic", "t"], 2, ["--cluster", "--id", "--checkpoint"],                  id="append: no cluster"),
-    pytest.param(append,     [*APPEND, "--format", "avro"], 2, ["'avro'", "parquet", "delta"],                  id="append: an unknown format"),
     pytest.param(append,     [*APPEND, "--option", "x"], 2, ["'x' is not allowed", "give NAME=VALUE"],          id="append: an option without a value"),
     pytest.param(append,     [*APPEND, "--storage-option", "=y"], 2, ["'=y' is not allowed", "give NAME=VALUE"], id="append: an option without a name"),
-    pytest.param(append,     [*APPEND, "--id", ""],  2, ["--id", "'' is not allowed", "a text of your own"],    id="append: no name"),
     pytest.param(append,     [*APPEND, "--producer-epoch", "a"], 2, ["--producer-epoch", "'a'"],                id="append: a word for an epoch"),
     pytest.param(controller, ["--cluster", "c", "--for", "soon"], 2, ["'soon' is not allowed", "seconds"],      id="controller: a word for seconds"),
     pytest.param(controller, ["--cluster", "c", "--for", "9", "--once"], 2, ["--once", "--for"],                id="controller: once and for a time"),
