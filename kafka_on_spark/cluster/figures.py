@@ -56,7 +56,7 @@ def metrics_of(
 def _requests() -> Iterator[Metric]:
     for (operation, kind), count in requests_sent().items():
         labels = {"operation": operation, "kind": kind}
-        yield Metric(type="Ledger", name="requests", labels=labels, value=count, is_counter=True)
+        yield Metric(type="Ledger", name="requests", labels=labels, value=count)
 
 
 def _time_ahead(image: MetadataImage, now_ms: int) -> Metric:

@@ -1,15 +1,15 @@
 """Writes figures as text, for Prometheus and whoever reads its formats: names, labels, bounds.
 
-Apart from the figures themselves, which know no format. `prometheus_client` is imported here alone,
-and only when somebody asks.
+Apart from the figures themselves, which know no format. `prometheus_client` is imported when
+somebody asks.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafka_on_spark.service.describe.metric import COUNTERS, HELP, TIMES, Metric
+from kafka_on_spark.service.describe.metric import COUNTERS, HELP, TIMES, Metric, exported_name
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -18,41 +18,11 @@ if TYPE_CHECKING:
 SERIES_MAX: Final = 1000
 """So many series a figure are written: those of the largest values."""
 
-DOMAINS: Final[Mapping[str, str]] = {
-    "Log": "kafka_log_log",
-    "LogCleanerManager": "kafka_log_logcleanermanager",
-    "LogFlushStats": "kafka_log_logflushstats",
-    "KafkaController": "kafka_controller_kafkacontroller",
-    "ControllerStats": "kafka_controller_controllerstats",
-    "RaftMetrics": "kafka_server_raft_metrics",
-    "ReplicaManager": "kafka_server_replicamanager",
-    "BrokerTopicMetrics": "kafka_server_brokertopicmetrics",
-    "RequestMetrics": "kafka_network_requestmetrics",
-    "ConsumerGroup": "kafka_consumergroup",
-    "GroupCoordinator": "kafka_server_group_coordinator_metrics",
-    "Quorum": "kafka_on_spark_quorum",
-    "Moves": "kafka_on_spark_moves",
-    "Upkeep": "kafka_on_spark_upkeep",
-    "Metadata": "kafka_on_spark_metadata",
-    "Probe": "kafka_on_spark_probe",
-    "Root": "kafka_on_spark_root",
-    "Serving": "kafka_on_spark_serving",
-    "Ledger": "kafka_on_spark_ledger",
-    "Metrics": "kafka_on_spark_metrics",
-}
-"""How names begin, by the type of a figure. Those of Kafka's MBeans are spelled as the exporter of
-Prometheus spells them, so that dashboards find them."""
-
 UNWRITTEN: Final = ("error",)
 """Labels that are not written: their values are sentences, of which there is no end."""
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 """The content type of `openmetrics`."""
-
-
-def exported_name(kind: str, name: str) -> str:
-    """Return the name under which a figure is written."""
-    return f"{DOMAINS[kind]}_{name.lower().replace('-', '_')}"
 
 
 def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
@@ -86,10 +56,6 @@ class _Figures:
     """What prometheus_client asks for families."""
 
     metrics: Sequence[Metric]
-
-    def describe(self) -> list["Family"]:
-        """Return nothing: figures are collected when they are written."""
-        return []
 
     def collect(self) -> Iterator["Family"]:
         """Yield a family a figure."""
@@ -129,7 +95,7 @@ def _family(metrics: Sequence[Metric]) -> "Family":
     if (first.type, first.name) in TIMES:
         histogram = HistogramMetricFamily(name, words, labels=labels)
         for each, of_each in zip(metrics, values, strict=True):
-            histogram.add_metric(of_each, *_buckets(each))
+            histogram.add_metric(of_each, list(each.buckets), each.sum_ms)
         return histogram
     family = (CounterMetricFamily if (first.type, first.name) in COUNTERS else GaugeMetricFamily)(
         name, words, labels=labels
@@ -137,15 +103,3 @@ def _family(metrics: Sequence[Metric]) -> "Family":
     for each, of_each in zip(metrics, values, strict=True):
         family.add_metric(of_each, each.value)
     return family
-
-
-def _buckets(metric: Metric) -> tuple[list[tuple[str, float]], float]:
-    """Return upper bounds with how many times are at most that, and the sum of all times."""
-    assert metric.distribution is not None, metric
-    buckets: list[tuple[str, float]] = []
-    below = 0
-    bounds = (*map(str, metric.distribution.bounds_ms), "+Inf")
-    for bound, count in zip(bounds, metric.distribution.counts, strict=True):
-        below += count
-        buckets.append((bound, below))
-    return buckets, metric.distribution.sum_ms

@@ -9,16 +9,22 @@ from prometheus_client.parser import text_string_to_metric_families as of_promet
 
 from kafka_on_spark.cli.serve.text_file import TextFile
 from kafka_on_spark.cluster.openmetrics import (
-    DOMAINS,
     SERIES_MAX,
-    exported_name,
     openmetrics,
     prometheus_text,
 )
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ports.counting import COMMITS, PROBE_MS
 from kafka_on_spark.service.describe.counts import Counts
-from kafka_on_spark.service.describe.metric import COUNTERS, HELP, TIMES, Metric
+from kafka_on_spark.service.describe.metric import (
+    COUNTERS,
+    DOMAINS,
+    GAUGES,
+    HELP,
+    TIMES,
+    Metric,
+    exported_name,
+)
 from tests.fakes import FakeClock
 
 WAIT_S = 60
@@ -42,8 +48,7 @@ def test_every_figure_has_a_name_and_no_two_have_the_same():
     names = {exported_name(*figure) for figure in HELP}
 
     assert len(names) == len(HELP)
-    assert HELP.keys() >= COUNTERS | TIMES
-    assert not COUNTERS & TIMES
+    assert len(HELP) == len(GAUGES) + len(COUNTERS) + len(TIMES)
     assert {kind for kind, _ in HELP} == DOMAINS.keys()
     assert exported_name("ReplicaManager", "UnderReplicatedPartitions") == (
         "kafka_server_replicamanager_underreplicatedpartitions"

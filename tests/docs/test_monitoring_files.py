@@ -8,8 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from kafka_on_spark.cluster.openmetrics import exported_name
-from kafka_on_spark.service.describe.metric import COUNTERS, HELP, OF_LOGS, TIMES
+from kafka_on_spark.service.describe.metric import COUNTERS, HELP, OF_LOGS, TIMES, exported_name
 from tests.pages import ROOT
 
 ALERTS = ROOT / "docs" / "service" / "alerts.yaml"

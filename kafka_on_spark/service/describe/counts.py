@@ -4,10 +4,10 @@ Apart from those who tell it: they know no labels but their own, and nothing of 
 """
 
 import threading
-from bisect import bisect_left
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, TopicId
@@ -41,8 +41,11 @@ from kafka_on_spark.ports.counting import (
     Recorder,
     timed,
 )
-from kafka_on_spark.service.describe.metric import Distribution, Metric
+from kafka_on_spark.service.describe.metric import HELP, TIMES, Metric, exported_name
 from kafka_on_spark.service.metadata.metadata_watch import MetadataWatch
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
 
 BOUNDS_MS: Final = (
     *(1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
@@ -56,6 +59,9 @@ SERIES_MAX: Final = 1000
 OTHERS: Final = "(others)"
 """The value of each label of what is counted together. No topic has a name like that."""
 
+TOLD_MAX: Final = 1000
+"""So much that was told waits."""
+
 BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
     *((COMMITS, {"outcome": each}) for each in (COMMITTED, CONFLICT, UNKNOWN, FAILED)),
     *((each, {}) for each in (ISR_SHRINKS, ISR_EXPANDS, ELECTIONS, UNCLEAN_ELECTIONS)),
@@ -64,12 +70,14 @@ BEGUN: Final[Sequence[tuple[FigureName, Mapping[str, str]]]] = (
 """Counts of a cluster whose labels are known before anything happens. They begin at 0: Prometheus
 sees no increase in a series that is not there until it is 1, and no alert would tell the first."""
 
-T = TypeVar("T")
 _Labels = tuple[tuple[str, str | int], ...]
 
 
 class Counts:
-    """A Recorder that keeps what it is told, until somebody asks. `now_ms` never goes back.
+    """A Recorder that keeps what it is told in counters and histograms of prometheus_client, until
+    somebody asks. `now_ms` never goes back.
+
+    What is told waits until it is asked for, or much: to import prometheus_client takes 15 ms.
 
     `begun` are there from the start, at 0.
     """
@@ -80,11 +88,12 @@ class Counts:
         begun: Iterable[tuple[FigureName, Mapping[str, str]]] = (),
     ) -> None:
         self._now_ms = now_ms
+        self._told: deque[tuple[FigureName, float, Mapping[str, str | int]]] = deque(
+            (figure, 0, labels) for figure, labels in begun
+        )
         self._lock = threading.Lock()
-        self._counts: dict[FigureName, dict[_Labels, float]] = {}
-        self._times: dict[FigureName, dict[_Labels, tuple[list[int], list[float]]]] = {}
-        for figure, labels in begun:
-            self.count(figure, 0, **labels)
+        self._families: dict[FigureName, Counter | Histogram] = {}
+        self._series: dict[FigureName, dict[_Labels, Any]] = defaultdict(dict)
 
     def now_ms(self) -> float:
         """Return the process's clock that never goes back, ms."""
@@ -92,72 +101,80 @@ class Counts:
 
     def count(self, figure: FigureName, amount: float = 1, /, **labels: str | int) -> None:
         """Add to a count."""
-        with self._lock:
-            of_figure = self._counts.setdefault(figure, {})
-            place = _place(of_figure, labels)
-            of_figure[place] = of_figure.get(place, 0) + amount
+        self._tell(figure, amount, labels)
 
     def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
         """Add a time to a distribution."""
+        self._tell(figure, took_ms, labels)
+
+    def _tell(self, figure: FigureName, value: float, labels: Mapping[str, str | int]) -> None:
+        self._told.append((figure, value, labels))
+        if len(self._told) >= TOLD_MAX:
+            self._take()
+
+    def _take(self) -> None:
+        """Count what was told."""
         with self._lock:
-            of_figure = self._times.setdefault(figure, {})
-            place = _place(of_figure, labels)
-            counts, sums = of_figure.setdefault(place, ([0] * (len(BOUNDS_MS) + 1), [0.0]))
-            counts[bisect_left(BOUNDS_MS, took_ms)] += 1
-            sums[0] += took_ms
+            for _ in range(len(self._told)):
+                figure, value, labels = self._told.popleft()
+                series = self._of(figure, labels)
+                (series.observe if figure in TIMES else series.inc)(value)
+
+    def _of(self, figure: FigureName, labels: Mapping[str, str | int]) -> Any:
+        """Return what to count in: that of the given labels, while there is room for more."""
+        known = self._series[figure]
+        place = tuple(labels.items())
+        if place not in known and len(known) >= SERIES_MAX:
+            place = tuple((name, OTHERS) for name in labels)
+        if place not in known:
+            family = self._families.get(figure) or _family(figure, labels)
+            self._families[figure] = family
+            known[place] = family.labels(**dict(place)) if place else family
+        return known[place]
 
     def forget(self, **labels: str | int) -> None:
-        """Forget all that has these labels, which makes room for others."""
-        gone = set(labels.items())
+        """Forget all that has these labels and no others, which makes room for others."""
+        self._take()
+        place = tuple(labels.items())
         with self._lock:
-            for counts in self._counts.values():
-                _drop(counts, gone)
-            for times in self._times.values():
-                _drop(times, gone)
+            for figure, known in self._series.items():
+                if known.pop(place, None) is not None:
+                    self._families[figure].remove(*labels.values())
 
     def metrics(self) -> list[Metric]:
         """Return all of it, by figure and labels."""
+        self._take()
         with self._lock:
-            counted = [
-                Metric(
-                    type=figure.type,
-                    name=figure.name,
-                    labels=dict(labels),
-                    value=value,
-                    is_counter=True,
-                )
-                for figure, of_figure in self._counts.items()
-                for labels, value in of_figure.items()
-            ]
-            measured = [
-                (figure, labels, Distribution(BOUNDS_MS, tuple(counts), sums[0]))
-                for figure, of_figure in self._times.items()
-                for labels, (counts, sums) in of_figure.items()
-            ]
-        return counted + [
-            Metric(
-                type=figure.type,
-                name=figure.name,
-                labels=dict(labels),
-                value=each.count,
-                is_counter=True,
-                distribution=each,
+            families = list(self._families.items())
+        return [each for figure, family in families for each in _metrics_in(figure, family)]
+
+
+def _family(figure: FigureName, labels: Iterable[str]) -> "Counter | Histogram":
+    # In the function: a call on the shell is over before anybody asks.
+    from prometheus_client import Counter, Histogram
+
+    name, words = exported_name(*figure), HELP[figure]
+    if figure in TIMES:
+        return Histogram(name, words, tuple(labels), registry=None, buckets=BOUNDS_MS)
+    return Counter(name, words, tuple(labels), registry=None)
+
+
+def _metrics_in(figure: FigureName, family: "Counter | Histogram") -> Iterator[Metric]:
+    buckets: list[tuple[str, float]] = []
+    for sample in (each for found in family.collect() for each in found.samples):
+        if sample.name.endswith("_bucket"):
+            buckets.append((sample.labels["le"], sample.value))
+        elif sample.name.endswith("_total"):
+            yield Metric(*figure, labels=sample.labels, value=sample.value)
+        elif sample.name.endswith("_sum"):
+            yield Metric(
+                *figure,
+                labels=sample.labels,
+                value=buckets[-1][1],
+                sum_ms=sample.value,
+                buckets=tuple(buckets),
             )
-            for figure, labels, each in measured
-        ]
-
-
-def _place(known: Mapping[_Labels, object], labels: Mapping[str, str | int]) -> _Labels:
-    """Return the labels to count under: the given ones, while there is room for more."""
-    place = tuple(labels.items())
-    if place in known or len(known) < SERIES_MAX:
-        return place
-    return tuple((name, OTHERS) for name in labels)
-
-
-def _drop(of_figure: dict[_Labels, T], labels: set[tuple[str, str | int]]) -> None:
-    for place in [each for each in of_figure if labels <= set(each)]:
-        del of_figure[place]
+            buckets = []
 
 
 class CountedMetadata(MetadataWatch):
@@ -259,13 +276,7 @@ def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric
     if OTHERS in known or len(image.topic_ids) > SERIES_MAX:
         return []
     return [
-        Metric(
-            type=MESSAGES_IN.type,
-            name=MESSAGES_IN.name,
-            labels={"topic": each},
-            value=0,
-            is_counter=True,
-        )
+        Metric(*MESSAGES_IN, labels={"topic": each}, value=0)
         for each in sorted(image.topic_ids.keys() - known)
     ]
 

@@ -4,10 +4,10 @@ Plain values, so that whoever exports them (as text, or into a picture) spells t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-HELP: Final[Mapping[tuple[str, str], str]] = {
+GAUGES: Final[Mapping[tuple[str, str], str]] = {
     ("Log", "Size"): "Bytes of the segments in a replica's log.",
     ("Log", "NumLogSegments"): "Segments in a replica's log.",
     ("Log", "NumMergedSegments"): "Those of them that hold many appends.",
@@ -23,10 +23,6 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("Upkeep", "due-for-ms"): "How long the oldest of them has been due, ms.",
     ("Upkeep", "orphan-bytes"): "Files that no commit names, in replicas that it has cleaned.",
     ("Upkeep", "failing-for-ms"): "How long this process has seen a kind of upkeep fail, ms.",
-    ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
-    ("Upkeep", "done-bytes"): "Bytes that they were about.",
-    ("Upkeep", "written-bytes"): "Bytes that it wrote in place of these.",
-    ("Upkeep", "failures"): "How often a kind of upkeep failed in this process.",
     ("KafkaController", "ActiveControllerCount"): "1: this process is the controller.",
     ("KafkaController", "ActiveBrokerCount"): "Brokers that are not fenced.",
     ("KafkaController", "FencedBrokerCount"): "Brokers that are fenced.",
@@ -54,15 +50,32 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("ReplicaManager", "PartitionCount"): "Replicas of a broker.",
     ("ReplicaManager", "LeaderCount"): "Partitions that a broker leads.",
     ("Moves", "stalled"): "Partitions that move to a broker while it is fenced.",
+    (
+        "ConsumerGroup",
+        "lag",
+    ): "Committed records that a group has not processed, in partitions where it has an offset.",
+    ("ConsumerGroup", "max-lag"): "The same of the partition where it is furthest behind.",
+    ("ConsumerGroup", "members"): "Members of a group: consumers that share its partitions.",
+    ("GroupCoordinator", "consumer-group-count"): "Groups, by state; empty: without members.",
+    ("Root", "free-bytes"): "Bytes that users may still write to the disk of a root, on this host.",
+    ("Root", "free-inodes"): "Files that they may still make there.",
+    ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
+    ("Serving", "up-ms"): "How long this process has served, ms.",
+    ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
+}
+"""What each figure that rises and falls says, by its type and name. These are those of Kafka's
+MBeans, but for Quorum, Moves, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and
+Metrics, and what Kafka's logs don't have."""
+
+COUNTERS: Final[Mapping[tuple[str, str], str]] = {
+    ("Upkeep", "done-count"): "Pieces that this process has done since it began.",
+    ("Upkeep", "done-bytes"): "Bytes that they were about.",
+    ("Upkeep", "written-bytes"): "Bytes that it wrote in place of these.",
+    ("Upkeep", "failures"): "How often a kind of upkeep failed in this process.",
     ("ReplicaManager", "IsrShrinks"): "Decisions that took replicas out of an ISR.",
     ("ReplicaManager", "IsrExpands"): "Decisions that took replicas into an ISR.",
     ("ControllerStats", "LeaderElections"): "Partitions that got another leader.",
     ("ControllerStats", "UncleanLeaderElections"): "Of these, those that may have lost records.",
-    ("ConsumerGroup", "lag"): "Committed records that a group has not processed, in partitions"
-    " where it has an offset.",
-    ("ConsumerGroup", "max-lag"): "The same of the partition where it is furthest behind.",
-    ("ConsumerGroup", "members"): "Members of a group: consumers that share its partitions.",
-    ("GroupCoordinator", "consumer-group-count"): "Groups, by state; empty: without members.",
     ("BrokerTopicMetrics", "MessagesIn"): "Records committed to a topic, whoever appended them.",
     ("BrokerTopicMetrics", "BytesIn"): "Bytes of segments that this process appended to a topic.",
     ("BrokerTopicMetrics", "MessagesOut"): "Records of a topic that this process's consumers read.",
@@ -70,49 +83,23 @@ HELP: Final[Mapping[tuple[str, str], str]] = {
     ("BrokerTopicMetrics", "FailedProduceRequests"): "Parts of appends that were not acknowledged.",
     ("BrokerTopicMetrics", "ReplicationBytesIn"): "Bytes that this process's rounds copied.",
     ("BrokerTopicMetrics", "ReplicationMessagesIn"): "Records that this process's rounds copied.",
+    ("Metadata", "commits"): "Commits to the metadata log, by outcome.",
+    ("Probe", "failures"): "Probes of a root that did not answer, or refused.",
+    ("Ledger", "requests"): "Requests that this process has sent to roots.",
+}
+"""The same of figures that only rise, as long as the process lives."""
+
+TIMES: Final[Mapping[tuple[str, str], str]] = {
     ("RequestMetrics", "TotalTimeMs"): "How long this process's requests took, ms.",
     ("LogFlushStats", "LogFlushRateAndTimeMs"): "How long a flush of a local disk took, ms.",
-    ("Metadata", "commits"): "Commits to the metadata log, by outcome.",
     ("Metadata", "commit-ms"): "How long they took, ms.",
     ("Probe", "ms"): "How long probes of brokers' roots took, ms.",
-    ("Probe", "failures"): "Probes of a root that did not answer, or refused.",
-    ("Root", "free-bytes"): "Bytes that users may still write to the disk of a root, on this host.",
-    ("Root", "free-inodes"): "Files that they may still make there.",
     ("Serving", "pass-ms"): "How long passes of the controller took, ms.",
     ("Serving", "round-ms"): "How long rounds of replication took, ms.",
-    ("Serving", "failing"): "1: the newest look at the metadata, the newest pass or round failed.",
-    ("Serving", "up-ms"): "How long this process has served, ms.",
-    ("Ledger", "requests"): "Requests that this process has sent to roots.",
-    ("Metrics", "left-out"): "Series of a figure that are left out, since there are too many.",
 }
-"""What each figure says, by its type and name. Types and names are those of Kafka's MBeans, but for
-those of Quorum, Moves, Upkeep, ConsumerGroup, Metadata, Probe, Root, Serving, Ledger and Metrics,
-and what Kafka's logs don't have."""
+"""The same of figures that are distributions of times."""
 
-COUNTERS: Final = frozenset(
-    {
-        *(("Upkeep", each) for each in ("done-count", "done-bytes", "written-bytes", "failures")),
-        *(("ReplicaManager", each) for each in ("IsrShrinks", "IsrExpands")),
-        *(("ControllerStats", each) for each in ("LeaderElections", "UncleanLeaderElections")),
-        *(("BrokerTopicMetrics", name) for kind, name in HELP if kind == "BrokerTopicMetrics"),
-        ("Metadata", "commits"),
-        ("Probe", "failures"),
-        ("Ledger", "requests"),
-    }
-)
-"""Figures that only rise, as long as the process lives."""
-
-TIMES: Final = frozenset(
-    {
-        ("RequestMetrics", "TotalTimeMs"),
-        ("LogFlushStats", "LogFlushRateAndTimeMs"),
-        ("Metadata", "commit-ms"),
-        ("Probe", "ms"),
-        ("Serving", "pass-ms"),
-        ("Serving", "round-ms"),
-    }
-)
-"""Figures that are distributions of times."""
+HELP: Final = {**GAUGES, **COUNTERS, **TIMES}
 
 OF_LOGS: Final = frozenset(
     {
@@ -124,27 +111,38 @@ OF_LOGS: Final = frozenset(
 """Figures that are read from the replicas' tables: too much for a page that is asked for often."""
 
 
+DOMAINS: Final[Mapping[str, str]] = {
+    "Log": "kafka_log_log",
+    "LogCleanerManager": "kafka_log_logcleanermanager",
+    "LogFlushStats": "kafka_log_logflushstats",
+    "KafkaController": "kafka_controller_kafkacontroller",
+    "ControllerStats": "kafka_controller_controllerstats",
+    "RaftMetrics": "kafka_server_raft_metrics",
+    "ReplicaManager": "kafka_server_replicamanager",
+    "BrokerTopicMetrics": "kafka_server_brokertopicmetrics",
+    "RequestMetrics": "kafka_network_requestmetrics",
+    "ConsumerGroup": "kafka_consumergroup",
+    "GroupCoordinator": "kafka_server_group_coordinator_metrics",
+    "Quorum": "kafka_on_spark_quorum",
+    "Moves": "kafka_on_spark_moves",
+    "Upkeep": "kafka_on_spark_upkeep",
+    "Metadata": "kafka_on_spark_metadata",
+    "Probe": "kafka_on_spark_probe",
+    "Root": "kafka_on_spark_root",
+    "Serving": "kafka_on_spark_serving",
+    "Ledger": "kafka_on_spark_ledger",
+    "Metrics": "kafka_on_spark_metrics",
+}
+"""How names begin, by the type of a figure. Those of Kafka's MBeans are spelled as the exporter of
+Prometheus spells them, so that dashboards find them."""
+
+
+def exported_name(kind: str, name: str) -> str:
+    """Return the name under which a figure is written."""
+    return f"{DOMAINS[kind]}_{name.lower().replace('-', '_')}"
+
+
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """How often something took how long.
-
-    Attributes:
-        bounds_ms: Upper bounds of the classes, rising; a time on a bound is below it.
-        counts: Times in each class, and one more: those above all bounds.
-        sum_ms: The sum of all times.
-    """
-
-    bounds_ms: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum_ms: float
-
-    @property
-    def count(self) -> int:
-        """How many times were measured."""
-        return sum(self.counts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One figure.
 
@@ -153,16 +151,22 @@ class Metric:
         name: Its name.
         labels: Which one: topic, partition, broker, kind of work, error.
         value: Its value; of a distribution how many times were measured.
-        is_counter: It only rises, as long as the process lives.
-        distribution: How long things took; None: it is a plain figure.
+        sum_ms: Of a distribution, the sum of all times.
+        buckets: Of a distribution, upper bounds (ms), and how many times were at most that.
     """
 
     type: str
     name: str
+    _: KW_ONLY
     labels: Mapping[str, str | int] = field(default_factory=dict)
     value: float
-    is_counter: bool = False
-    distribution: Distribution | None = None
+    sum_ms: float = 0.0
+    buckets: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def is_counter(self) -> bool:
+        """It only rises, as long as the process lives."""
+        return (self.type, self.name) not in GAUGES
 
     @property
     def help(self) -> str:

@@ -75,9 +75,7 @@ def _of_process(watch: UpkeepWatch) -> Iterator[Metric]:
             ("written-bytes", total.written_bytes),
             ("failures", total.failures),
         ):
-            yield Metric(
-                type="Upkeep", name=name, labels={"kind": kind}, value=value, is_counter=True
-            )
+            yield Metric(type="Upkeep", name=name, labels={"kind": kind}, value=value)
 
 
 def _of_orphans(orphan_bytes: Mapping[BrokerId, int]) -> Iterator[Metric]:
