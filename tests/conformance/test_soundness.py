@@ -181,6 +181,7 @@ ANSWERS = {
     "candidate_votes":          ["raft.tables.candidacy:has_majority", "raft.quorum.elections:may_win"],
     "leader_high_watermark":    ["raft.quorum.leader_view:majority_end", "raft.quorum.leader_view:LeaderView.counted_end",
                                  "raft.tables.following:adopt", "raft.tables.following:fetch"],
+    "raft_client":              ["raft.tables.candidacy:decide_vote"],
     "raft_log":                 ["raft.log.raft_log:RaftLog.cut_to"],
     "raft_end_offset":          ["raft.log.lookups:end_offset_for_epoch"],
     "raft_validate_offset":     ["raft.log.lookups:validate_offset_and_epoch"],

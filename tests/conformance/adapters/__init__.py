@@ -27,7 +27,13 @@ from tests.conformance.adapters.logs.producers import IdempotentLog, ProducerSta
 from tests.conformance.adapters.logs.retention import Retention
 from tests.conformance.adapters.raft.leaders import LeaderHighWatermark
 from tests.conformance.adapters.raft.logs import EndOffset, RaftLogs, ValidateOffset
-from tests.conformance.adapters.raft.votes import CandidateVotes, Quorum, QuorumInit, VoteGrants
+from tests.conformance.adapters.raft.votes import (
+    CandidateVotes,
+    Quorum,
+    QuorumInit,
+    RaftClient,
+    VoteGrants,
+)
 from tests.conformance.adapters.replication.epochs import (
     EpochLog,
     FetchDivergence,
@@ -91,6 +97,7 @@ ADAPTERS = {
     "vote_grant": VoteGrants,
     "candidate_votes": CandidateVotes,
     "leader_high_watermark": LeaderHighWatermark,
+    "raft_client": RaftClient,
     "raft_log": RaftLogs,
     "raft_end_offset": EndOffset,
     "raft_validate_offset": ValidateOffset,

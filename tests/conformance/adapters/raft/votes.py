@@ -25,6 +25,7 @@ from kafka_on_spark.raft.tables.following import adopt
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.raft.voter_set import VoterSet
 from tests.conformance.adapters.raft.words import key_of, short_log, standing, voters_of
+from tests.conformance.applicability import read_rules
 from tests.conformance.runner import Adapter, Answer, CutOffError, IllegalArgumentError
 
 ANYBODY = "any-process-acts"
@@ -392,3 +393,77 @@ class QuorumBeforePreVote(Quorum):
     """A voter of a Kafka without pre-votes: it stands from any state in which it does not lead."""
 
     stands_from = frozenset({"UNATTACHED", "VOTED", "CANDIDATE", "FOLLOWER", "RESIGNED"})
+
+
+class RaftClient(Adapter):
+    """A client of Kafka's. What a voter answers a candidate is asked of its table."""
+
+    @classmethod
+    def for_vector(cls, vector):
+        is_whole = "persisted" not in vector.setup or any(map(_is_of_a_client, vector.steps))
+        return WholeClient if is_whole else AskedForVotes
+
+    @classmethod
+    def sorts(cls):
+        return (AskedForVotes, WholeClient)
+
+
+OF_CLIENTS = {op for kind, op in read_rules().ops if kind == "raft_client"}
+
+
+def _is_of_a_client(step):
+    """Return whether a step does not ask for a vote, or by a request that is wrong in itself."""
+    if step["op"] in OF_CLIENTS or {"voter", "cluster_id"} & step.keys():
+        return True
+    is_vote = step["op"] == "vote_request"
+    return is_vote and not (
+        0 <= step["last_epoch"] < step["candidate_epoch"] and step["last_offset"] >= 0
+    )
+
+
+class WholeClient(RaftClient):
+    """One that sends and answers requests, and waits."""
+
+    def __init__(
+        self,
+        voters=None,
+        local=None,
+        persisted=None,
+        state=None,
+        epoch=None,
+        log_end_offset=0,
+        log=None,
+        max_backoff_ms=None,
+    ):
+        raise CutOffError(REQUESTS)
+
+
+class AskedForVotes(RaftClient):
+    """One that has begun with what its quorum-state file says, and an empty log."""
+
+    def __init__(self, voters, local, persisted):
+        leader, vote = persisted.get("leader"), persisted.get("voted_for")
+        is_own = local in (leader, vote)
+        state = ("LEADER" if leader == local else "CANDIDATE") if is_own else "UNATTACHED"
+        found = {} if is_own else {"leader": leader, "voted_for": vote}
+        self.epoch, self.state = persisted["epoch"], state
+        table = table_in(local, voters, state=state, epoch=self.epoch, **found)
+        self.table = replace(table, log=RaftLog((), snapshot_voters=voters_of(voters)))
+
+    def op_vote_request(
+        self, candidate_epoch, candidate, last_epoch, last_offset, voter=None, cluster_id=None
+    ):
+        log = RaftLog((), OffsetAndEpoch(last_offset, last_epoch))
+        decision = decide_vote(self.table, standing(key_of(candidate), candidate_epoch, log))
+        if decision.change is not None:
+            self.table = self.table.apply(decision.change)
+        is_old = candidate_epoch < self.epoch
+        self.epoch = max(self.epoch, candidate_epoch)
+        answer = self.expected()
+        answer.value["granted"] = decision.is_granted
+        if is_old:
+            answer.left_out["error"] = REQUESTS
+        return answer
+
+    def expected(self):
+        return told(self.table, epoch=self.epoch, state=self.state)
