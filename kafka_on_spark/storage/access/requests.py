@@ -43,16 +43,18 @@ def current_operation() -> str:
 def count_request(kind: RequestKind, path: str, count: int = 1) -> None:
     """Count a call to the root of `path`. S3's own client counts what it sends."""
     if not path.startswith(("s3://", "s3a://")):
-        count_requests({(_operation.get(), kind): count})
+        with _lock:
+            _sent[_operation.get(), kind] += count
 
 
 def count_sent(kind: RequestKind) -> None:
     """Count a request that S3's client sends."""
-    count_requests({(_operation.get(), kind): 1})
+    with _lock:
+        _sent[_operation.get(), kind] += 1
 
 
-def count_requests(requests: dict[tuple[str, RequestKind], int]) -> None:
-    """Count requests, such as those that a task of an executor has sent."""
+def count_requests(requests: Requests) -> None:
+    """Count what a task of an executor has sent."""
     with _lock:
         _sent.update(requests)
 
