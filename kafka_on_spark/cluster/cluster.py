@@ -907,7 +907,8 @@ class Cluster:
         return self._parts.upkeep.fsck(deep)
 
     def describe_quorum(self) -> QuorumDescription:
-        """Return who leads the metadata log, in which epoch, and how far each of its voters is.
+        """Return who leads the metadata log, in which epoch, how far each of its voters is, and in
+        which of Kafka's states.
 
         Raises:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
