@@ -4,8 +4,8 @@ import pytest
 
 from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.faults.aimed_plans import filling
+from tests.simulation.mutants.append_pass_mutants import FILLING_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.mutants.small_pass_mutants import FILLING_MUTANTS
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 10

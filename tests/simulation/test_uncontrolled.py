@@ -4,8 +4,8 @@ import pytest
 
 from tests.simulation.chunks import chunk_starts, missed, outcomes
 from tests.simulation.faults.aimed_plans import sole, uncontrolled
+from tests.simulation.mutants.append_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
 from tests.simulation.mutants.seeing import seen_without
-from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
 from tests.simulation.test_simulation import failure_text
 
 SEEDS = 10
@@ -25,16 +25,16 @@ SOMETIMES = (
     "fault: freeze",
     "fault: offline",
     "fault: rejoin",
-    "small pass",
-    "small pass after a dead controller",
+    "append's pass",
+    "append's pass after a dead controller",
 )
 
 
-SOLE_SOMETIMES = ("append without a disk", "fault: denied", "fault: nap", "small pass")
+SOLE_SOMETIMES = ("append without a disk", "fault: denied", "fault: nap", "append's pass")
 
 
 @pytest.mark.parametrize("first", chunk_starts(SEEDS, CHUNK, quick=QUICK))
-def test_small_passes_have_their_reasons_and_let_appends_end(first):
+def test_what_appends_decide_has_its_reasons_and_lets_them_end(first):
     failed, _ = outcomes(uncontrolled, first, CHUNK)
 
     assert failed is None, failure_text(failed)
@@ -42,7 +42,7 @@ def test_small_passes_have_their_reasons_and_let_appends_end(first):
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS_MORE, CHUNK))
-def test_small_passes_have_their_reasons_with_more_seeds_too(first):
+def test_what_appends_decide_has_its_reasons_with_more_seeds_too(first):
     failed, _ = outcomes(uncontrolled, first, CHUNK)
 
     assert failed is None, failure_text(failed)

@@ -4,6 +4,7 @@ One event, one commit: the failover of 10,000 partitions is one batch of records
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_on_spark.controller.partitions.min_isr import min_isr, min_isr_setting
@@ -16,14 +17,27 @@ from kafka_on_spark.controller.partitions.partition_change import (
 from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
-from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Keep, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState, RefusedWrite
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, Record
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerRecord,
+    ControllerRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    Record,
+)
 
 HOSTS_ENOUGH: Final = 2
 """So many hosts that meet a refusal are no fault of one of them."""
+
+OF_APPEND: Final = "an append's own pass"
+"""The cause of the claim of an append's pass, by which its commit is recognised later."""
+
+SESSIONS_UNDISPUTED: Final = 10
+"""For so many session timeouts a member that others have readmitted stays in, for an append."""
 
 
 def register_broker(
@@ -148,53 +162,172 @@ def refusing_most(refusing: Collection[BrokerId], image: MetadataImage) -> bool:
     return 2 * len(refusing) > len(image.brokers)
 
 
+@dataclass(frozen=True, slots=True)
+class GoneOn:
+    """What became of partitions that an append waits for.
+
+    Attributes:
+        moved: Those that go on without the brokers that fail.
+        kept: Why others stay as they are, in words.
+    """
+
+    moved: tuple[PartitionKey, ...] = ()
+    kept: Mapping[PartitionKey, str] = field(default_factory=dict)
+
+
+def leave_isrs(
+    image: MetadataImage,
+    failing: Mapping[BrokerId, str],
+    only: Mapping[PartitionKey, PartitionRegistration],
+    answering: frozenset[BrokerId],
+    why: str,
+) -> ControllerResult[GoneOn]:
+    """Decide that failing brokers (each with its reason) leave ISRs and others lead: what a
+    controller decides by a fence, for the partitions `only` and so that nothing is given up.
+
+    No broker is fenced, no ISR falls below its minimum, nobody leads uncleanly, and whoever stays
+    in an ISR is `answering`. A fenced one of these returns if it is to lead. A partition that has
+    changed since it was tried, as `only` has it, is left alone.
+    """
+    records: list[Record] = []
+    moved: list[PartitionKey] = []
+    kept: dict[PartitionKey, str] = {}
+    returned: set[BrokerId] = set()
+    for key, tried in only.items():
+        partition = image.partition(key)
+        if partition is None or partition.partition_epoch != tried.partition_epoch:
+            continue
+        gone = partition.isr & failing.keys()
+        if not gone and partition.leader is not None:
+            continue
+        change = _without(image, key, partition, gone, answering)
+        if isinstance(change, str):
+            kept[key] = change
+            continue
+        causes = [f"broker {each}: {failing[each]}" for each in sorted(gone)]
+        cause = f"{'; '.join(causes) or 'nobody led'}; {why}"
+        records.append(change_record(image, key, partition, change, cause))
+        moved.append(key)
+        leader = partition.merge(change).leader
+        if leader is not None and not image.brokers[leader].is_online:
+            returned.add(leader)
+    returns = [
+        state_record(image.brokers[each], BrokerState.ACTIVE, f"broker {each} answers; {why}")
+        for each in sorted(returned)
+    ]
+    return ControllerResult([*returns, *records], GoneOn(tuple(moved), kept))
+
+
+def _without(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    gone: frozenset[BrokerId],
+    answering: frozenset[BrokerId],
+) -> PartitionChange | str:
+    """Return the change by which some leave an ISR and another leads; or why not, in words."""
+    left, needed = partition.isr - gone, max(min_isr(image, key.topic_id, partition), 1)
+    if gone and len(left) < needed:
+        return (
+            f"of the ISR {sorted(partition.isr)} there would be {len(left)} left, and"
+            f" min.insync.replicas asks for {needed}"
+        )
+    if not left <= answering:
+        mute = sorted(left - answering)
+        return f"brokers {mute}, which would be left in the ISR, do not answer"
+    change = change_of_isr(
+        partition,
+        left,
+        leader=partition.leader if partition.leader in left else None,
+        min_isr=min_isr_setting(image, key.topic_id),
+        eligible=frozenset(
+            each for each in left if image.brokers[each].state is not BrokerState.DRAINING
+        ),
+    )
+    if change is None or partition.merge(change).leader is None:
+        return f"none of brokers {sorted(left)} may lead: let one lead again that drains"
+    return change
+
+
+def reached_by_others(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
+    """Return what shows that another process has reached a broker between two images, in words.
+
+    Whoever raises a high watermark has read the log of every member of the ISR, and whoever
+    registers a broker, or puts its replica into an ISR, has read its disk.
+    """
+    was, is_now = before.brokers.get(broker_id), now.brokers.get(broker_id)
+    if was is not None and is_now is not None and was.broker_epoch != is_now.broker_epoch:
+        return "another disk was registered"
+    for topic_id, topic in now.topics.items():
+        earlier = before.topics.get(topic_id)
+        if earlier is None or earlier is topic or earlier.partitions is topic.partitions:
+            continue
+        for number, partition in topic.partitions.replicas_on(broker_id):
+            known = earlier.partitions.get(number)
+            if known is None or known is partition or broker_id not in partition.isr:
+                continue
+            if broker_id not in known.isr:
+                return f"{topic.name}-{number}: it was found caught up"
+            if partition.high_watermark > known.high_watermark:
+                return f"{topic.name}-{number}: the high watermark was raised"
+    return None
+
+
+def readmitted_at_ms(
+    before: MetadataImage, batches: Iterable[MetadataBatch], key: PartitionKey, broker_id: BrokerId
+) -> float:
+    """Return when a replica last came back into its ISR after an append had taken it out, by
+    `batches`, which continue `before`; -inf: it did not.
+
+    One that was out before them counts as taken out by an append.
+    """
+    partition = before.partition(key)
+    is_in = partition is None or broker_id in partition.isr
+    by_append, at_ms = True, float("-inf")
+    for batch in batches:
+        for record in batch.records:
+            if not isinstance(record, PartitionChangeRecord) or record.key != key:
+                continue
+            if isinstance(record.change.isr, Keep) or is_in == (broker_id in record.change.isr):
+                continue
+            is_in = not is_in
+            if not is_in:
+                by_append = is_of_append(batch)
+            elif by_append:
+                at_ms = batch.stamp.time_ms
+    return at_ms
+
+
+def is_of_append(batch: MetadataBatch) -> bool:
+    """Return whether a commit is the pass of an append."""
+    first = batch.records[0]
+    return isinstance(first, ControllerRecord) and first.cause == OF_APPEND
+
+
 def note_refused(
     image: MetadataImage,
     refused: Mapping[BrokerId, RefusedWrite],
-    waits: Mapping[PartitionKey, PartitionRegistration],
+    only: Mapping[PartitionKey, PartitionRegistration],
     met_by: str,
-) -> ControllerResult[list[PartitionKey]]:
+) -> ControllerResult[GoneOn]:
     """Decide what an append does whose writes roots refuse, or a round, which waits for nothing.
-    Answer: the partitions that change.
 
-    A root refuses only what was not written, so there is nothing to wait for: of the partitions
-    that wait (as they were tried), the refusing members leave the ISR and others lead, as far as
-    the ISR keeps its minimum. Whether a broker is fenced is the active controller's to say, which
+    A root refuses only what was not written, so there is nothing to wait for: it leaves the ISRs of
+    the partitions `only`. Whether the broker is fenced is the active controller's to say, which
     finds here what to look at.
     """
     if refusing_most(refused, image):
-        return ControllerResult([], [])
+        return ControllerResult([], GoneOn())
     records: list[Record] = []
     for broker_id, met in refused.items():
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.is_online:
             records += _noted(broker, met, met_by)
-    moved = []
-    eligible = image.eligible_brokers().difference(refused)
-    for key, tried in waits.items():
-        partition = image.partition(key)
-        if partition is None or partition.partition_epoch != tried.partition_epoch:
-            continue
-        left = partition.isr.difference(refused)
-        if left == partition.isr or len(left) < max(min_isr(image, key.topic_id, partition), 1):
-            continue
-        leader = partition.leader if partition.leader in left else None
-        change = change_of_isr(
-            partition,
-            left,
-            leader=leader,
-            min_isr=min_isr_setting(image, key.topic_id),
-            eligible=eligible,
-        )
-        if change is None or partition.merge(change).leader is None:
-            continue
-        causes = [
-            f"broker {each}: its root is {refused[each]}" for each in sorted(partition.isr - left)
-        ]
-        cause = f"{'; '.join(causes)}; met by {met_by}"
-        records.append(change_record(image, key, partition, change, cause))
-        moved.append(key)
-    return ControllerResult(records, moved)
+    led = {key: each for key, each in only.items() if not each.isr.isdisjoint(refused)}
+    words = {each: f"its root is {met}" for each, met in refused.items()}
+    everyone = frozenset(image.brokers)
+    gone_on = leave_isrs(image, words, led, everyone, f"met by {met_by}")
+    return ControllerResult([*records, *gone_on.records], gone_on.response)
 
 
 def _noted(broker: BrokerRegistration, met: RefusedWrite, met_by: str) -> list[BrokerChangeRecord]:

@@ -1,6 +1,6 @@
 """When a broker counts as silent: its probes failed often enough, over all of its session.
 
-The same rule for the controller's loop and for an append's small pass. A process that was frozen
+The same rule for the controller's loop and for an append that waits. A process that was frozen
 has seen nothing meanwhile: if two probes are too far apart, the count starts again.
 """
 

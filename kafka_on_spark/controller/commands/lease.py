@@ -4,13 +4,16 @@ The lease is for liveness only. Safety is the conditional commit and the epoch: 
 that sees a higher epoch than its own stops (I7).
 """
 
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
+
+T = TypeVar("T")
 
 RENEWALS_PER_LEASE: Final = 3
 """A renewal may be late by the time of two, and the lease still holds."""
@@ -29,6 +32,19 @@ def claim(
     epoch = next_controller_epoch(image)
     record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause=cause)
     return ControllerResult([record], epoch)
+
+
+def alone(
+    image: MetadataImage, result: ControllerResult[T], controller_id: str, cause: str
+) -> ControllerResult[T]:
+    """Return a decision with claim and resignation around its records: one commit."""
+    if not result.records:
+        return result
+    claimed = ControllerRecord(
+        controller_id=controller_id, controller_epoch=next_controller_epoch(image), cause=cause
+    )
+    resigned = replace(claimed, is_resignation=True, cause=f"{cause} is done")
+    return ControllerResult([claimed, *result.records, resigned], result.response)
 
 
 def next_controller_epoch(image: MetadataImage) -> ControllerEpoch:

@@ -68,7 +68,7 @@ class SinkOptions:
         sequence: The write's number, or None.
         transactional_id: The id whose older writers this one fences, or None.
         expected_offsets: Log ends by topic and partition, for a conditional batch write.
-        may_decide: The write may make small passes: auto.controller is not switched off.
+        may_decide: The write may control where nobody does: auto.controller is not off.
         warnings: Sentences to log once.
         storage: Storage options.
     """

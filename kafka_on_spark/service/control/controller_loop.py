@@ -13,6 +13,7 @@ from kafka_on_spark.controller.brokers.broker_changes import (
     fence_broker,
     forget_refused,
     is_last_in_sync,
+    reached_by_others,
     refusing_most,
     unfence_broker,
 )
@@ -20,7 +21,6 @@ from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.brokers.silence import judgement_ms_max
 from kafka_on_spark.controller.commands import lease
 from kafka_on_spark.controller.commands.id_source import IdSource
-from kafka_on_spark.controller.commands.small_pass import reached_by_others
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms

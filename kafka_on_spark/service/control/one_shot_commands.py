@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller.commands.commands import CommandOrder
 from kafka_on_spark.controller.commands.id_source import IdSource
-from kafka_on_spark.controller.commands.lease import is_held, next_controller_epoch
+from kafka_on_spark.controller.commands.lease import alone, is_held
 from kafka_on_spark.controller.commands.requests import (
     Request,
     request_record,
@@ -35,7 +35,6 @@ from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
-    ControllerRecord,
     Record,
 )
 from kafka_on_spark.ports.process import Clock
@@ -102,7 +101,7 @@ class CommandRunner:
         result = order.decide(image, self._id_source)
         if result.records and is_held(image):
             return ControllerResult(otherwise, _Asked())
-        claimed = self._claimed(image, result)
+        claimed = alone(image, result, self._controller_id, "one command")
         return ControllerResult(claimed.records, claimed.response)
 
     def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
@@ -133,24 +132,9 @@ class CommandRunner:
         """
         self._metadata.catch_up()
         return self._metadata.submit(
-            lambda image: self._claimed(image, decide(image)), timeout_ms=timeout_ms
+            lambda image: alone(image, decide(image), self._controller_id, "one command"),
+            timeout_ms=timeout_ms,
         )
-
-    def _claimed(self, image: MetadataImage, result: ControllerResult[T]) -> ControllerResult[T]:
-        """Return a decision with claim and resignation around its records: one commit."""
-        if not result.records:
-            return result
-        epoch = next_controller_epoch(image)
-        claim = ControllerRecord(
-            controller_id=self._controller_id, controller_epoch=epoch, cause="one command"
-        )
-        resignation = ControllerRecord(
-            controller_id=self._controller_id,
-            controller_epoch=epoch,
-            is_resignation=True,
-            cause="command done",
-        )
-        return ControllerResult([claim, *result.records, resignation], result.response)
 
     def _await(
         self,

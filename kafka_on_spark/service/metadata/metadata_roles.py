@@ -70,10 +70,6 @@ class MetadataLogReader(MetadataHistory, Protocol):
         continues."""
         ...
 
-    def is_own_change(self, base_offset: Offset) -> bool:
-        """Return whether this process has lately committed the partition changes at an offset."""
-        ...
-
 
 class MetadataDecider(MetadataWatcher, Protocol):
     """Also decides: by a commit to the log, or in a dry run on its image alone."""

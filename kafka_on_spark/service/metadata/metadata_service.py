@@ -6,7 +6,6 @@ the image that the winner's commit led to, so it must be pure.
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -27,7 +26,6 @@ from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     MetadataBatch,
-    PartitionChangeRecord,
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -49,9 +47,6 @@ T = TypeVar("T")
 SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is due when the log after the last one has as many records as the image, and at least
 these: snapshots then cost a constant share of the writes."""
-
-OWN_CHANGES_MAX: Final = 1000
-"""A process remembers so many of its own commits that change partitions."""
 
 AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
 """Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
@@ -106,7 +101,6 @@ class MetadataService:
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
         self._awaited_results = AwaitedResults()
-        self._own_changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
         self._reads_begun = self._last_read = 0  # numbers of reads: the newest, and one that ended
         self._is_closed = False
 
@@ -210,14 +204,6 @@ class MetadataService:
         """
         return self._awaited_results.watching(record)
 
-    def _record_own_change(self, batch: MetadataBatch) -> None:
-        if any(isinstance(record, PartitionChangeRecord) for record in batch.records):
-            self._own_changes.append(batch.base_offset)
-
-    def is_own_change(self, base_offset: Offset) -> bool:
-        """Return whether this process has lately committed the partition changes at an offset."""
-        return base_offset in self._own_changes
-
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`; a decision is in it as a whole.
 
@@ -320,7 +306,6 @@ class MetadataService:
                     self._image = image.replay(batch)
                     self._replayed_at_ms = self._clock.monotonic_ms()
                     self._awaited_results.record_all([batch])
-                    self._record_own_change(batch)
                     lock.mark_committed()
                     self._watch.replayed(image, [batch], self._image)
                     break

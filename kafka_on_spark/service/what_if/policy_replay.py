@@ -12,8 +12,11 @@ from datetime import datetime
 from typing import Final
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.commands.small_pass import is_small_pass
+from kafka_on_spark.controller.brokers.broker_changes import (
+    fence_broker,
+    is_of_append,
+    unfence_broker,
+)
 from kafka_on_spark.controller.partitions.election import (
     Election,
     elect_leader,
@@ -297,8 +300,8 @@ class _Replay:
     def _replay_facts(self, before: MetadataImage, batch: MetadataBatch) -> None:
         """Apply the facts of a batch, and make its decisions again."""
         brokers = [each for each in batch.records if isinstance(each, BrokerChangeRecord)]
-        # A small pass decides for the partitions of one append, and for no others.
-        is_small = is_small_pass(batch)
+        # The pass of an append decides for its partitions, and for no others.
+        is_small = is_of_append(batch)
         for each in brokers:
             self._replay_broker(before, each, is_small=is_small)
         # A broker's failure or return is decided again as a whole, with all its partitions.

@@ -112,7 +112,7 @@ def test_only_what_is_waited_for_moves_and_no_broker_is_fenced(disks, cluster):
     assert cluster.image.controller.controller_id is None
 
 
-def test_an_append_to_several_partitions_is_one_small_pass(disks, cluster):
+def test_an_append_decides_for_all_its_partitions_in_one_commit(disks, cluster):
     disks.take_away(1)
 
     cluster.append("orders", [*to_partition(0), *to_partition(1)])
@@ -217,7 +217,7 @@ def test_nothing_is_decided_where_too_few_would_be_left(disks, cluster):
 
     # Of two that fail, each is the one that is left until both are silent at once.
     refused_in_time(
-        r"1 left, and min\.insync\.replicas asks for 2|left in the ISR, does not answer either",
+        r"1 left, and min\.insync\.replicas asks for 2|left in the ISR, do not answer",
         lambda patience_ms: cluster.append("orders", to_partition(0), timeout_ms=patience_ms),
         timeout_ms=6000,
     )

@@ -1,13 +1,13 @@
-"""What must hold of small passes, which appends make where nobody controls the cluster (S1-S9).
+"""What must hold of the passes that appends run where nobody controls the cluster (S1-S9).
 
-A process knows little; here is kept what was true: which process could reach which root, and since when. A
-small pass must have had its reasons in that, and must harm nobody else.
+A process knows little; here is kept what was true: which process could reach which root, and since when.
+Such a pass must have had its reasons in that, and must harm nobody else.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, SMALL_PASS
+from kafka_on_spark.controller.brokers.broker_changes import SESSIONS_UNDISPUTED, is_of_append
 from kafka_on_spark.errors import KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
@@ -15,7 +15,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
-    ControllerRecord,
     MetadataBatch,
     PartitionChangeRecord,
 )
@@ -36,7 +35,7 @@ SLACK_MS = 1500
 
 
 class Passes:
-    """The judge of small passes."""
+    """The judge of appends' passes."""
 
     def __init__(
         self, plan: Plan, world: "World", ledger: Ledger, nodes: Callable[[], Sequence[Node]]
@@ -91,8 +90,7 @@ class Passes:
         require(
             is_its_own, PATH_IS_NO_CLUSTER, f"{author} commits to a cluster that was made since"
         )
-        first = batch.records[0]
-        is_small = isinstance(first, ControllerRecord) and first.cause == SMALL_PASS
+        is_small = is_of_append(batch)
         if (
             is_small
             and self._plan.is_uncontrolled
@@ -128,23 +126,23 @@ class Passes:
     def _check(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch, node: Node
     ) -> None:
-        self._world.seen["small pass"] += 1
-        self._world.seen["small pass by a process that was cut off"] += bool(node.cut_off)
+        self._world.seen["append's pass"] += 1
+        self._world.seen["append's pass by a process that was cut off"] += bool(node.cut_off)
         held = before.controller
         if held is not None and held.controller_id is not None:
             lease_ms = before.settings().integer("controller.lease.ms")
             unseen_ms = self._decided_ms - self._lease_at_ms
-            require(unseen_ms >= lease_ms, "S1 no small pass under a live lease", f"{held}")
-            self._world.seen["small pass after a dead controller"] += 1
+            require(unseen_ms >= lease_ms, "S1 no append decides under a live lease", f"{held}")
+            self._world.seen["append's pass after a dead controller"] += 1
         for record in batch.records[1:-1]:
             if isinstance(record, BrokerChangeRecord):
                 self._check_return(before, after, record, node)
                 continue
             is_change = isinstance(record, PartitionChangeRecord)
-            require(is_change, "S2 a small pass changes partitions only", f"{record}")
+            require(is_change, "S2 an append gives up nothing", f"{record}")
             assert isinstance(record, PartitionChangeRecord)
             is_clean = record.change.unclean_generation is KEEP
-            require(is_clean, "S2 a small pass changes partitions only", f"{record}")
+            require(is_clean, "S2 an append gives up nothing", f"{record}")
             key = record.key
             is_waited_for = (key.topic_id, key.partition) in node.waits_for
             require(is_waited_for, "S3 only what is waited for is decided", f"{record}")
@@ -158,15 +156,16 @@ class Passes:
         node: Node,
     ) -> None:
         """Check that a broker is fenced no more only to lead what nobody led: it answers then."""
-        self._world.seen["small pass with a fenced broker"] += 1
+        self._world.seen["append's pass with a fenced broker"] += 1
         broker_id, is_back = record.broker_id, record.broker_state is BrokerState.ACTIVE
+        require(is_back, "S2 an append gives up nothing", f"{record}")
         was_fenced = before.brokers[broker_id].state is BrokerState.FENCED
         leads = any(
             new is not None and new.leader == broker_id and old.leader is None
             for key, old in before.partitions()
             if old is not (new := after.partition(key))
         )
-        require(is_back and was_fenced and leads, "S9 a returning broker leads", f"{record}")
+        require(was_fenced and leads, "S9 a returning broker leads", f"{record}")
         self._check_answers([broker_id], node, f"{record}")
 
     def _check_change(

@@ -18,6 +18,11 @@ from tests.simulation.faults.aimed_plans import (
     tidied,
     uncontrolled,
 )
+from tests.simulation.mutants.append_pass_mutants import (
+    FILLING_MUTANTS,
+    SOLE_MUTANTS,
+    UNCONTROLLED_MUTANTS,
+)
 from tests.simulation.mutants.cleaning_mutants import CLEANING_MUTANTS
 from tests.simulation.mutants.compaction_mutants import COMPACTION_MUTANTS
 from tests.simulation.mutants.expiring_mutants import EXPIRING_MUTANTS
@@ -25,11 +30,6 @@ from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.mutants.merging_mutants import MERGING_MUTANTS
 from tests.simulation.mutants.protocol_mutants import MUTANTS, Mutant
 from tests.simulation.mutants.retention_mutants import RETENTION_MUTANTS
-from tests.simulation.mutants.small_pass_mutants import (
-    FILLING_MUTANTS,
-    SOLE_MUTANTS,
-    UNCONTROLLED_MUTANTS,
-)
 from tests.simulation.plan import Plan
 from tests.simulation.simulation import simulate
 from tests.simulation.test_mutants import MAKERS, RARE, SEEDS_MAX

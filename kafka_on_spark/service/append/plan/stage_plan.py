@@ -163,7 +163,7 @@ class AppendPlan:
         writer: The writer under a transactional id, or None.
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
-        may_decide: The append may make small passes: it has not switched auto.controller off.
+        may_decide: The append may control where nobody does: auto.controller is not off.
         is_by_partition: Each partition's records are an append of their own, whose tries bring the
             same; those of other partitions may expire in between. Else all of them are one append.
     """

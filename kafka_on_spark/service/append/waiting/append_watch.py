@@ -1,32 +1,33 @@
-"""What an append does while it waits for a broker that fails: it probes, warns, makes small passes.
+"""What an append does while it waits for a broker that fails: it probes, warns and may control.
 
 From the first try on that meets a failing broker, the append probes the brokers in the ISRs of the
 partitions that wait; `appender` sleeps in between. It also watches the controller's lease, since
-that controller may be dead. When the broker's session is over, and nobody holds a lease, one
-metadata commit decides for the partitions that the append waits for
-(controller/commands/small_pass.py). The append was tried just before, on the image that the commit
-is decided on.
+that controller may be dead. When the broker's session is over, and nobody holds a lease, it runs a
+controller's pass for these partitions alone, which gives up nothing: claim, decision and
+resignation are one commit. The fault may be the append's own, so it doubts its facts with care.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.controller.brokers.broker_changes import note_refused, refusing_most
-from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
-from kafka_on_spark.controller.commands.lease import is_held
-from kafka_on_spark.controller.commands.small_pass import (
-    Facts,
-    SmallPass,
+from kafka_on_spark.controller.brokers.broker_changes import (
+    OF_APPEND,
+    SESSIONS_UNDISPUTED,
+    GoneOn,
+    leave_isrs,
+    note_refused,
     reached_by_others,
-    small_pass,
-    why_all_lost,
+    readmitted_at_ms,
+    refusing_most,
 )
+from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
+from kafka_on_spark.controller.commands.lease import alone, is_held
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica, restore
 from kafka_on_spark.errors import (
     NO_ERROR,
     REFUSES_WRITES,
@@ -41,12 +42,11 @@ from kafka_on_spark.errors import (
     RootReadOnlyError,
     UnknownLeaderEpochError,
 )
-from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
+from kafka_on_spark.ids import LOST, BrokerId, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import RefusedWrite
-from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.service.append.waiting.readmitted_replicas import ReadmittedReplicas
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -127,7 +127,7 @@ class WatchPorts:
         clock: The system's.
         run_probes: Probes roots from where the append writes.
         find_whole: Returns the lost replicas of partitions that are whole.
-        controller_id: The name under which a small pass claims control.
+        controller_id: The name under which it claims control.
         caller: Host and process, for people.
         host: The host.
     """
@@ -148,7 +148,7 @@ def _refusing(refused: Mapping[BrokerId, RefusedWrite]) -> str:
 class AppendWatch:
     """Watches the partitions that one append waits for.
 
-    `is_allowed`: the append may make small passes, if the cluster allows them.
+    `is_allowed`: the append may control, if the cluster allows it.
     `reached_elsewhere`: brokers that its tasks on other hosts have written to.
     """
 
@@ -166,7 +166,6 @@ class AppendWatch:
         self._failed = FailedProbes(ports.clock)
         self._before: dict[BrokerId, MetadataImage] = {}
         self._lease = LeaseWatch(ports.clock)
-        self._first_lease: ControllerLease | None = None
         self._waits: dict[PartitionKey, Wait] = {}
         self._reasons: dict[PartitionKey, str] = {}
         self._denied: dict[BrokerId, str] = {}
@@ -176,7 +175,8 @@ class AppendWatch:
         self._may_retry_now = False
         self._refused: dict[PartitionKey, dict[BrokerId, RefusedWrite]] = {}
         self._refuse_most = False
-        self._readmitted = ReadmittedReplicas(ports.metadata, ports.clock)
+        self._doubts: dict[PartitionKey, str] = {}
+        self._readmitted_at_ms: dict[tuple[PartitionKey, PartitionEpoch, BrokerId], float] = {}
 
     def update(self, waits: Sequence[Wait]) -> None:
         """Probe, decide and warn, as far as due, for the partitions that still wait."""
@@ -188,7 +188,6 @@ class AppendWatch:
             return
         if self._began_ms is None:
             self._began_ms, self._warn_at_ms = now_ms, now_ms + WARN_AFTER_MS
-            self._first_lease = self._metadata.image.controller
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
             try:
@@ -197,10 +196,11 @@ class AppendWatch:
                 results = self._probe(now_ms)
                 self._leave_refusing(each.broker_id for each in results if each.is_refused)
                 answering = frozenset(each.broker_id for each in results if each.is_answer)
-                self._decide(answering, whole, now_ms, is_over)
-                self._look_up_readmitted()
+                may_decide = self._metadata.image.settings().boolean("auto.controller")
+                if is_over and may_decide and self._is_allowed:
+                    self._decide(answering, whole, now_ms)
             except METADATA_AWAY as error:
-                log.debug("no small pass: %s", error)
+                log.debug("an append can't decide: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
 
@@ -211,12 +211,12 @@ class AppendWatch:
         if not refused:
             return
         tried = {each.key: each.partition for each in self._waits.values()}
-        moved = self._metadata.submit(
+        gone_on = self._metadata.submit(
             lambda image: note_refused(image, refused, tried, f"an append of {self._ports.caller}"),
             timeout_ms=self._session_ms(),
         )
-        self._may_retry_now = bool(moved)
-        for key in moved:
+        self._may_retry_now = bool(gone_on.moved)
+        for key in gone_on.moved:
             log.warning("%s", self._in_words(key, f"goes on without {_refusing(refused)}"))
         self._refuse_most = refusing_most(refused, self._metadata.image)
         for key, wait in self._waits.items():
@@ -276,19 +276,6 @@ class AppendWatch:
         kind = RootFullError if is_full else RootReadOnlyError
         return kind(f"nothing was appended to {name}: {reason}; {advice}")
 
-    def _look_up_readmitted(self) -> None:
-        """Look up brokers that have failed for half a session where no controller is active, so
-        that the decision need not wait for the history."""
-        now_ms, half_ms = self._clock.monotonic_ms(), self._session_ms() / 2
-        failing = [
-            each
-            for each in self._failed
-            if (known := self._failed.of(each)) is not None and now_ms - known.since_ms >= half_ms
-        ]
-        if failing and self._may_decide():
-            waits = {each.key: each.partition for each in self._waits.values()}
-            self._readmitted.look_up_early(waits, failing)
-
     def _members(self) -> frozenset[BrokerId]:
         """Return the brokers in the ISRs of the partitions that wait."""
         isrs = [each.partition.isr for each in self._waits.values()]
@@ -316,9 +303,7 @@ class AppendWatch:
         if failed is None:
             self._before.pop(broker_id, None)
         elif failed.count == 1:
-            # Kept if `catch_up` fails: an older image only delays a decision.
-            self._before[broker_id] = self._metadata.image
-            self._before[broker_id] = self._metadata.catch_up()
+            self._before[broker_id] = self._metadata.image  # an older one only delays a decision
         elif (
             reached_by_others(self._before[broker_id], self._metadata.image, broker_id) is not None
         ):
@@ -348,76 +333,115 @@ class AppendWatch:
         return self._ports.find_whole(self._metadata.image, keys) if keys else []
 
     def _decide(
+        self, answering: frozenset[BrokerId], whole: Sequence[WholeReplica], known_ms: int
+    ) -> None:
+        """Run a controller's pass for the partitions that wait, if one of them needs it."""
+        silent = self._failed.silent(self._session_ms())
+        only = {each.key: each.partition for each in self._waits.values()}
+        if all(
+            each.leader is not None and silent.keys().isdisjoint(each.isr) for each in only.values()
+        ):
+            return
+        readmitted = self._readmitted(only, silent.keys())
+        decide = partial(self._pass, only, silent, readmitted, answering, whole, known_ms)
+        gone_on = self._metadata.submit(decide, timeout_ms=self._session_ms())
+        self._reasons = {} if gone_on is None else {**gone_on.kept, **self._doubts}
+        self._may_retry_now = gone_on is None or bool(gone_on.moved)
+        for key in () if gone_on is None else gone_on.moved:
+            log.warning("%s", self._in_words(key, "decided by this append, since nobody controls"))
+
+    def _pass(
         self,
+        only: Mapping[PartitionKey, PartitionRegistration],
+        silent: Mapping[BrokerId, str],
+        readmitted: Collection[BrokerId],
         answering: frozenset[BrokerId],
         whole: Sequence[WholeReplica],
         known_ms: int,
-        is_over: bool,
-    ) -> None:
-        """Make a small pass if one is due."""
-        silent = self._failed.silent(self._session_ms())
-        due = {
-            each.key: each.partition
-            for each in self._waits.values()
-            if each.partition.leader is None or not silent.keys().isdisjoint(each.partition.isr)
-        }
-        if not (due and is_over and self._is_allowed):
-            return
-        facts = Facts(
-            waits=due,
-            silent=silent,
-            before=dict(self._before),
-            answering=answering,
-            readmitted=self._readmitted.among(due, silent),
-            whole=whole,
-            reached_elsewhere=self._reached_elsewhere,
-            lease=self._lease.seen,
-            controller_id=self._ports.controller_id,
-            caller=self._ports.caller,
-        )
-        decide = partial(self._pass_in_time, facts, known_ms)
-        outcome = self._metadata.submit(decide, timeout_ms=self._session_ms())
-        self._reasons = dict(outcome.refusals)
-        self._may_retry_now = outcome.is_outdated or bool(outcome.decided)
-        for key in outcome.decided:
-            log.warning("%s", self._in_words(key, "decided by a small pass of this append"))
+        image: MetadataImage,
+    ) -> ControllerResult[GoneOn | None]:
+        """Decide as a controller's pass does, for `only` these partitions, so that nothing is given
+        up (`leave_isrs`). The silence of a broker that others reach is this process's own fault.
 
-    def _pass_in_time(
-        self, facts: Facts, known_ms: int, image: MetadataImage
-    ) -> ControllerResult[SmallPass]:
-        """Decide on facts of just now: after a freeze, or after conflicts, they are too old."""
-        if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
-            return ControllerResult([], SmallPass(is_outdated=True))
-        return small_pass(image, facts)
+        None: the facts are too old, or another process has claimed; read the log, and try again.
+        """
+        if self._is_late(known_ms) or image.controller != self._lease.seen:
+            return ControllerResult([], None)
+        back = restore(image, [each for each in whole if each.key in only])
+        result = ControllerResult(back.records, GoneOn(tuple(back.response)))
+        if not back.records:
+            doubts = {each: self._doubt(image, each, readmitted) for each in silent}
+            self._doubts = {
+                key: f"{doubts[each]}, so the fault is of {self._ports.caller}"
+                for key, partition in only.items()
+                for each in partition.isr
+                if doubts.get(each) is not None
+            }
+            failing = {each: why for each, why in silent.items() if doubts[each] is None}
+            why = f"decided by an append of {self._ports.caller}: nobody controls"
+            result = leave_isrs(image, failing, only, answering, why)
+        decided = alone(image, result, self._ports.controller_id, OF_APPEND)
+        return ControllerResult(decided.records, decided.response)
+
+    def _is_late(self, known_ms: int) -> bool:
+        """Return whether facts of then are too old: after a freeze, or after conflicts."""
+        return (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms()
+
+    def _doubt(
+        self, image: MetadataImage, broker_id: BrokerId, readmitted: Collection[BrokerId]
+    ) -> str | None:
+        """Return why a broker's silence may be this process's own fault, in words."""
+        if broker_id in self._reached_elsewhere:
+            return f"tasks on other hosts have written to broker {broker_id}"
+        if broker_id in readmitted:
+            return f"another process has readmitted broker {broker_id} to the ISR"
+        place = reached_by_others(self._before[broker_id], image, broker_id)
+        return None if place is None else f"others reach broker {broker_id} ({place})"
+
+    def _readmitted(
+        self, only: Mapping[PartitionKey, PartitionRegistration], broker_ids: Collection[BrokerId]
+    ) -> frozenset[BrokerId]:
+        """Return the brokers of which another process has lately readmitted a replica that an
+        append had taken out: two processes would take each other's brokers out in turn.
+
+        While a partition's epoch is the same, nobody has readmitted a replica of it. So the history
+        is read once for each.
+        """
+        asked = {
+            (key, partition.partition_epoch, broker_id)
+            for key, partition in only.items()
+            for broker_id in partition.isr.intersection(broker_ids)
+        }
+        now_ms, lately_ms = self._clock.now_ms(), SESSIONS_UNDISPUTED * self._session_ms()
+        unknown = asked - self._readmitted_at_ms.keys()
+        if unknown:
+            end = self._metadata.image.offset
+            start = min(self._metadata.offset_at(now_ms - lately_ms), end)
+            before, batches = self._metadata.image_at(start), self._metadata.batches(start, end)
+            for key, epoch, broker_id in unknown:
+                at_ms = readmitted_at_ms(before, batches, key, broker_id)
+                self._readmitted_at_ms[key, epoch, broker_id] = at_ms
+        return frozenset(
+            each[2] for each in asked if now_ms - self._readmitted_at_ms[each] < lately_ms
+        )
 
     def is_blocked(self, key: PartitionKey) -> bool:
         """Return whether another try is of no use: the partition is as it was, and a member of its
         ISR still fails its probes.
 
-        Not for ever: without a small pass, the rounds of an append take laggards out of the ISR.
+        Not for ever: without a decision, the rounds of an append take laggards out of the ISR.
         """
-        wait = self._waits.get(key)
-        partition = self._metadata.image.partition(key)
-        if wait is None or partition is None or key in self._reasons or not self._may_decide():
+        wait, partition = self._waits.get(key), self._metadata.image.partition(key)
+        if wait is None or partition is None or key in self._reasons:
             return False
-        is_same = (
-            partition.leader_epoch == wait.partition.leader_epoch
-            and partition.partition_epoch == wait.partition.partition_epoch
-        )
         patience_ms = 2 * max(
             self._session_ms(), self._metadata.image.settings().integer("controller.lease.ms")
         )
         now_ms = self._clock.monotonic_ms()
         failing = [self._failed.of(each) for each in partition.isr]
-        return is_same and any(
+        return partition.partition_epoch == wait.partition.partition_epoch and any(
             each is not None and now_ms - each.since_ms < patience_ms for each in failing
         )
-
-    def _may_decide(self) -> bool:
-        image = self._metadata.image
-        is_renewed = is_held(image) and image.controller != self._first_lease
-        is_allowed = self._is_allowed and image.settings().boolean("auto.controller")
-        return is_allowed and not is_renewed
 
     def pause_ms(self, pause_ms: float) -> float:
         """Return how long to sleep before the next try, but not beyond the next probe or
@@ -447,11 +471,11 @@ class AppendWatch:
 
     def _next_words(self, key: PartitionKey, is_failing: bool) -> str | None:
         image = self._metadata.image
-        lost = why_all_lost(self._waits[key].partition)
+        lost = _why_all_lost(self._waits[key].partition)
         if lost is not None:
             return lost
         if key in self._reasons:
-            return f"no small pass: {self._reasons[key]}"
+            return f"nothing is decided: {self._reasons[key]}"
         if not is_failing and self._waits[key].partition.leader is not None:
             return None
         if is_held(image) and image.controller is not None:
@@ -484,3 +508,17 @@ class AppendWatch:
         leader = partition.leader
         led_by = "nobody leads" if leader is None else f"broker {leader} leads"
         return f"{image.name_of(key)}, which {led_by}: {text}"
+
+
+def _why_all_lost(partition: PartitionRegistration) -> str | None:
+    """Return what can be done if there is no leader and all replicas in sync are lost, in words;
+    None if that is not so."""
+    lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
+    if partition.leader is not None or len(lost) < len(partition.isr):
+        return None
+    return (
+        f"the last replica in sync, on broker {', '.join(map(str, lost))}, is lost: give its disk"
+        " back as it was, or run a controller, which has another replica lead that has all"
+        " committed records; if none has, an unclean election gives up what is lost"
+        " (kafka-on-spark leader-election --election-type unclean)"
+    )

@@ -11,7 +11,7 @@ from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
 
 BAD: Final = "replica is bad"
 SMALL_PASS: Final = "nobody controls"
-"""What causes of the metadata log say of a verdict, and of a decision of a small pass."""
+"""What causes of the metadata log say of a verdict, and of a decision of an append."""
 
 Verdict = tuple[str, int, str]
 """A partition, where the record stands in the metadata log, and its cause."""

@@ -60,7 +60,7 @@ class Images:
 
 
 class Unwatched(Appender):
-    """Its appends make no small passes."""
+    """Its appends decide nothing for themselves."""
 
     def append(self, parts, *, acks, timeout_ms, other_ends=None):
         ports = WatchPorts(

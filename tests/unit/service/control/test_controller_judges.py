@@ -155,7 +155,7 @@ def noted(world, *hosts, size_bytes=900_000):
     """Have appends of these hosts note that broker 2 refuses a write."""
     for host in hosts:
         met = {BrokerId(2): RefusedWrite(size_bytes, (host,))}
-        decide = partial(note_refused, refused=met, waits={}, met_by=host)
+        decide = partial(note_refused, refused=met, only={}, met_by=host)
         world.metadata().submit(decide, timeout_ms=1)
 
 

@@ -1,14 +1,12 @@
-"""Rules of small passes, and of full disks, switched off one at a time: the simulation must see each."""
+"""Rules of appends that control, and of full disks, switched off one at a time: the simulation must see each."""
 
-from dataclasses import replace
 from typing import Any
 
 from kafka_on_spark.controller.brokers import broker_changes, silence
+from kafka_on_spark.controller.brokers.broker_changes import GoneOn, fence_broker, leave_isrs
 from kafka_on_spark.controller.brokers.silence import Silence
-from kafka_on_spark.controller.commands import small_pass
-from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append.waiting import append_watch, readmitted_replicas
+from kafka_on_spark.service.append.waiting import append_watch
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
 from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
@@ -26,24 +24,25 @@ def _over(self: Any, image: Any) -> bool:
     return True
 
 
-def _for_all(image: Any, facts: Any) -> Any:
-    return small_pass.small_pass(image, replace(facts, waits=dict(image.partitions())))
+def _for_all(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
+    return leave_isrs(image, failing, dict(image.partitions()), answering, why)
 
 
-def _any_broker_answers(image: Any, facts: Any) -> Any:
-    return small_pass.small_pass(image, replace(facts, answering=frozenset(image.brokers)))
+def _without_a_filter(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
+    fenced = [fence_broker(image, each, words) for each, words in failing.items()]
+    return ControllerResult([record for each in fenced for record in each.records], GoneOn())
 
 
-def _never(image: Any, facts: Any) -> Any:
-    return ControllerResult([], SmallPass())
+def _any_broker_answers(image: Any, failing: Any, only: Any, answering: Any, why: str) -> Any:
+    return leave_isrs(image, failing, only, frozenset(image.brokers), why)
+
+
+def _never(*arguments: Any) -> Any:
+    return ControllerResult([], GoneOn())
 
 
 def _by_count(self: Any, session_ms: int) -> bool:
     return bool(self.count >= silence.PROBES_MIN)
-
-
-def _however_late(self: Any, facts: Any, known_ms: int, image: Any) -> Any:
-    return small_pass.small_pass(image, facts)
 
 
 def _none(*arguments: Any, **named: Any) -> int:
@@ -54,8 +53,8 @@ def _not_reached(*arguments: Any, **named: Any) -> None:
     return None
 
 
-def _not_readmitted(*arguments: Any, **named: Any) -> bool:
-    return False
+def _not_readmitted(*arguments: Any, **named: Any) -> float:
+    return float("-inf")
 
 
 def _in_a_row(before: Any, probe: Any, error: str, session_ms: int) -> Silence:
@@ -72,21 +71,26 @@ UNCONTROLLED_MUTANTS = [
         "under a live lease nothing is decided",
         ((LeaseWatch, "is_over", _over),),
         seed=43,
-        invariant="S1 no small pass under a live lease",
+        invariant="S1 no append decides under a live lease",
     ),
     Mutant(
         "only what is waited for is decided",
-        ((append_watch, "small_pass", _for_all),),
+        ((append_watch, "leave_isrs", _for_all),),
         invariant="S3 only what is waited for is decided",
     ),
     Mutant(
+        "an append's pass has a filter",
+        ((append_watch, "leave_isrs", _without_a_filter),),
+        invariant="S2 an append gives up nothing",
+    ),
+    Mutant(
         "the ISR keeps its minimum",
-        ((small_pass, "min_isr", _none),),
+        ((broker_changes, "min_isr", _none),),
         invariant="S4 the ISR keeps its minimum",
     ),
     Mutant(
         "remaining brokers answer",
-        ((append_watch, "small_pass", _any_broker_answers),),
+        ((append_watch, "leave_isrs", _any_broker_answers),),
         seed=2,
         invariant="S5 remaining brokers answer",
     ),
@@ -98,28 +102,25 @@ UNCONTROLLED_MUTANTS = [
     ),
     Mutant(
         "what was known long ago counts no more",
-        ((AppendWatch, "_pass_in_time", _however_late),),
+        ((AppendWatch, "_is_late", lambda self, known_ms: False),),
         seed=142,
         invariant="S5 remaining brokers answer",
     ),
     Mutant(
         "a broker that others hear is not silent",
-        (
-            (append_watch, "reached_by_others", _not_reached),
-            (small_pass, "reached_by_others", _not_reached),
-        ),
+        ((append_watch, "reached_by_others", _not_reached),),
         seed=10,
         invariant="S7 no other process has heard of it",
     ),
     Mutant(
         "a member that another process has readmitted is not taken out again",
-        ((readmitted_replicas, "readmitted_by_others", _not_readmitted),),
+        ((append_watch, "readmitted_at_ms", _not_readmitted),),
         seed=1,
         invariant="S8 no pass takes out again what another readmitted",
     ),
     Mutant(
         "an append goes on without a disk",
-        ((append_watch, "small_pass", _never),),
+        ((append_watch, "leave_isrs", _never),),
         seed=1,
         invariant="L6 an append goes on without a disk",
     ),
@@ -156,7 +157,7 @@ FILLING_MUTANTS = [
     ),
     Mutant(
         "partitions elect at once",
-        ((append_watch, "note_refused", lambda *arguments: ControllerResult([], [])),),
+        ((append_watch, "note_refused", _never),),
         invariant="L6 an append goes on without a disk",
     ),
 ]
