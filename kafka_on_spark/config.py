@@ -156,8 +156,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so
     # that no replica leaves the ISR because of it.
     "replica.fetch.backoff.max.ms": Setting("10000", integer(0)),
-    # Ours: how long after a replica was found bad the same process inspects it again.
-    "replica.verdict.delay.ms": Setting("2000", integer(0, INT_MAX)),
+    # Ours: how long after a replica was found bad the same process inspects it again: longer than a
+    # network mount keeps attributes.
+    "replica.verdict.delay.ms": Setting("5000", integer(0, INT_MAX)),
     # Ours: in what time rounds inspect every replica, and the part of a core that this may take.
     "replica.sweep.interval.ms": Setting("600000", integer(1)),
     "replica.sweep.share": Setting("0.1", ratio),

@@ -42,7 +42,8 @@ class ReplicaReport:
         error: The same in words.
         is_bad: The replica is lost, corrupt, or shorter than the high watermark by this inspection:
             a finding, which changes nothing.
-        is_bad_twice: A second inspection by the same process found it bad again: a verdict.
+        bad_file: The file that this is about; None: the log.
+        is_bad_twice: A second inspection by the same process found the same again: a verdict.
     """
 
     broker_id: BrokerId
@@ -60,6 +61,7 @@ class ReplicaReport:
     error_code: int = NO_ERROR
     error: str | None = None
     is_bad: bool = False
+    bad_file: str | None = None
     is_bad_twice: bool = False
 
     def counts_in(self, leader_epoch: LeaderEpoch) -> bool:

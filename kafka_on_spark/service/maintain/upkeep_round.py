@@ -269,10 +269,7 @@ class ReplicaUpkeep:
         for order, result in zip(orders, results, strict=True):
             for _, work in result.done:
                 if work.is_evidence:
-                    address = order.address
-                    self._record_finding(
-                        Finding(order.key, address.broker_id, address.replica_uuid, work.suspect)
-                    )
+                    self._record_finding(Finding.of(order.address, work.suspect))
 
     def _raise_epochs(self, orders: Sequence[UpkeepOrder], results: Sequence[UpkeepResult]) -> None:
         """Begin a new leader epoch where too many files may be named by appends of the last one."""

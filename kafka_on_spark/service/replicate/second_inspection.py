@@ -1,22 +1,38 @@
-"""Second inspections of replicas that this process has found bad: only they make a verdict.
+"""When a replica is bad (I22, I23): one process has found the same twice, some time apart.
 
-A first inspection changes nothing: it may have met a disk that was just going away, a stale listing
-or an old image. The same process inspects the replica a second time, later, with a newer image and
-with nothing cached. Only a replica that is bad again, under the same uuid, is lost (I22). A process
-does not use the first inspections of others. Of many processes that find a replica bad, one commits
-the verdict, and the reports of the others change nothing.
+A finding is a replica's uuid and the file that is missing or wrong; without a file it is about the
+log. One finding changes nothing: it may have met a disk that was just going away, a stale listing
+or an old image. The same process inspects the replica again, replica.verdict.delay.ms later: on a
+newer image, with nothing cached, on the same disk before and after; a file counts only if the log
+names it before and after. If that finds the same, the replica is lost. An error of a read says that
+a replica is away, never that it is bad. No clock makes a verdict safe: the time between the two
+only lets pass what passes. Safety rests on the second reading, which proves what it says by itself.
+
+From the first finding on this process neither counts the replica nor proposes it as a leader. It
+remembers findings until it has inspected again; of other processes it uses none. A round leaves the
+place, without the verdict, in its sweep's hint (`again`), and the next process looks there first.
 """
 
 import logging
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import registered_producers
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, RootAccessDeniedError
+from kafka_on_spark.controller.partitions.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    ClusterClosedError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
@@ -33,29 +49,33 @@ log = logging.getLogger(__name__)
 POLL_MS: Final = 10.0
 """How long to wait before asking again whether another thread has ended its inspections."""
 
-TRIES_MAX: Final = 3
-"""Second inspections of one finding: the partition may change while a replica is inspected."""
-
-NAMES_MAX: Final = 8
-"""Replicas that are named of those that are left."""
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A replica that was found bad, by its log or by one of its files."""
+    """What was found bad: a replica's log, or one of its files.
+
+    Attributes:
+        file: The file's name, which has its digest; None: the log.
+        segment: The file as the log names it, to be read again; None: the finding is by a fetch,
+            which the second inspection repeats.
+    """
 
     key: PartitionKey
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
-    segment: Segment | None = None
+    file: str | None = None
+    segment: Segment | None = field(default=None, compare=False)
 
+    @classmethod
+    def of(cls, address: ReplicaAddress, segment: Segment | None) -> "Finding":
+        """Return the finding about a file of a replica, or about its log."""
+        file = None if segment is None else segment.file_name
+        return cls(address.key, address.broker_id, address.replica_uuid, file, segment)
 
-@dataclass(slots=True)
-class _Found:
-    """When (on this process's monotonic clock) it was found, and how often inspected since."""
-
-    at_ms: float
-    tries: int = 0
+    @property
+    def replica(self) -> tuple[PartitionKey, BrokerId, ReplicaUuid]:
+        """The replica that is suspected."""
+        return self.key, self.broker_id, self.replica_uuid
 
 
 class SecondInspections:
@@ -80,8 +100,8 @@ class SecondInspections:
         self._run = run
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
-        self._found: dict[Finding, _Found] = {}
-        self._under_way = 0
+        self._found: dict[Finding, float] = {}
+        self._under_way: list[Finding] = []
 
     def now_ms(self) -> float:
         """Return the time by which inspections are due."""
@@ -94,29 +114,76 @@ class SecondInspections:
                 self._lasting.record(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
-                    self.record_finding(Finding(report.key, seen.broker_id, seen.replica_uuid))
+                    self.record_finding(
+                        Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+                    )
 
     def record_unread(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
         """Record a replica that a reader could not read, if `error` says that it is bad."""
         if is_evidence(error):
-            self.record_finding(
-                Finding(address.key, address.broker_id, address.replica_uuid, segment)
-            )
+            self.record_finding(Finding.of(address, segment))
 
     def record_finding(self, finding: Finding) -> None:
         """Record one finding; its delay begins with the first record of it."""
         if not is_assigned(self._metadata.image, finding):
             return
         with self._lock:
-            self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))
+            since_ms = self._found.get(finding, self._clock.monotonic_ms())
+            if finding.segment is not None:  # equal to one that can't be read again by itself
+                self._found.pop(finding, None)
+            self._found.setdefault(finding, since_ms)
+
+    def suspects(self) -> set[tuple[PartitionKey, BrokerId, ReplicaUuid]]:
+        """Return the replicas that were found bad once, and not inspected again yet."""
+        with self._lock:
+            return {each.replica for each in (*self._found, *self._under_way)}
+
+    def counted(self, reports: Sequence[PartitionReport]) -> list[PartitionReport]:
+        """Return reports in which no suspect counts, whatever they have seen of it."""
+        return self._without(self.suspects(), reports)
+
+    def _without(
+        self,
+        suspects: set[tuple[PartitionKey, BrokerId, ReplicaUuid]],
+        reports: Sequence[PartitionReport],
+    ) -> list[PartitionReport]:
+        def counted(report: PartitionReport, seen: ReplicaReport) -> ReplicaReport:
+            is_suspect = (report.key, seen.broker_id, seen.replica_uuid) in suspects
+            if not is_suspect or seen.error_code != NO_ERROR:
+                return seen
+            error = "it was found bad, and is to be inspected again"
+            return replace(seen, error_code=KafkaStorageError.code, error=error)
+
+        return [
+            replace(
+                report,
+                leader=counted(report, report.leader),
+                followers=tuple(counted(report, seen) for seen in report.followers),
+            )
+            for report in reports
+        ]
+
+    def proposed(
+        self, inspections: Iterable[ReplicaInspection | None]
+    ) -> list[ReplicaInspection | None]:
+        """Return inspections of replicas that may lead, without those of suspects."""
+        suspects, image = self.suspects(), self._metadata.image
+
+        def is_suspect(seen: ReplicaInspection) -> bool:
+            partition = image.partition(seen.key)
+            if partition is None or seen.broker_id not in partition.replicas:
+                return False
+            return (seen.key, seen.broker_id, partition.uuid_of(seen.broker_id)) in suspects
+
+        return [None if each is None or is_suspect(each) else each for each in inspections]
 
     def wait_ms(self, found_by_ms: float = inf) -> float | None:
         """Return how long until a second inspection is due; None: there is no finding, or none that
         was found by then."""
         with self._lock:
-            first_ms = min((each.at_ms for each in self._found.values()), default=inf)
+            first_ms = min(self._found.values(), default=inf)
         if first_ms == inf or first_ms > found_by_ms:
             return None
         return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
@@ -133,31 +200,17 @@ class SecondInspections:
         """
         changes, began_ms = 0, self._clock.monotonic_ms()
         found_by_ms = inf if deadline_ms is None else began_ms
-        is_all = deadline_ms is None
         if deadline_ms is None:
             deadline_ms = began_ms + self._delay_ms() + self._timeout_ms
         while (wait_ms := self._due_in_ms(found_by_ms)) is not None:
             due_ms = self._clock.monotonic_ms() + wait_ms
             if due_ms > deadline_ms:
-                if is_all:
-                    self._tell_left(deadline_ms - began_ms)
+                log.warning("what was found bad is not inspected again yet: the time is up")
                 break
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
             changes += self.inspect_due(run)
         return changes + self._set_aside_unreadable()
-
-    def _tell_left(self, waited_ms: float) -> None:
-        with self._lock:
-            found = list(self._found)
-        names = sorted({_named(self._metadata.image, each) for each in found})
-        log.warning(
-            "replicas that were found bad are not inspected a second time, and so not taken for"
-            " lost, after %.0f s: %s; run `kafka-on-spark replicate`, which finds them again, and"
-            " raise delivery.timeout.ms if their disks are slow",
-            waited_ms / 1000,
-            ", ".join(names[:NAMES_MAX]) or "another thread still inspects them",
-        )
 
     def _due_in_ms(self, found_by_ms: float) -> float | None:
         """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
@@ -186,7 +239,7 @@ class SecondInspections:
             raise
         finally:
             with self._lock:
-                self._under_way -= 1
+                self._under_way = [each for each in self._under_way if each not in due]
 
     def _set_aside_unreadable(self) -> int:
         return 0 if self._lasting is None else self._lasting.set_aside_unreadable()
@@ -194,59 +247,49 @@ class SecondInspections:
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")
 
-    def _take_due(self) -> dict[Finding, _Found]:
+    def _take_due(self) -> list[Finding]:
         latest_ms = self._clock.monotonic_ms() - self._delay_ms()
         with self._lock:
-            due = {key: each for key, each in self._found.items() if each.at_ms <= latest_ms}
+            due = [each for each, found_ms in self._found.items() if found_ms <= latest_ms]
             for finding in due:
                 del self._found[finding]
-            self._under_way += bool(due)
+            self._under_way += due
         return due
 
-    def _requeue(self, due: dict[Finding, _Found]) -> None:
+    def _requeue(self, findings: Iterable[Finding]) -> None:
         with self._lock:
-            for finding, found in due.items():
-                self._found.setdefault(finding, found)
+            for finding in findings:
+                self._found.setdefault(finding, self._clock.monotonic_ms())
 
-    def _inspect_again(self, due: dict[Finding, _Found], run: RunFetches) -> int:
+    def _inspect_again(self, due: Sequence[Finding], run: RunFetches) -> int:
         image = self._metadata.catch_up()
         orders = [order for finding in due for order in plan_second_inspection(image, finding)]
         if not orders:
             return 0
-        suspects = {(each.key, each.broker_id, each.replica_uuid) for each in due}
         found = [result.report for result in run(orders)]
-        reports = [_confirmed(report, suspects) for report in merge_reports(found)]
+        reports = [_confirmed(report, set(due)) for report in merge_reports(found)]
+        with self._lock:
+            others = {each.replica for each in self._found}
+        reports = self._without(others, reports)
         changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
-        self._keep_undecided(due, reports)
-        self.record(reports)
-        return changes
-
-    def _keep_undecided(
-        self, due: dict[Finding, _Found], reports: Sequence[PartitionReport]
-    ) -> None:
-        """Keep confirmed findings that were not decided on, since the partition had changed."""
         bad = {
-            (report.key, seen.broker_id, seen.replica_uuid)
+            Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
             for report in reports
             for seen in (report.leader, *report.followers)
             if seen.is_bad_twice
         }
-        image = self._metadata.image
-        again = {}
-        for finding, found in due.items():
-            found.tries += 1
-            is_open = is_assigned(image, finding) and found.tries < TRIES_MAX
-            if is_open and (finding.key, finding.broker_id, finding.replica_uuid) in bad:
-                again[finding] = found
-        self._requeue(again)
+        # What was confirmed, but not decided on as the partition had changed, is looked at again.
+        self._requeue(
+            each for each in due if each in bad and is_assigned(self._metadata.image, each)
+        )
+        self.record(reports)
+        return changes
 
 
-def _confirmed(
-    report: PartitionReport, suspects: set[tuple[PartitionKey, BrokerId, ReplicaUuid]]
-) -> PartitionReport:
+def _confirmed(report: PartitionReport, findings: set[Finding]) -> PartitionReport:
     def confirmed(seen: ReplicaReport) -> ReplicaReport:
-        is_suspect = (report.key, seen.broker_id, seen.replica_uuid) in suspects
-        return replace(seen, is_bad_twice=True) if is_suspect and seen.is_bad else seen
+        found = Finding(report.key, seen.broker_id, seen.replica_uuid, seen.bad_file)
+        return replace(seen, is_bad_twice=True) if seen.is_bad and found in findings else seen
 
     followers = tuple(map(confirmed, report.followers))
     return replace(report, leader=confirmed(report.leader), followers=followers)
@@ -295,9 +338,3 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
         )
         for each in followers
     ]
-
-
-def _named(image: MetadataImage, finding: Finding) -> str:
-    topic = image.topics.get(finding.key.topic_id)
-    name = "a deleted topic" if topic is None else topic.name
-    return f"{name}-{finding.key.partition} on broker {finding.broker_id}"

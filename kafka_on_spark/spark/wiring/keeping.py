@@ -171,7 +171,9 @@ class Keeping:
             clock or self.clock,
             controller_id=self._ports.controller_id,
             run_probes=self._probe,
-            run_inspections=self.tasks.inspect_replicas,
+            run_inspections=lambda orders: self._ports.second_inspections.proposed(
+                self.tasks.inspect_replicas(orders)
+            ),
             id_source=self._ports.id_source,
             timeout_ms=self._timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,

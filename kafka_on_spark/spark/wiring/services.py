@@ -322,6 +322,8 @@ class Services:
         from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
 
         found = self.tasks.inspect_replicas(plan_inspections(self.metadata.catch_up(), keys))
+        if self._inspects_again:
+            found = self.second_inspections.proposed(found)
         return [inspection for inspection in found if inspection is not None]
 
     def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:

@@ -177,7 +177,9 @@ class Driver:
             self.clock,
             controller_id=self.node.name,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
-            run_inspections=lambda orders: self.executors.run(inspect_task, orders),
+            run_inspections=lambda orders: self.second_inspections.proposed(
+                self.executors.run(inspect_task, orders)
+            ),
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
             lost_inspector=self.lost_inspector,

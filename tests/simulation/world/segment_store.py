@@ -59,7 +59,9 @@ class SimulatedSegmentStore:
             content = origin.files.get(folder(source), {}).get(segment.file_name)
             if content != segment.digest:
                 self._world.seen["damaged source refused"] += 1
-                raise CorruptLogError("a segment is missing or not what its name says")
+                raise CorruptLogError(
+                    "a segment is missing or not what its name says", segment=segment.file_name
+                )
             root.check_writes(is_small=False)
             if fault in FAILED:
                 raise KafkaStorageError("EIO")

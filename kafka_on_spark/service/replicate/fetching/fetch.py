@@ -183,7 +183,7 @@ class _Fetcher:
     def _load_follower(self) -> ReplicaState:
         address, replica = self._follower_side()
         state = replica.load()
-        self._check_suspect(address, state)
+        self._check_suspect(address, replica, state)
         if state.is_fenced_above(self._epoch):  # the plan is stale
             check_leader_epoch(state.leader_epoch, self._epoch)
         return state
@@ -192,14 +192,22 @@ class _Fetcher:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         state = begin_leadership(self._leader_log, self._partition)
         if self._follower_log is None:
-            self._check_suspect(self._order.leader, state)
+            self._check_suspect(self._order.leader, self._leader_log, state)
         return self._advanced(self._leader_log, state)
 
-    def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
-        """Check the file that was found bad, if the log still names it: old ones are removed."""
+    def _check_suspect(
+        self, address: ReplicaAddress, replica: ReplicaLog, state: ReplicaState
+    ) -> None:
+        """Check the file that was found bad, if the log names it before and after: old files are
+        removed, also while one of them is read."""
         suspect = self._order.suspect
-        if suspect is not None and any(suspect in batch.segments for batch in state.batches):
+        if suspect is None or not _names(state, suspect):
+            return
+        try:
             self._segments.check(address, suspect)
+        except CorruptLogError:
+            if _names(replica.load(), suspect):
+                raise
 
     def _check_leadership(self, seen: ReplicaState | None) -> ReplicaState:
         """Return the leader's state if it is of the leadership that the fetch was planned on."""
@@ -398,3 +406,7 @@ class _Fetcher:
         assert self._order.follower is not None
         assert self._follower_log is not None
         return self._order.follower, self._follower_log
+
+
+def _names(state: ReplicaState, segment: Segment) -> bool:
+    return any(segment in batch.segments for batch in state.batches)

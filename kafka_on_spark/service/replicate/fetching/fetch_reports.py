@@ -124,11 +124,12 @@ def is_evidence(error: KafkaOnSparkError) -> bool:
 def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
     """Return the report of a replica that could not be read or written.
 
-    A lost, mistaken or corrupt replica is bad. A root that does not answer is absent, not bad.
+    A lost, mistaken or corrupt replica is bad. A root that does not answer is away, not bad.
     """
     code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
     if isinstance(error, CommitOutcomeUnknownError):
         code = KafkaStorageError.code
+    file = error.context.get("segment")
     return ReplicaReport(
         broker_id=address.broker_id,
         replica_uuid=address.replica_uuid,
@@ -136,6 +137,7 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
         error_code=code,
         error=str(error),
         is_bad=is_evidence(error),
+        bad_file=None if file is None else str(file),
     )
 
 
@@ -143,7 +145,7 @@ def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
     """Return the error of an append that met `error` in its leader's log; it may be retried, since
     another replica may lead before the append's time is up."""
     if isinstance(error, CorruptLogError):
-        return ReplicaLostError(f"the leader's log can't be read: {error}")
+        return ReplicaLostError(f"the leader's log can't be read: {error}", **error.context)
     return error
 
 
