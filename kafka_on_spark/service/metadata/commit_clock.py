@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 ASK_AGAIN_MS: Final = 1000
 """A process whose clock is wrong asks the root again at most so often: `send` asks for the time of
-each record."""
+each record. One that no root has answered asks each time: its own clock alone would stamp."""
 
 
 class CommitClock:
@@ -78,7 +78,7 @@ class CommitClock:
         if zero_ms is not None and abs(own_ms - zero_ms - monotonic_ms) <= ahead_max_ms:
             return zero_ms + monotonic_ms
         with self._lock:
-            if asked_ms is None or monotonic_ms - asked_ms >= ASK_AGAIN_MS:
+            if zero_ms is None or asked_ms is None or monotonic_ms - asked_ms >= ASK_AGAIN_MS:
                 self._asked_at_ms = monotonic_ms
                 root_ms = self._ask_root_ms()
                 if root_ms is not None:

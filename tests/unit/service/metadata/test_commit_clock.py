@@ -85,6 +85,16 @@ def test_a_process_whose_clock_is_wrong_asks_once_a_second_at_most():
     assert process.asked == 1
 
 
+def test_a_root_that_has_never_answered_is_asked_each_time():
+    process = Process(ahead_ms=HOUR_MS)
+    process.is_away = True
+    assert process.error_ms() == HOUR_MS
+
+    process.is_away = False
+
+    assert process.error_ms() == AHEAD_MAX_MS
+
+
 @pytest.mark.parametrize("was_known", [True, False])
 def test_a_root_that_is_away_stops_nobody(was_known):
     process = Process()
