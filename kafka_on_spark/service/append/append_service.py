@@ -335,6 +335,7 @@ class AppendService:
         keys = [part.key for part in parts]
         began_ms = self._recorder.now_ms()
         self._create_replicas(keys)
+        tried = self._earlier_tries.partitions(self._metadata.image, plans)
         try:
             answers = self._appender.append(
                 parts,
@@ -346,7 +347,7 @@ class AppendService:
                     reached_elsewhere=reached_elsewhere,
                 ),
                 other_ends=_other_ends(plans, keys),
-                tried=self._earlier_tries.partitions(self._metadata.image, plans),
+                tried=tried,
                 take=take,
             )
         except ClusterClosedError as error:
@@ -355,7 +356,7 @@ class AppendService:
                 " committed: open it again with Cluster.open"
                 + ("; a retry with the same sequence is safe" if has_sequence else "")
             ) from error
-        self._earlier_tries.looked_at(plans)
+        self._earlier_tries.looked_at(plans, tried)
         count_appends(self._recorder, self._metadata.image, parts, answers, began_ms)
         self._note_findings()
         self._maintain(self._metadata.image, keys)

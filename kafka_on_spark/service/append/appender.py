@@ -220,7 +220,7 @@ class Appender:
         timeout_ms: int,
         watch: AppendWatch,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
-        tried: Sequence[PartitionKey] = (),
+        tried: dict[PartitionKey, int] | None = None,
         take: Callable[[AnsweredPart], None] | None = None,
     ) -> list[AnsweredPart]:
         """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
@@ -229,7 +229,8 @@ class Appender:
         `watch` is told of it. Before the first round the leaders' logs are read that may refuse
         the append as a whole, and waited for.
         `other_ends`: where partitions that get no record must end, of a conditional append.
-        `tried`: partitions where an earlier try of the append may stand, with other records.
+        `tried`: partitions where an earlier try of the append may stand, with other records; which
+        number stands last in each is set.
         `take` gets each answer also as soon as there is one: others may wait for long.
 
         Raises:
@@ -241,7 +242,9 @@ class Appender:
             check_replicas(image, parts)
         check_keys(image, parts)
         deadline_ms = self._clock.monotonic_ms() + (0 if acks == "0" else timeout_ms)
-        self._check_logs(parts, other_ends or {}, tried, watch, deadline_ms)
+        self._check_logs(
+            parts, other_ends or {}, {} if tried is None else tried, watch, deadline_ms
+        )
         pending = {part.key: _Pending(part) for part in parts}
         answers = _Answers(take)
         pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
@@ -276,7 +279,7 @@ class Appender:
         self,
         parts: Sequence[StagedPart],
         other_ends: Mapping[PartitionKey, Offset],
-        tried: Sequence[PartitionKey],
+        tried: dict[PartitionKey, int],
         watch: AppendWatch,
         deadline_ms: float,
     ) -> None:

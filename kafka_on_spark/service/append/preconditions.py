@@ -137,37 +137,43 @@ class EarlierTries:
     """Tells where earlier tries of appends may stand. One a process; threads may share it.
 
     A run that this process has begun fences those before it. So once it has looked at a topic, only
-    the appends that it has begun itself can stand there and be tried again.
+    the appends that stood there then, and those that it has begun itself, can be tried again.
     """
 
     def __init__(self) -> None:
-        self._looked_at: set[tuple[TopicId, str, int, int]] = set()
+        self._looked_at: dict[tuple[TopicId, str, int, int], int] = {}  # above which none stood
 
-    def partitions(self, image: MetadataImage, plans: Iterable[AppendPlan]) -> list[PartitionKey]:
+    def partitions(
+        self, image: MetadataImage, plans: Iterable[AppendPlan]
+    ) -> dict[PartitionKey, int]:
         """Return the partitions to look at before the first commit of an append: all of its topics,
-        also those that get no record; none, if no earlier try can stand there."""
-        return [
-            PartitionKey(plan.topic_id, number)
+        also those that get no record; none, if no earlier try can stand there. `check_tries` notes
+        which number stands last in each, and `looked_at` is told."""
+        return {
+            PartitionKey(plan.topic_id, number): -1
             for plan in plans
             if plan.topic_id in image.topics and self._may_stand(plan)
             for number in sorted(image.topics[plan.topic_id].partitions)
-        ]
+        }
 
-    def looked_at(self, plans: Iterable[AppendPlan]) -> None:
+    def looked_at(self, plans: Iterable[AppendPlan], tried: Mapping[PartitionKey, int]) -> None:
         """Remember that the topics of an append were looked at."""
         if len(self._looked_at) >= LOOKED_AT_MAX:
             self._looked_at.clear()  # each run that goes on looks once more
-        self._looked_at.update(key for plan in plans if (key := _run_at(plan)) is not None)
+        last = max(tried.values(), default=-1)
+        for key in filter(None, map(_run_at, plans)):
+            self._looked_at[key] = max(last, self._looked_at.get(key, -1))
 
     def has_looked_at(self, plan: AppendPlan) -> bool:
         """Return whether an append of the run was looked for that is split as the plan is."""
         return _run_at(plan) in self._looked_at
 
     def _may_stand(self, plan: AppendPlan) -> bool:
-        run = plan.producer
-        if run is None or plan.is_by_partition:
+        run, key = plan.producer, _run_at(plan)
+        if run is None or key is None:
             return False
-        return not (run.is_next and (run.is_only or self.has_looked_at(plan)))
+        is_above = key in self._looked_at and run.sequence > self._looked_at[key]
+        return not (run.is_next and (run.is_only or is_above))
 
 
 def _run_at(plan: AppendPlan) -> tuple[TopicId, str, int, int] | None:
@@ -199,10 +205,10 @@ def split_before(logs: Sequence[ReplicaState], run: ProducerRun) -> int | None:
 
 
 def check_tries(
-    image: MetadataImage, logs: Logs, parts: Sequence[StagedPart], tried: Iterable[PartitionKey]
+    image: MetadataImage, logs: Logs, parts: Sequence[StagedPart], tried: dict[PartitionKey, int]
 ) -> None:
     """Check that what stands of an earlier try, in any partition, is of the same append: of a retry
-    with other records nothing is appended.
+    with other records nothing is appended. Set for each partition which number stands last in it.
 
     It is no fence: of two tries at once, each may look before the other commits.
 
@@ -212,14 +218,16 @@ def check_tries(
     """
     by_key = {part.key: part.batch for part in parts}
     stamp = next((each.producer for each in by_key.values() if each.producer is not None), None)
-    others = [
-        f"{image.name_of(key)} {text}"
-        for key in tried
-        if stamp is not None
-        and (state := logs[key]) is not None
-        and (text := _other_records(state, stamp, by_key.get(key))) is not None
-    ]
-    if stamp is not None and others:
+    if stamp is None:
+        return
+    others = []
+    for key in tried:
+        if (state := logs[key]) is None:
+            continue
+        tried[key] = known_producer(state, stamp.producer_id).sequence
+        if (text := _other_records(state, stamp, by_key.get(key))) is not None:
+            others.append(f"{image.name_of(key)} {text}")
+    if others:
         raise DuplicateSequenceError(
             f"producer {stamp.producer_id!r} appended sequence {stamp.sequence} before, with other"
             f" records, which stand in {', '.join(others)}: nothing was appended now; append the"

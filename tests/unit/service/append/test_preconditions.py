@@ -42,11 +42,12 @@ def plan(*, sequence=1, epoch=0, is_next=True, is_only=False, is_by_partition=Fa
 
 
 # fmt: off
-LOOKS = [  # an append, another of which the topic was looked at before, and whether it is looked at now
+LOOKS = [  # an append, another of which the topic was looked at before (7 stood there), and whether it is looked at now
     pytest.param(plan(is_only=True),                None,          False, id="of an id that is new, or that this run alone has had"),
     pytest.param(plan(is_only=True, is_next=False), None,          True,  id="a retry in such a run"),
     pytest.param(plan(),                            None,          True,  id="the first of a run after others"),
-    pytest.param(plan(sequence=2),                  plan(),        False, id="the next of such a run"),
+    pytest.param(plan(sequence=8),                  plan(),        False, id="the next of such a run"),
+    pytest.param(plan(sequence=7),                  plan(),        True,  id="one that an earlier run had begun"),
     pytest.param(plan(is_next=False),               plan(),        True,  id="a retry in such a run after others"),
     pytest.param(plan(epoch=2),                     plan(epoch=1), True,  id="the first of another run"),
     pytest.param(plan(is_by_partition=True),        None,          False, id="a Producer's"),
@@ -58,10 +59,13 @@ LOOKS = [  # an append, another of which the topic was looked at before, and whe
 def test_a_topic_is_looked_at_where_an_earlier_try_may_stand(append, before, is_looked_at):
     tries = EarlierTries()
     if before is not None:
-        assert tries.partitions(TWO, [before]) == BOTH
-        tries.looked_at([before])
+        tried = tries.partitions(TWO, [before])
+        assert list(tried) == BOTH
+        part = StagedPart(key=KEY, batch=staged("z", producer=stamp(1)), holders=())
+        check_tries(TWO, {KEY: EMPTY, OTHER: log("0:a", stamps={"a": stamp(7)})}, [part], tried)
+        tries.looked_at([before], tried)
 
-    assert tries.partitions(TWO, [append]) == (BOTH if is_looked_at else [])
+    assert list(tries.partitions(TWO, [append])) == (BOTH if is_looked_at else [])
 
 
 WITH_5 = log("0:a", stamps={"a": stamp(5, digest=7)})
@@ -98,10 +102,10 @@ def test_an_append_is_refused_as_a_whole_for_what_stands_in_any_partition(
     logs = {KEY: own, OTHER: other}
 
     if error is None:
-        check_tries(TWO, logs, [part], BOTH)
+        check_tries(TWO, logs, [part], dict.fromkeys(BOTH, -1))
         return
     with pytest.raises(error):
-        check_tries(TWO, logs, [part], BOTH)
+        check_tries(TWO, logs, [part], dict.fromkeys(BOTH, -1))
 
 
 def whole(*parts, names=None):
