@@ -176,6 +176,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: so far after the metadata root's time a commit or an append may be, by its process's
     # clock. Clocks that are kept right differ by less, and stores tell whole seconds.
     "clock.ahead.max.ms": Setting("60000", integer(0)),
+    # Kafka's 7 days would end `as_of` and the history for those who never heard of the setting;
+    # -1: kept for ever.
+    "metadata.max.retention.ms": Setting("-1", integer(-1)),
     # The metadata quorum, with Kafka's defaults. A process that has not read them yet takes these.
     "controller.quorum.fetch.timeout.ms": Setting("2000", integer(1, INT_MAX)),
     "controller.quorum.election.timeout.ms": Setting("1000", integer(1, INT_MAX)),

@@ -74,6 +74,10 @@ class OffsetOutOfRangeError(ProtocolError):
     code = 1
 
 
+class HistoryExpiredError(OffsetOutOfRangeError):
+    """The metadata log's history there is gone, as metadata.max.retention.ms says."""
+
+
 class UnknownTopicOrPartitionError(ProtocolError):
     """No topic of that name, or no such partition in it. No request creates one on the way."""
 

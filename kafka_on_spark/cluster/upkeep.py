@@ -22,6 +22,7 @@ from kafka_on_spark.service.describe.metric import Metric
 from kafka_on_spark.service.describe.partition_history import partition_history
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs, partition_logs
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from kafka_on_spark.service.metadata.metadata_roles import kept_history
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.sweep_progress import Scope, scope_of
 from kafka_on_spark.spark.wiring.accounts import COMPACT, RETAIN, UPKEEP, accounted
@@ -90,7 +91,9 @@ class Upkeep:
         image, scope, keys = self._chosen(topics)
         logs = describe_logs(image, keys, self._services.keeping.tasks.describe)
         one = next(iter(scope)) if scope is not None and len(scope) == 1 else None
-        return partition_logs(image, keys, partition_history(metadata.history(), one), logs)
+        before, batches = kept_history(metadata)
+        history = partition_history(batches, one, after=before)
+        return partition_logs(image, keys, history, logs)
 
     def metrics(self, topics: str | Iterable[str] | None) -> list[Metric]:
         image, _, keys = self._chosen(topics)

@@ -38,6 +38,7 @@ from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ConfigRecord,
     ControllerRecord,
+    ExpiredRecord,
     HighWatermarkRecord,
     LeaderChangeRecord,
     OffsetCommitRecord,
@@ -141,6 +142,7 @@ _PLAIN: Final[tuple[Any, ...]] = (
     RemoveGroupMemberRecord,
     AdminRequestRecord,
     AdminResultRecord,
+    ExpiredRecord,
 )
 
 _Broker = BrokerRecord | BrokerChangeRecord

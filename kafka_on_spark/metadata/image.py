@@ -9,7 +9,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.errors import InvalidTopicError, UnknownTopicOrPartitionError, ensure
+from kafka_on_spark.errors import (
+    HistoryExpiredError,
+    InvalidTopicError,
+    UnknownTopicOrPartitionError,
+    ensure,
+)
 from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
@@ -42,6 +47,7 @@ from kafka_on_spark.metadata.records import (
     ClusterRecord,
     ConfigRecord,
     ControllerRecord,
+    ExpiredRecord,
     HighWatermarkRecord,
     LeaderChangeRecord,
     MetadataBatch,
@@ -388,8 +394,13 @@ def _admin_result(draft: _Draft, record: AdminResultRecord) -> None:
     draft.requests = tuple(each for each in draft.requests if each.request != record.request)
 
 
+def _expired(draft: _Draft, record: ExpiredRecord) -> None:
+    raise HistoryExpiredError("the history is gone, as metadata.max.retention.ms says")
+
+
 _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     ClusterRecord: _cluster,
+    ExpiredRecord: _expired,
     LeaderChangeRecord: lambda draft, record: None,
     VotersRecord: _voters,
     ControllerRecord: _controller,

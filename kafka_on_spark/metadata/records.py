@@ -360,6 +360,23 @@ class LeaderChangeRecord:
     cause: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredRecord:
+    """Stands in the place of a record whose history is gone, as metadata.max.retention.ms says.
+
+    Offsets, batches and their times stay, so the quorum and the copying of logs know nothing of it.
+    Nothing replays one: what it was is in each snapshot from there on.
+    """
+
+    cause: str | None = None
+
+
+def has_expired(batch: "MetadataBatch") -> bool:
+    """Return whether the records of a batch are gone: all of them go at once, the oldest batches
+    first."""
+    return isinstance(batch.records[0], ExpiredRecord)
+
+
 Record = (
     ClusterRecord
     | VotersRecord
@@ -385,6 +402,7 @@ Record = (
     | GroupAssignmentRecord
     | AdminRequestRecord
     | AdminResultRecord
+    | ExpiredRecord
 )
 
 

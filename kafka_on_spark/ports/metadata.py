@@ -72,6 +72,11 @@ class MetadataLog(Protocol):
         """
         ...
 
+    def expire(self, before_ms: int) -> None:
+        """Give up the oldest records of the history, if they are older than `before_ms` and no
+        reader of the newest snapshots needs them."""
+        ...
+
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there."""
         ...

@@ -34,6 +34,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ControllerRecord,
+    ExpiredRecord,
     MetadataBatch,
     ProducerRecord,
     Record,
@@ -58,6 +59,11 @@ class MetadataRows:
     rows: tuple[Row, ...]
 
 
+def is_expired(batch: MetadataRows) -> bool:
+    """Return whether the records of a commit are gone."""
+    return batch.rows[0].get("record_type") == ExpiredRecord.__name__
+
+
 @dataclass(slots=True)
 class _RisingEpochs:
     """Epochs that must rise in the whole log."""
@@ -71,6 +77,10 @@ class MetadataReplay:
 
     def __init__(self) -> None:
         self.findings = FindingList(Place())
+        self.expired_end = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self.image = MetadataImage()
         self.timelines: dict[PartitionKey, PartitionTimeline] = {}
         self.topic_names: dict[TopicId, str] = {}
@@ -80,6 +90,7 @@ class MetadataReplay:
         self._groups = GroupReplay()
         self._seen = _RisingEpochs()
         self._time_ms = 0  # of the newest commit
+        self.is_begun = True
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
 
@@ -92,6 +103,29 @@ class MetadataReplay:
         """Record a part of the log that can't be read."""
         self._gap_count += 1
         self.findings.add("I15", sentence, **where)
+
+    def pass_over(self, batch: MetadataRows) -> None:
+        """Take a commit whose records are gone, or that continues such commits: what comes later
+        can be replayed only from a snapshot on."""
+        self.end_offset = batch.base_offset + len(batch.rows)
+        if is_expired(batch):
+            self.expired_end, self.is_begun = self.end_offset, False
+
+    def begin_at(self, snapshot: MetadataRows) -> None:
+        """Begin with the records of a snapshot that ends where the commits do that were passed
+        over."""
+        self._clear()
+        self.end_offset = snapshot.base_offset
+        self.take(snapshot)
+
+    def not_checked(self) -> list[str]:
+        """Return what could not be replayed, in words."""
+        if not self.expired_end:
+            return []
+        return [
+            f"the metadata's history before offset {self.expired_end}, and up to the next snapshot:"
+            " it is gone, as metadata.max.retention.ms says"
+        ]
 
     def check_time(self, now_ms: int) -> None:
         """Check that no time that counts is ahead of the clock of the process that checks."""

@@ -7,7 +7,7 @@ as the log.
 import threading
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from kafka_on_spark.service.describe.partition_history import (
     broker_history,
     partition_history,
 )
-from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader
+from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader, kept_history
 
 DECISIONS_MAX: Final = 1000
 MOMENTS_MAX: Final = 5000
@@ -63,7 +63,8 @@ class Histories:
         with self._lock:
             known, end = self._known, self._metadata.image.offset
             if known.image.offset == 0:
-                batches = self._metadata.history(to_offset=end)
+                before, batches = kept_history(self._metadata)
+                known = replace(known, image=before)
             else:
                 batches = self._metadata.batches(known.image.offset, end)
             if batches:

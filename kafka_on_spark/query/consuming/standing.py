@@ -8,7 +8,7 @@ that was removed and added again is one that was cut at 0.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import LogTruncatedError, OffsetOutOfRangeError
+from kafka_on_spark.errors import HistoryExpiredError, LogTruncatedError, OffsetOutOfRangeError
 from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -118,7 +118,12 @@ def after_cuts(
         return standing
     if standing.offset <= partition.log_start_offset:
         return Standing(standing.offset, now)  # what it has read is gone, lost or not
-    cut = find_cut(key, standing.unclean_generation)
+    try:
+        cut = find_cut(key, standing.unclean_generation)
+    except HistoryExpiredError:
+        # As Kafka's consumers, if the leader's epochs begin after their own: what they have read
+        # may be lost, and they read again what is there.
+        return Standing(partition.log_start_offset, now)
     end = partition.high_watermark if cut is None else cut
     return Standing(min(standing.offset, end), now)
 

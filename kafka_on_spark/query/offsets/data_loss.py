@@ -10,6 +10,7 @@ records that are left.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafka_on_spark.errors import (
+    HistoryExpiredError,
     InconsistentClusterIdError,
     InconsistentTopicIdError,
     LogTruncatedError,
@@ -83,7 +84,10 @@ def checked_position(
     """
     check_cluster(image, start)
     is_cut = not is_data_loss_failed and has_new_generations(image, start)
-    cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
+    try:
+        cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
+    except HistoryExpiredError:
+        cuts = _whole_partitions(image, start)
     positions = {name: dict(each) for name, each in start.positions.items()}
     for name in start.positions:
         if is_data_loss_failed:
@@ -120,6 +124,18 @@ def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
         if name in image.topic_ids
         for number, partition in image.topic(name).partitions.items()
     )
+
+
+def _whole_partitions(image: MetadataImage, offset: StreamOffset) -> UncleanCuts:
+    """Return the cuts of partitions that have another generation, where nobody knows any more where
+    they were cut: what is there is read again."""
+    topics = [(name, image.topic(name)) for name in offset.positions if name in image.topic_ids]
+    return {
+        PartitionKey(topic.topic_id, number): partition.log_start_offset
+        for name, topic in topics
+        for number, partition in topic.partitions.items()
+        if has_new_generation(offset, name, number, partition)
+    }
 
 
 def unclean_cuts(pieces: Iterable[LogPiece], since: int) -> UncleanCuts:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_on_spark.controller.partitions.unassigned_replicas import (
     Incarnation,
@@ -22,7 +22,7 @@ from kafka_on_spark.controller.partitions.unassigned_replicas import (
     times_unassigned,
     unassigned_by,
 )
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError, HistoryExpiredError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage
@@ -67,7 +67,17 @@ class RemoveOrder:
 
 RunLists = Callable[[Sequence[ListOrder]], list[ListResult]]
 RunRemoves = Callable[[Sequence[RemoveOrder]], list[str | None]]
+T = TypeVar("T")
+
 CheckControls = Callable[[MetadataImage], None]
+
+
+def _pieces_kept(pieces: Iterator[T]) -> Iterator[T]:
+    """Yield what is left of the history: a table of whose replica it says nothing stays."""
+    try:
+        yield from pieces
+    except HistoryExpiredError as error:
+        log.warning("replicas that were unassigned before are not known: %s", error)
 
 
 class Cleaner:
@@ -250,7 +260,8 @@ class Cleaner:
         if not replicas:
             return
         try:
-            times = times_unassigned(self._metadata.pieces_newest_first(), frozenset(replicas))
+            pieces = _pieces_kept(self._metadata.pieces_newest_first())
+            times = times_unassigned(pieces, frozenset(replicas))
         except (CorruptLogError, KafkaStorageError) as error:
             log.warning(
                 "%d tables are left alone: no history to judge them by: %s", len(replicas), error

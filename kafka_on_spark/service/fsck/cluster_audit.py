@@ -18,7 +18,12 @@ from kafka_on_spark.audit.findings import (
     in_order,
 )
 from kafka_on_spark.audit.history import FileEntry
-from kafka_on_spark.audit.metadata.metadata_checks import MetadataReplay, snapshot_flaw
+from kafka_on_spark.audit.metadata.metadata_checks import (
+    MetadataReplay,
+    MetadataRows,
+    is_expired,
+    snapshot_flaw,
+)
 from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
@@ -78,6 +83,12 @@ class _MetadataReader:
         while (file := self._main.table.first_but(taken)) is not None:
             taken.add(file.path)
             self._take(file, snapshots, committed_end)
+        if not self.replay.is_begun:
+            self._begin()
+        if not self.replay.is_begun:
+            self.replay.damage(
+                "the oldest records of the log are expired, and no snapshot after them can be read"
+            )
         for end, found in snapshots.items():
             # It is of a cluster that was at this root before, or the log was rolled back.
             above = "it ends above the log's end, and no process reads it"
@@ -94,6 +105,9 @@ class _MetadataReader:
                     return
                 if end <= self.replay.end_offset:
                     continue  # seen before the file was merged
+                if not self._may_take(batch):
+                    snapshots.pop(end, ())
+                    continue
                 self.replay.take(batch)
                 for reader, name in snapshots.pop(self.replay.end_offset, ()):
                     self._check_snapshot(reader, name)
@@ -101,6 +115,30 @@ class _MetadataReader:
             self._miss(file, error, snapshots, committed_end)
             return
         self._read_files.add(file.path)
+
+    def _may_take(self, batch: MetadataRows) -> bool:
+        """Return whether the replay has begun before a commit: where the oldest records are gone,
+        it begins with the first snapshot after them that can be read."""
+        if is_expired(batch):
+            self.replay.pass_over(batch)
+            return False
+        if not self.replay.is_begun:
+            self._begin()
+        if not self.replay.is_begun:
+            self.replay.pass_over(batch)
+        return self.replay.is_begun
+
+    def _begin(self) -> None:
+        """Begin the replay with a snapshot that ends where it has come to, if there is one."""
+        for reader in (self._main, *self.voters.others):
+            for name in reader.archive.snapshot_names():
+                if name.startswith(f"{self.replay.end_offset:020d}-"):
+                    try:
+                        self.replay.begin_at(reader.archive.snapshot(name))
+                    except CorruptLogError as error:
+                        reader.add_snapshot_flaw(name, error.message)
+                    else:
+                        return
 
     def _miss(
         self, file: FileEntry, error: CorruptLogError, snapshots: _Snapshots, committed_end: int
@@ -184,7 +222,7 @@ class Fsck:
             orphans=tuple(self._orphans),
             coverage=(*voters.coverage(), *self._coverage),
             is_deep=self._is_deep,
-            not_checked=(*self._not_checked, *voters.not_checked()),
+            not_checked=(*self._not_checked, *voters.not_checked(), *replay.not_checked()),
         )
 
     def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from kafka_on_spark.audit.findings import Coverage, Finding, FindingList, Place
 from kafka_on_spark.audit.history import FileEntry, TableDamage, TableStep
-from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows, is_expired
 from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
 from kafka_on_spark.audit.metadata.voter_checks import (
     VoterFlaw,
@@ -114,7 +114,8 @@ class VoterReader:
         """
         for batch in self.archive.rows(file.path):
             self._read_files[file.path] = file.size_bytes
-            if self._is_compared and batch.base_offset + len(batch.rows) <= end:
+            is_compared = self._is_compared and not is_expired(batch)  # on others it may be there
+            if is_compared and batch.base_offset + len(batch.rows) <= end:
                 self.digests[batch.base_offset] = _digest(batch)
             yield batch
 

@@ -5,10 +5,12 @@ them: a class that asks for the narrowest role works with them, and can't commit
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import HistoryExpiredError
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
@@ -69,6 +71,20 @@ class MetadataLogReader(MetadataHistory, Protocol):
         """Yield the log between its snapshots, the newest piece first, each with the image that it
         continues."""
         ...
+
+
+def kept_history(metadata: MetadataLogReader) -> tuple[MetadataImage, list[MetadataBatch]]:
+    """Return every batch of the log whose records are kept, oldest first, and the image that they
+    continue."""
+    try:
+        return MetadataImage(), metadata.history()
+    except HistoryExpiredError:
+        before, kept = metadata.image, list[list[MetadataBatch]]()
+    with suppress(HistoryExpiredError):
+        for image, batches in metadata.pieces_newest_first():
+            before = image
+            kept.append(batches)
+    return before, [batch for batches in reversed(kept) for batch in batches]
 
 
 class MetadataDecider(MetadataWatcher, Protocol):

@@ -17,6 +17,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     ClusterClosedError,
     CommitConflictError,
+    HistoryExpiredError,
     KafkaOnSparkError,
     RequestTimedOutError,
 )
@@ -27,6 +28,7 @@ from kafka_on_spark.metadata.records import (
     AdminResultRecord,
     MetadataBatch,
     Stamp,
+    too_old_by_ms,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports.metadata import NO_LOCK, CommitLock, MetadataLog
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+HISTORY_KEPT_MS_MIN: Final = 3_600_000
+"""So much of the history is kept in any case: a running process looks back for some sessions."""
 
 SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is due when the log after the last one has as many records as the image, and at least
@@ -165,7 +170,15 @@ class MetadataService:
             is_first = self._image.offset == 0
             if is_first:
                 self._start_from_snapshot()
-            batches = self._log.read(from_offset=self._image.offset)
+            try:
+                batches = self._log.read(from_offset=self._image.offset)
+            except HistoryExpiredError:  # this process was away for so long
+                before, is_first = self._image, True
+                self._start_from_snapshot()
+                if self._image.offset < before.offset:
+                    self._image = before
+                    raise
+                batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 before, self._image = self._image, self._image.replay(*batches)
                 self._replayed_at_ms = self._clock.monotonic_ms()
@@ -344,9 +357,19 @@ class MetadataService:
                 # With the image's own time, so that an image from the snapshot has it as well.
                 stamp = replace(self._stamp(None), time_ms=image.time_ms)
                 self._log.write_snapshot(records, stamp, image.offset)
+                self._expire_history(image)
             self._log.maintain()
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
+
+    def _expire_history(self, image: MetadataImage) -> None:
+        """Give up the history that is older than metadata.max.retention.ms says, and more than an
+        hour: running processes look back for some sessions."""
+        retention_ms = image.settings().integer("metadata.max.retention.ms")
+        root_ms = None if retention_ms < 0 else self._log.root_ms()
+        if root_ms is not None:
+            now_ms = too_old_by_ms(self._clock.now_ms(), root_ms, image.time_ms)
+            self._log.expire(now_ms - max(retention_ms, HISTORY_KEPT_MS_MIN))
 
     def clean(self) -> int:
         """Delete files of the metadata roots that no reader needs; return how many. After each

@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import Voter, VoterKey
 
@@ -83,15 +83,6 @@ class VoterLog(Protocol):
         """
         ...
 
-    def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
-        """Return the batches of `headers`, which follow each other, as one version of the table has
-        them; a run as the batches in it.
-
-        Raises: as `load`; CorruptLogError also where that version lacks one of them: what was seen
-            of the log may have been cut since, and another write stand in its place.
-        """
-        ...
-
     def root_ms(self) -> int:
         """Return the time of the root, ms since 1970 UTC.
 
@@ -119,6 +110,14 @@ class VoterLog(Protocol):
         """Return a snapshot, as a batch that ends at its end offset.
 
         Raises: as `load`; CorruptLogError also where it is damaged, or another cluster's.
+        """
+        ...
+
+    def expire(self, before_ms: int) -> bool:
+        """Give up the oldest records of the history, if they are older than `before_ms` and no
+        reader of the newest snapshots needs them; return whether there were any.
+
+        Raises: as `load`.
         """
         ...
 

@@ -251,6 +251,14 @@ class QuorumLog:
             if any(self._of_all(self._well(), lambda each: each.maintain())):
                 self._leadership.led = None  # the next decision is put at a later version
 
+    def expire(self, before_ms: int) -> None:
+        """Give up the oldest records of the history on each voter that answers.
+
+        Raises: as `_of_all`.
+        """
+        if any(self._of_all(self._well(), lambda each: each.expire(before_ms))):
+            self._leadership.led = None  # the next decision is put at a later version
+
     def clean(self, now_ms: int) -> int:
         """Delete what no reader needs, on each voter that answers; return how many files.
 

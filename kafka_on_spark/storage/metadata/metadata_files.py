@@ -21,8 +21,15 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.partition_codec import Row
-from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import (
+    ControllerRecord,
+    ExpiredRecord,
+    MetadataBatch,
+    Record,
+    Stamp,
+)
 from kafka_on_spark.storage.calls.error_translation import parsing
+from kafka_on_spark.storage.calls.file_limits import ROWS_MAX
 from kafka_on_spark.storage.roots.parquet_files import read_row_groups
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -43,6 +50,9 @@ FILE_SCHEMA: Final = pa.schema(
 """`batch_base_offset` is where a record's batch begins: batches stay apart in merged files."""
 
 
+ALL_ROWS: Final = range(ROWS_MAX)
+"""Of a file, whatever it holds."""
+
 SLICE_ROWS: Final = 1 << 16
 """Rows converted at once between Python objects and Arrow: a million would take gigabytes."""
 
@@ -53,12 +63,22 @@ PLAIN_ROWS_MAX: Final = 32
 """Up to this number of rows a file is written without compression and dictionaries: to set these up
 for each column would take two thirds of the time to write and to read a file of one row."""
 
+_COUNTED: Final = ("offset_delta", "batch_base_offset", "time")
+
 _MERGED: Final[Mapping[str, Any]] = {
     "compression": "zstd",
-    "use_dictionary": True,
+    "use_dictionary": [name for name in FILE_SCHEMA.names if name not in _COUNTED],
+    "column_encoding": dict.fromkeys(_COUNTED, "DELTA_BINARY_PACKED"),
     "write_page_checksum": True,
     "store_schema": False,
     "write_statistics": False,
+}
+
+_PLAIN: Final[Mapping[str, Any]] = {
+    **_MERGED,
+    "compression": "none",
+    "use_dictionary": False,
+    "column_encoding": None,
 }
 
 _CLAIM: Final = ControllerRecord.__name__
@@ -111,31 +131,39 @@ def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
 def _write(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     is_plain = table.num_rows <= PLAIN_ROWS_MAX
-    form = {**_MERGED, **({"compression": "none", "use_dictionary": False} if is_plain else {})}
-    pq.write_table(table, sink, **form)
+    pq.write_table(table, sink, **(_PLAIN if is_plain else _MERGED))
     return sink.getvalue()
 
 
 def decode_file(
-    content: bytes | None, path: str, *, from_offset: int = 0, end_offset: int | None = None
+    content: bytes | None,
+    path: str,
+    *,
+    from_offset: int = 0,
+    end_offset: int | None = None,
+    wanted: range = ALL_ROWS,
 ) -> list[MetadataBatch]:
     """Return the batches of a file that lie between two offsets, in order. A merged file may hold
-    many others: they are read, which is cheap, and not made.
+    many others: of a row group they are read, which is cheap, and not made. Row groups without
+    `wanted` rows are not read.
 
     Raises:
         CorruptLogError: It is missing, damaged, or holds records that this version can't read.
     """
-    parts = decode_parts(content, path, from_offset=from_offset, end_offset=end_offset)
-    return [batch for part in parts for batch in part]
+    with parsing("a file of the metadata log", path):
+        return [
+            batch
+            for part in _parts(content, path, wanted=wanted)
+            for batch in _decoded(part, _batch_ranges(part, from_offset, end_offset))
+        ]
 
 
-def decode_parts(
-    content: bytes | None, path: str, *, from_offset: int = 0, end_offset: int | None = None
-) -> Iterator[list[MetadataBatch]]:
-    """Yield the batches that `decode_file` returns, those of a row group at once."""
+def decode_parts(content: bytes | None, path: str) -> Iterator[list[MetadataBatch]]:
+    """Yield the batches of a file in order, those of a row group at once; raise as `decode_file`,
+    perhaps after some batches."""
     with parsing("a file of the metadata log", path):
         for part in _parts(content, path):
-            yield _decoded(part, _batch_ranges(part, from_offset, end_offset))
+            yield _decoded(part, _batch_ranges(part))
 
 
 def batch_extents(content: bytes | None, path: str) -> list[tuple[Offset, Offset]]:
@@ -167,6 +195,26 @@ def decode_rows(content: bytes | None, path: str) -> Iterator[list[Row]]:
             yield from (rows[each.start : each.stop] for each in _batch_ranges(part))
 
 
+def decode_tables(
+    content: bytes | None, path: str, row_count: int | None = None, wanted: range = ALL_ROWS
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file in order, verified, as they are, whole batches at once: no record is
+    made, and a column that has no value may be left out.
+
+    `row_count`: how many there must be. Row groups without `wanted` rows are not read.
+
+    Raises:
+        CorruptLogError: It is missing or damaged, perhaps after some rows.
+    """
+    with parsing("a file of the metadata log", path):
+        yield from _parts(content, path, row_count, wanted)
+
+
+def first_row(part: pa.Table) -> int:
+    """Return where a part of a file begins in it."""
+    return int(_as_numpy(part.column("offset_delta").slice(0, 1).combine_chunks())[0])
+
+
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     """Return where each batch of a file begins and when it was committed (ms), in order.
 
@@ -178,11 +226,20 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
         for part in _parts(content, path):
             firsts = pa.array([each.start for each in _batch_ranges(part)], pa.int64())
             heads = part.select(["batch_base_offset", "time"]).take(firsts)
-            times = heads.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
-            bases = heads.column("batch_base_offset").to_pylist()
-            for base, time_us in zip(bases, times.to_pylist(), strict=True):
-                found.append((Offset(base), time_us // 1000))
+            bases = map(Offset, heads.column("batch_base_offset").to_pylist())
+            found += zip(bases, times_of(heads), strict=True)
     return found
+
+
+def times_of(rows: pa.Table) -> list[int]:
+    """Return when each of some rows was committed, ms since 1970 UTC."""
+    times = rows.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+    return [time_us // 1000 for time_us in times.to_pylist()]
+
+
+def expired_rows(rows: pa.Table) -> bool:
+    """Return whether any of some rows is gone."""
+    return ExpiredRecord.__name__ in rows.column("record_type").to_pylist()
 
 
 def _decoded(table: pa.Table, batches: Sequence[range]) -> list[MetadataBatch]:
@@ -246,12 +303,14 @@ def _bases(table: pa.Table) -> npt.NDArray[np.signedinteger[Any]]:
     return _as_numpy(table.column("batch_base_offset").combine_chunks())
 
 
-def _parts(content: bytes | None, path: str) -> Iterator[pa.Table]:
+def _parts(
+    content: bytes | None, path: str, row_count: int | None = None, wanted: range = ALL_ROWS
+) -> Iterator[pa.Table]:
     """Yield a file's rows in offset order, a row group at a time; a batch is never parted."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     held: pa.Table | None = None
-    for group in read_row_groups(content, path):
+    for group in read_row_groups(content, path, row_count, wanted):
         part = _checked(group, path)
         if held is not None:
             if _bases(held)[-1] == _bases(part)[0]:
@@ -259,9 +318,10 @@ def _parts(content: bytes | None, path: str) -> Iterator[pa.Table]:
             else:
                 yield held
         held = part
-    if held is None:
+    if held is not None:
+        yield held
+    elif wanted == ALL_ROWS:
         raise CorruptLogError("not a file of a metadata log", path=path)
-    yield held
 
 
 def _checked(table: pa.Table, path: str) -> pa.Table:
@@ -351,26 +411,36 @@ def _rows_of(table: pa.Table) -> list[Row]:
     return rows_of(_columns_of(table), table.num_rows)
 
 
-def merge_files(contents: Iterable[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
+def merge_files(
+    contents: Iterable[tuple[bytes | None, str]], *, expires: bool = False
+) -> tuple[pa.Buffer, int]:
     """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
-    and the number of rows. The files are read one after the other, and many rows are written as
-    they come: a row group holds whole batches.
+    and the number of rows. The files are read one after the other. `expires`: each as an
+    `ExpiredRecord`.
 
     Raises:
         CorruptLogError: One of them can't be read.
     """
+    return encode_rows(
+        _expired(part) if expires else part
+        for content, path in contents
+        for part in decode_tables(content, path)
+    )
+
+
+def encode_rows(parts: Iterable[pa.Table]) -> tuple[pa.Buffer, int]:
+    """Return rows, whole batches at once, as the bytes of one file, and the number of rows. Many
+    are written as they come: a row group holds whole batches."""
     sink, writer = pa.BufferOutputStream(), None
     held: list[pa.Table] = []
     count = held_count = 0
-    for content, path in contents:
-        with parsing("a file of the metadata log", path):
-            for part in _parts(content, path):
-                held.append(_numbered(part, count))
-                count, held_count = count + part.num_rows, held_count + part.num_rows
-                if held_count >= SLICE_ROWS:
-                    writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
-                    _write_group(writer, held)
-                    held, held_count = [], 0
+    for part in parts:
+        held.append(_numbered(part, count))
+        count, held_count = count + part.num_rows, held_count + part.num_rows
+        if held_count >= SLICE_ROWS:
+            writer = writer or pq.ParquetWriter(sink, FILE_SCHEMA, **_MERGED)
+            _write_group(writer, held)
+            held, held_count = [], 0
     if writer is None:
         return _write(pa.concat_tables(held, promote_options="default")), count
     if held:
@@ -384,6 +454,12 @@ def _numbered(table: pa.Table, first: int) -> pa.Table:
     place = table.column_names.index("offset_delta")
     deltas = np.arange(first, first + table.num_rows, dtype=np.int32)
     return table.set_column(place, "offset_delta", pa.array(deltas))
+
+
+def _expired(table: pa.Table) -> pa.Table:
+    """Return rows without what their records say."""
+    places = table.select(["offset_delta", "batch_base_offset", "time"])
+    return places.append_column("record_type", pa.repeat(ExpiredRecord.__name__, table.num_rows))
 
 
 def _write_group(writer: pq.ParquetWriter, tables: Sequence[pa.Table]) -> None:

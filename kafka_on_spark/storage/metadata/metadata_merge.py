@@ -5,7 +5,7 @@ every opening of the table. A row is written again at most once a size class.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final
 from uuid import uuid4
 
@@ -88,8 +88,21 @@ def _bounded(run: list[LogFile]) -> list[LogFile]:
     return run[: max(count, 2)]
 
 
-def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> LogFile:
-    """Write the rows of files as one flushed file, order unchanged; return it.
+def files_to_expire(
+    files: Sequence[LogFile], start: int, end: int, before_ms: int
+) -> list[LogFile]:
+    """Return the files whose records are to be given up, in order: the oldest ones, as many as one
+    file may hold, that end after `start`, where the history begins, and at `end` or before, and
+    whose newest batch is older than `before_ms`."""
+    old = takewhile(lambda file: file.end_offset <= end and file.time_ms < before_ms, files)
+    return _bounded([file for file in old if file.end_offset > start])
+
+
+def write_merged(
+    files: RootFiles, uri: str, merged: Sequence[LogFile], *, expires: bool = False
+) -> LogFile:
+    """Write the rows of files as one flushed file, order unchanged; return it. `expires`: without
+    what their records say.
 
     Raises:
         CorruptLogError: One of them is missing or can't be read.
@@ -97,7 +110,7 @@ def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> LogFi
     """
     paths = [f"{uri}/{file.path}" for file in merged]
     content, count = merge_files(
-        (files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths
+        ((files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths), expires=expires
     )
     path = f"{merged[0].base_offset:020d}-{uuid4().hex}.parquet"
     files.write(f"{uri}/{path}", content)

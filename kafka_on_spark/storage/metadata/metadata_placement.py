@@ -56,6 +56,10 @@ class LogFile:
     def end_offset(self) -> int:
         return self.base_offset + self.size
 
+    def rows_between(self, start: int, end: int) -> range:
+        """Return which rows of it lie between two offsets."""
+        return range(max(start - self.base_offset, 0), max(end - self.base_offset, 0))
+
 
 def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
     """Return files of the table in the order of their rows.

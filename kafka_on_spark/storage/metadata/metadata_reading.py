@@ -32,7 +32,15 @@ def read_batches(
     for file in reversed(wanted):
         path = f"{uri}/{file.path}"
         content = root_files.read(path, METADATA_FILE_BYTES_MAX)
-        parts.append(decode_file(content, path, from_offset=from_offset, end_offset=end_offset))
+        parts.append(
+            decode_file(
+                content,
+                path,
+                from_offset=from_offset,
+                end_offset=end_offset,
+                wanted=file.rows_between(from_offset, end_offset),
+            )
+        )
     batches = [batch for part in reversed(parts) for batch in part]
     expected = from_offset
     for batch in batches:

@@ -6,7 +6,7 @@ file has a name of its own, so a batch that was cut and is brought back by a lat
 under another name than the one that a cleaner may be removing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -17,32 +17,79 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
 from kafka_on_spark.raft.log.raft_log import RaftBatch
 from kafka_on_spark.raft.log.runs import copied_together
-from kafka_on_spark.storage.metadata.metadata_files import encode_file, merge_files
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.metadata.metadata_files import (
+    decode_tables,
+    encode_file,
+    encode_rows,
+    expired_rows,
+    first_row,
+    merge_files,
+    times_of,
+)
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, new_file
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch as the bytes of a file: who has just written it need not read it to copy it.
+    """A batch, or a run of them, as the bytes of a file: who has written it need not read it to
+    copy it.
 
     Attributes:
         base_offset: Offset of its first record.
         end_offset: Offset after its last record.
         time_ms: When it was made.
         content: The bytes.
+        has_expired: Records in it are gone.
     """
 
     base_offset: Offset
     end_offset: Offset
     time_ms: int
     content: pa.Buffer
+    has_expired: bool = False
 
 
 def encoded(batch: MetadataBatch) -> EncodedBatch:
     """Return a batch as the bytes of a file."""
     content = encode_file(batch.records, batch.stamp, batch.base_offset)
     return EncodedBatch(batch.base_offset, batch.end_offset, batch.stamp.time_ms, content)
+
+
+def read_encoded(
+    root_files: RootFiles, uri: str, files: Sequence[LogFile], header: RaftBatch
+) -> EncodedBatch:
+    """Return the rows of a header, which may be a long run, as they are: no record is made. `files`
+    are those of the table at `uri`, in order.
+
+    Raises:
+        CorruptLogError: A file is missing or damaged, or lacks some of them.
+        KafkaStorageError: The root does not answer.
+    """
+    newest: list[pa.Table] = []
+    has_expired = False
+
+    def parts() -> Iterator[pa.Table]:
+        nonlocal has_expired
+        for file in files:
+            if file.end_offset <= header.base_offset or file.base_offset >= header.end_offset:
+                continue
+            path = f"{uri}/{file.path}"
+            content = root_files.read(path, METADATA_FILE_BYTES_MAX)
+            wanted = file.rows_between(header.base_offset, header.end_offset)
+            for part in decode_tables(content, path, file.size, wanted):
+                first = max(wanted.start - first_row(part), 0)
+                rows = part.slice(first, wanted.stop - first_row(part) - first)
+                newest[:] = [rows.slice(rows.num_rows - 1)]
+                has_expired |= expired_rows(rows)
+                yield rows
+
+    content, count = encode_rows(parts())
+    if count != header.end_offset - header.base_offset:
+        raise CorruptLogError("rows of the metadata log are missing", base=header.base_offset)
+    [time_ms] = times_of(newest[0])
+    return EncodedBatch(header.base_offset, header.end_offset, time_ms, content, has_expired)
 
 
 def write_batches(

@@ -25,6 +25,11 @@ QUORUM_EPOCH: Final = "quorum-epoch"
 VOTE: Final = "vote/"
 LEADER: Final = "leader/"
 
+HISTORY_START: Final = "history-start"
+HISTORY_START_MS: Final = "history-start-ms"
+"""Where the history begins, if metadata.max.retention.ms has ended some of it: the records before
+are expired. And when the newest of these was committed."""
+
 HEADER: Final = ("base_offset", "epoch", "write_id", "headers")
 TABLE_SCHEMA: Final = pa.schema(
     [

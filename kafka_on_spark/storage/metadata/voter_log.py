@@ -8,8 +8,9 @@ are Parquet files of the same columns beside it.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -17,18 +18,26 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
+    HistoryExpiredError,
+    KafkaStorageError,
     ReplicaLostError,
     RootAccessDeniedError,
     RootReadOnlyError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp, log_end_at
-from kafka_on_spark.raft.log.lookups import has_write
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    Record,
+    Stamp,
+    has_expired,
+    log_end_at,
+)
+from kafka_on_spark.raft.log.lookups import has_write, is_snapshot_of
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch, RaftBatch
 from kafka_on_spark.raft.tables.continuation import goes_on_from
 from kafka_on_spark.raft.tables.voter_table import TableChange, VoterTable
 from kafka_on_spark.raft.voter_set import VoterKey
-from kafka_on_spark.service.quorum.ports import VoterLog
+from kafka_on_spark.service.quorum.ports import UNREADABLE, VoterLog
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
@@ -56,8 +65,19 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
 from kafka_on_spark.storage.metadata.newest_files import NewestFiles
-from kafka_on_spark.storage.metadata.voter_files import EncodedBatch, encoded, write_batches
-from kafka_on_spark.storage.metadata.voter_format import check_format, counters_of, table_of
+from kafka_on_spark.storage.metadata.voter_files import (
+    EncodedBatch,
+    encoded,
+    read_encoded,
+    write_batches,
+)
+from kafka_on_spark.storage.metadata.voter_format import (
+    HISTORY_START,
+    HISTORY_START_MS,
+    check_format,
+    counters_of,
+    table_of,
+)
 from kafka_on_spark.storage.metadata.voter_upkeep import VoterUpkeep
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
@@ -156,10 +176,12 @@ class DeltaVoterLog:
         self, table: VoterTable, change: TableChange, source: VoterLog | None = None
     ) -> VoterTable:
         """Commit `change`; what it appends is copied from `source`."""
-        batches: list[EncodedBatch] = []
+        batches: Sequence[EncodedBatch] = []
         if change.appended:
-            assert source is not None, change
-            batches = _copied(source, change.appended)
+            assert isinstance(source, DeltaVoterLog), change
+            batches = source.copy(change.appended)
+            if any(each.has_expired for each in batches):
+                self._take_snapshot(source)
         return self._as_unknown(table, change, batches)
 
     def append(self, table: VoterTable, change: TableChange, batch: MetadataBatch) -> VoterTable:
@@ -168,11 +190,6 @@ class DeltaVoterLog:
         content = encoded(batch)
         self._in_hand = header, content
         return self._as_unknown(table, change, [content])
-
-    def in_hand(self, headers: Sequence[RaftBatch]) -> EncodedBatch | None:
-        """Return the batch of `headers`, if it is the one that this process has just appended."""
-        known, content = self._in_hand
-        return content if [known] == [*headers] else None
 
     def _as_unknown(
         self, table: VoterTable, change: TableChange, batches: Sequence[EncodedBatch]
@@ -238,13 +255,27 @@ class DeltaVoterLog:
     @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from the border `from_offset` on that end at `to_offset` or before."""
-        return self._read_twice(lambda: self._read(from_offset, to_offset, ()))
+        return self._read_twice(lambda: self._read(from_offset, to_offset))
+
+    def copy(self, headers: Sequence[RaftBatch]) -> Sequence[EncodedBatch]:
+        """Return the batches of `headers`, which follow each other, as one version of the table has
+        them: the one that this process has just appended is still in its hand.
+
+        Raises: as `load`; CorruptLogError also where that version lacks one of them: what was seen
+            of the log may have been cut since, and another write stand in its place.
+        """
+        known, content = self._in_hand
+        if content is not None and [known] == [*headers]:
+            return [content]
+        return self._read_encoded(headers)
 
     @on_root
-    def copy(self, headers: Sequence[RaftBatch]) -> list[MetadataBatch]:
-        """Return the batches of `headers`, as one version of the table has them."""
-        base_offset, end_offset = headers[0].base_offset, headers[-1].end_offset
-        return self._read_twice(lambda: self._read(base_offset, end_offset, headers))
+    def _read_encoded(self, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
+        def read() -> list[EncodedBatch]:
+            files = self._files_between(headers[0].base_offset, headers[-1].end_offset, headers)
+            return [read_encoded(self._files, self.uri, files, each) for each in headers]
+
+        return self._read_twice(read)
 
     def _read_twice(self, read: Callable[[], T]) -> T:
         try:
@@ -259,11 +290,19 @@ class DeltaVoterLog:
             with self._present():
                 return read()
 
-    def _read(
+    def _read(self, from_offset: Offset, to_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets, of one version of the table."""
+        files = self._files_between(from_offset, to_offset, ())
+        batches = read_batches(self._files, self.uri, files, from_offset, to_offset)
+        if any(map(has_expired, batches)):
+            raise self.history_expired()
+        return batches
+
+    def _files_between(
         self, from_offset: Offset, to_offset: Offset, headers: Sequence[RaftBatch]
-    ) -> list[MetadataBatch]:
-        """Return the batches between two offsets, of one version of the table, which must have
-        `headers`."""
+    ) -> Sequence[LogFile]:
+        """Return files that hold what lies between two offsets, of one version of the table, which
+        must have `headers`."""
         with self._delta.lock:
             table = self._table or self._load()
             files = self._newest_files.between(from_offset, to_offset) or self._log_files
@@ -279,7 +318,18 @@ class DeltaVoterLog:
                 write_id=write_id,
                 root=self.root,
             )
-        return read_batches(self._files, self.uri, files, from_offset, to_offset)
+        return files
+
+    def history_expired(self) -> HistoryExpiredError:
+        """Return the error of a reader that asks for a part of the history that is gone."""
+        with self._delta.lock:
+            counters = self._delta.counters()
+        start, time_ms = counters.get(HISTORY_START, 0), counters.get(HISTORY_START_MS, 0)
+        began = datetime.fromtimestamp(time_ms // 1000, UTC)
+        return HistoryExpiredError(
+            f"the metadata's history before offset {start} ({began:%Y-%m-%d %H:%M:%S} UTC) is gone,"
+            " as metadata.max.retention.ms says: ask for what was later"
+        )
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a row group at a time.
@@ -290,6 +340,8 @@ class DeltaVoterLog:
             for part in decode_parts(*file):
                 for batch in part:
                     if batch.end_offset > offset:
+                        if has_expired(batch):
+                            raise self.history_expired()
                         yield batch
                         offset = batch.end_offset
 
@@ -355,6 +407,35 @@ class DeltaVoterLog:
         check_replaced(self.root, self._identity, self._options)
         metadata_snapshots.write_snapshot(self._files, self.root, records, stamp, end)
 
+    def _take_snapshot(self, source: VoterLog) -> None:
+        """Copy the newest snapshot of a log whose oldest records are expired, before these are
+        copied: this voter may be left alone once it has the rest, and opened."""
+        log, there = source.load().log, self.snapshots()
+        for end in sorted(source.snapshots(), reverse=True):
+            if is_snapshot_of(log, end):
+                if end in there:
+                    return
+                with suppress(*UNREADABLE):
+                    batch = source.read_snapshot(end)
+                    self.write_snapshot(batch.records, batch.stamp, end)
+                    return
+        raise KafkaStorageError(
+            "the oldest records of the metadata log are expired, and the voter that they are copied"
+            " from has no snapshot that can be read: have another one lead, then try again"
+        )
+
+    @on_root
+    def expire(self, before_ms: int) -> bool:
+        """Give up the oldest records, as `VoterUpkeep.expire` does; return whether there were
+        any."""
+        return self._upkeep.expire(self._load, lambda: self._log_files, before_ms, self._is_sound)
+
+    def _is_sound(self, end: OffsetAndEpoch) -> bool:
+        try:
+            return self.read_snapshot(end).end_offset == end.offset
+        except UNREADABLE:
+            return False
+
     @on_root
     def check_writable(self) -> None:
         """Check that this process may write to a local log's folder; a store is not asked."""
@@ -384,13 +465,3 @@ class DeltaVoterLog:
         count = self._upkeep.clean(self._load, lambda: self._log_files, now_ms)
         clean_log(self._files, self.uri)
         return count
-
-
-def _copied(source: VoterLog, headers: Sequence[RaftBatch]) -> list[EncodedBatch]:
-    """Return the batches of `headers`: those that this process has just appended to `source` are
-    still in its hand, others are read there.
-
-    Raises: as VoterLog.copy.
-    """
-    held = source.in_hand(headers) if isinstance(source, DeltaVoterLog) else None
-    return [held] if held is not None else [encoded(each) for each in source.copy(headers)]

@@ -12,15 +12,29 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
+from kafka_on_spark.raft.log.lookups import is_snapshot_of
+from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
 from kafka_on_spark.raft.log.runs import merging_end
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.metadata.metadata_cleaning import DELETED_MAX, MetadataCleaner
-from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge, write_merged
+from kafka_on_spark.storage.metadata.metadata_cleaning import (
+    DELETED_MAX,
+    SNAPSHOTS_KEPT,
+    MetadataCleaner,
+)
+from kafka_on_spark.storage.metadata.metadata_merge import (
+    files_to_expire,
+    files_to_merge,
+    write_merged,
+)
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file, remove_file
-from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot_end
-from kafka_on_spark.storage.metadata.voter_format import LOG_END_OFFSET
+from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot_end, snapshot_ends
+from kafka_on_spark.storage.metadata.voter_format import (
+    HISTORY_START,
+    HISTORY_START_MS,
+    LOG_END_OFFSET,
+)
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 log = logging.getLogger(__name__)
@@ -110,22 +124,62 @@ class VoterUpkeep:
         if not merged:
             return False
         written = write_merged(self._files, self._uri, merged)
+        return self._replace(load, log_files, merged, written, {})
+
+    def expire(
+        self,
+        load: Callable[[], VoterTable],
+        log_files: Callable[[], list[LogFile]],
+        before_ms: int,
+        is_sound: Callable[[OffsetAndEpoch], bool],
+    ) -> bool:
+        """Give up the records of the oldest files that are older than `before_ms`, as many as one
+        file may hold; return whether there were any.
+
+        Only below the newest three snapshots of this root, of which the oldest `is_sound`: whoever
+        opens this voter alone needs no record before that, also if two of them are damaged.
+        """
+        with self._delta.lock:
+            log, counters = load().log, self._delta.counters()
+            files = [each for each in log_files() if each.end_offset <= merging_end(log)]
+        ends = sorted(each for each in snapshot_ends(self._files, self._root))
+        kept = [each for each in ends if is_snapshot_of(log, each)][-SNAPSHOTS_KEPT:]
+        if len(kept) < SNAPSHOTS_KEPT:
+            return False
+        start = counters.get(HISTORY_START, 0)
+        expired = files_to_expire(files, start, kept[0].offset, before_ms)
+        if not expired or not is_sound(kept[0]):
+            return False
+        written = write_merged(self._files, self._uri, expired, expires=True)
+        newest_ms = max(counters.get(HISTORY_START_MS, 0), *(each.time_ms for each in expired))
+        begins = {HISTORY_START: written.end_offset, HISTORY_START_MS: newest_ms}
+        return self._replace(load, log_files, expired, written, begins)
+
+    def _replace(
+        self,
+        load: Callable[[], VoterTable],
+        log_files: Callable[[], list[LogFile]],
+        replaced: list[LogFile],
+        written: LogFile,
+        counters: dict[str, int],
+    ) -> bool:
+        """Commit that a file stands in the place of others; return whether that was done."""
         for _ in range(MERGE_TRIES):
             with suppress(CommitConflictError):
                 with self._delta.lock:
                     table = load()
                     # What was merged by another process stands in another file; what is merged was
                     # committed, so it was not cut.
-                    if not set(merged) <= set(log_files()):
+                    if not set(replaced) <= set(log_files()):
                         return False
                     self._delta.commit(
                         table.version,
                         operation=MERGE,
                         files=[
-                            *(remove_file(each, changes_data=False) for each in merged),
+                            *(remove_file(each, changes_data=False) for each in replaced),
                             add_file(written, changes_data=False),
                         ],
-                        counters={LOG_END_OFFSET: table.log.end_offset},
+                        counters={LOG_END_OFFSET: table.log.end_offset, **counters},
                     )
                 self._checkpoint(load, log_files)
                 return True

@@ -44,8 +44,12 @@ def read_parquet(
         )
 
 
-def read_row_groups(content: Any, path: str) -> Iterator[pa.Table]:
+def read_row_groups(
+    content: Any, path: str, row_count: int | None, wanted: range
+) -> Iterator[pa.Table]:
     """Yield the rows of a file's bytes, verified, a row group at a time.
+
+    Those without `wanted` rows are not read. `row_count`: how many there must be.
 
     Without dictionaries for texts: Arrow checks those less for damage.
 
@@ -53,8 +57,12 @@ def read_row_groups(content: Any, path: str) -> Iterator[pa.Table]:
     """
     with _errors_of(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        check_footer(file.metadata, path)
+        check_footer(file.metadata, path, row_count)
+    end = 0
     for group in range(file.num_row_groups):
+        start, end = end, end + file.metadata.row_group(group).num_rows
+        if start >= wanted.stop or end <= wanted.start:
+            continue
         with _errors_of(path):
             rows = file.read_row_group(group, use_threads=len(content) > THREADS_BYTES_MIN)
         yield rows

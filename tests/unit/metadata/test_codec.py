@@ -19,9 +19,9 @@ from kafka_on_spark.storage.metadata import metadata_files
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     _columns_of,
-    _parts,
     _rows_of,
     decode_file,
+    decode_tables,
     encode_file,
 )
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
@@ -111,6 +111,7 @@ STRATEGIES = {
     kinds.VotersRecord: {
         "voters": st.lists(texts, min_size=1, max_size=3).map(tuple), "cluster_id": maybe_text,
     },
+    kinds.ExpiredRecord: {},
     kinds.LeaderChangeRecord: {"leader": small, "directory_id": texts},
     kinds.ControllerRecord: {"controller_id": texts, "controller_epoch": numbers, "is_resignation": st.booleans()},
     kinds.BrokerRecord: {
@@ -151,13 +152,17 @@ records = st.one_of([st.builds(kind, **fields, **cause) for kind, fields in STRA
 
 
 def through_parquet(given, stamp=STAMP):
-    content = encode_file(given, stamp, 40).to_pybytes()
-    return _rows_of(next(_parts(content, "file")))
+    return _rows_of(table_of(given, stamp))
+
+
+def table_of(given, stamp=STAMP):
+    [table] = decode_tables(encode_file(given, stamp, 40).to_pybytes(), "file")
+    return table
 
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 24
+    assert len(STRATEGIES) == 25
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)
@@ -289,7 +294,7 @@ runs = st.lists(
 @settings(max_examples=many(40))
 @given(runs.filter(bool))
 def test_columns_say_what_rows_say(batch):
-    table = next(_parts(encode_file(batch, STAMP, 40).to_pybytes(), "file"))
+    table = table_of(batch)
 
     by_columns = ColumnDecoder().records(_columns_of(table), table.num_rows)
 
@@ -355,7 +360,7 @@ def test_partition_that_can_not_be_is_corruption_by_rows_and_by_columns(name, va
         )
         for each in range(count)
     ]
-    columns = _columns_of(next(_parts(encode_file(batch, STAMP, 40).to_pybytes(), "file")))
+    columns = _columns_of(table_of(batch))
     columns[name] = [*(columns[name] or [None] * count)[:-1], value]
 
     with pytest.raises(CorruptLogError):

@@ -4,6 +4,7 @@ import pytest
 
 from kafka_on_spark.controller.groups.offsets import added_since
 from kafka_on_spark.errors import (
+    HistoryExpiredError,
     InvalidConfigError,
     InvalidRequestError,
     LogTruncatedError,
@@ -124,6 +125,20 @@ def test_an_unclean_election_fails_a_consumer_that_may_not_be_reset():
 
     with pytest.raises(LogTruncatedError, match="lost the records from offset 5 on"):
         settled(now, 7, generation=2, cut=5, reset="none")
+
+
+def test_where_the_history_of_elections_is_gone_what_is_there_is_read_again():
+    now = image(partition("1", hw=9, start=2, unclean_generation=3))
+
+    def find(key, generation):
+        raise HistoryExpiredError("gone")
+
+    def found(reset):
+        return revised(now, key(), Standing(Offset(7), 2), reset=reset, find_cut=find)
+
+    assert found("latest") == Standing(Offset(2), 3)
+    with pytest.raises(LogTruncatedError):
+        found("none")
 
 
 def test_cuts_count_that_came_after_the_position():

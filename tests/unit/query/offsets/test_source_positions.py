@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kafka_on_spark.errors import (
+    HistoryExpiredError,
     InconsistentClusterIdError,
     InconsistentTopicIdError,
     InvalidRequestError,
@@ -229,6 +230,18 @@ def test_a_querys_own_offset_in_a_partition_that_was_added_again_starts_at_its_b
         cuts_since=lambda since: unclean_cuts(world.pieces, since),
     )
     assert passed_over.positions == {"a": {0: 3, 1: 0}}
+
+
+def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_elections_is_gone():
+    own = starting_at(StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}}))
+
+    def gone(since):
+        raise HistoryExpiredError("gone")
+
+    image = added_again(IMAGE, "a", 9).image
+    found = resolved(own, image, is_data_loss_failed=False, cuts_since=gone)
+
+    assert found.positions == {"a": {0: 3, 1: 0}}
 
 
 def test_a_querys_own_offset_may_be_started_from_and_is_held_against_the_cluster():

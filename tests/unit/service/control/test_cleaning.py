@@ -6,7 +6,12 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, NotControllerError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    HistoryExpiredError,
+    KafkaStorageError,
+    NotControllerError,
+)
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.records import (
     PartitionRecord,
@@ -229,6 +234,24 @@ def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
 
     assert world.clean()[0] == 0
     assert all(world.tables.values())
+
+
+def test_what_the_history_that_is_left_does_not_name_stays(world, monkeypatch):
+    """A replica that was unassigned in the part that is gone is left alone; others are removed."""
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    pieces, is_known = MetadataService.pieces_newest_first, [False]
+
+    def cut_off(service):
+        if is_known[0]:
+            yield next(pieces(service))
+        raise HistoryExpiredError("gone")
+
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", cut_off)
+    assert world.clean(world.new_cleaner())[0] == 0
+
+    is_known[0] = True
+    assert world.clean(world.new_cleaner())[0] == 3
 
 
 def test_a_deposed_controller_removes_nothing_more():

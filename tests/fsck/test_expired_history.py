@@ -1,0 +1,89 @@
+"""A cluster whose oldest metadata is gone, as a setting says: it goes on, and is checked."""
+
+import pytest
+
+from kafka_on_spark.errors import HistoryExpiredError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.service.metadata import metadata_service
+from kafka_on_spark.service.metadata.metadata_roles import kept_history
+from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.metadata import metadata_merge
+from tests.cluster.disks import new_disks, records
+from tests.fsck.lives import TOPIC
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with pytest.MonkeyPatch.context() as patch, new_disks() as disks:
+        patch.setattr(metadata_service, "HISTORY_KEPT_MS_MIN", 0)
+        patch.setattr(metadata_service, "SNAPSHOT_RECORDS_MIN", 1)
+        patch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
+        disks.cluster.create_topic(TOPIC, replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
+        disks.early = disks.image
+        disks.cluster.alter_cluster_configs({"metadata.max.retention.ms": 0})
+        append(disks.cluster, range(20))
+        disks.take_down(1)
+        append(disks.cluster, range(20, 40))
+        disks.give_back(1)
+        disks.settle()
+        led_back = disks.image.offset
+        append(disks.cluster, range(40, 100))
+        assert start_of(disks.cluster) > led_back
+        yield disks
+
+
+def append(cluster, numbers):
+    for number in numbers:
+        cluster.append(TOPIC, records(b"%d" % number), producer_id="p", sequence=number)
+
+
+def start_of(cluster):
+    return metadata_log_of(cluster._metadata).voter_log._delta.counters()["history-start"]
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_check_begins_with_a_snapshot_and_says_what_it_did_not_check(disks, is_deep):
+    report = check_cluster(disks.metadata_root, deep=is_deep)
+
+    assert [*map(str, report.findings)] == []
+    start = start_of(disks.cluster)
+    assert any(f"before offset {start}" in each for each in report.not_checked)
+
+
+READS = [
+    pytest.param(lambda cluster: cluster.history(TOPIC), id="history"),
+    pytest.param(lambda cluster: cluster._metadata.image_at(Offset(3)), id="as of"),
+    pytest.param(lambda cluster: list(cluster._metadata.pieces_newest_first()), id="pieces"),
+]
+
+
+@pytest.mark.parametrize("read", READS)
+def test_reader_of_what_is_gone_gets_one_sentence(disks, read):
+    with pytest.raises(HistoryExpiredError, match=r"metadata\.max\.retention\.ms"):
+        read(disks.cluster)
+
+
+def test_replicas_are_described_by_what_is_kept(disks):
+    [logs, _] = disks.cluster.describe_logs(TOPIC)
+
+    assert len(logs.replicas) == 3
+    before, batches = kept_history(disks.cluster._metadata)
+    assert before.replay(*batches).topics == disks.image.topics
+    assert before.offset >= start_of(disks.cluster)
+
+
+def test_process_that_was_away_for_longer_goes_on(disks):
+    service = disks.cluster._metadata
+    newest, service._image = service._image, disks.early
+
+    assert service.catch_up().topics == newest.topics
+    assert service.image.offset == newest.offset
+
+
+def test_cluster_is_opened_and_appended_to(disks):
+    disks.close()
+    cluster = disks.open()
+
+    append(cluster, range(100, 103))
+    assert cluster.read(TOPIC).num_rows == 103
