@@ -7,7 +7,7 @@ threads, since one that waits for a root that hangs must not keep the process fr
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kafka_on_spark.console.answers import Answer, Answers, Stream
+from kafka_on_spark.console.answers import Answer, Answers
 from kafka_on_spark.console.asked import Asked
-from kafka_on_spark.console.changing import Changes
 from kafka_on_spark.console.following import Follower
 from kafka_on_spark.console.page_files import page_files
 from kafka_on_spark.console.streaming import Subscribers
@@ -49,14 +48,12 @@ def application(
     answers: Answers,
     follower: Follower,
     subscribers: Subscribers,
-    changes: Changes | None,
     threads: Executor,
 ) -> Starlette:
-    """Return the application, which works in `threads`. `changes`: what makes changes; None:
-    nothing does."""
+    """Return the application, which works in `threads`."""
 
     async def events(request: Request) -> Response:
-        stream = subscribers.listen(lambda: follower.hello(allows_changes=changes is not None))
+        stream = subscribers.listen(follower.hello)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     return Starlette(
@@ -67,11 +64,6 @@ def application(
                 Route(f"/api/{name}", _endpoint(each, threads))
                 for name, each in answers.views.items()
             ),
-            *(
-                Route(f"/api/{name}", _streamed(each, threads))
-                for name, each in answers.streams.items()
-            ),
-            *([] if changes is None else [_changing(changes, threads)]),
         ]
     )
 
@@ -101,40 +93,6 @@ def _endpoint(answer: Answer, threads: Executor) -> Endpoint:
         return await asyncio.wrap_future(threads.submit(answered, answer, asked))
 
     return endpoint
-
-
-def _changing(changes: Changes, threads: Executor) -> Route:
-    async def endpoint(request: Request) -> Response:
-        try:
-            asked = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            return json_response({"error": "a change is sent as JSON"}, 400)
-        made = await asyncio.wrap_future(threads.submit(changes.answer, asked))
-        return json_response(made)
-
-    return Route("/api/changes", endpoint, methods=["POST"])
-
-
-def _streamed(stream: Stream, threads: Executor) -> Endpoint:
-    async def lines(asked: Asked) -> AsyncIterator[bytes]:
-        made = _lines(stream, asked)
-        while line := await asyncio.wrap_future(threads.submit(next, made, b"")):
-            yield line
-
-    async def endpoint(request: Request) -> Response:
-        asked = dict(request.query_params)
-        return StreamingResponse(lines(asked), media_type="application/x-ndjson")
-
-    return endpoint
-
-
-def _lines(stream: Stream, asked: Asked) -> Iterator[bytes]:
-    """Yield a line of JSON for each value; an error is the last line, since an answer has begun."""
-    try:
-        for value in stream(asked):
-            yield json.dumps(value, separators=(",", ":")).encode() + b"\n"
-    except KafkaOnSparkError as error:
-        yield json.dumps({"error": str(error)}).encode() + b"\n"
 
 
 def answered(answer: Answer, asked: Asked) -> Response:

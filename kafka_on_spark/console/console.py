@@ -13,7 +13,6 @@ import uvicorn
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.console.answers import Answers
 from kafka_on_spark.console.application import application
-from kafka_on_spark.console.changing import Changes, Decide
 from kafka_on_spark.console.following import Follower
 from kafka_on_spark.console.guard import Guard, names_of
 from kafka_on_spark.console.streaming import Subscribers
@@ -36,20 +35,11 @@ THREADS: Final = 40
 class Console:
     """The console of `cluster` at a port of this machine; 0: at any that is free.
 
-    `decide` decides the changes that pages may make; None: they may make none.
-
     Attributes:
         address: Where a browser finds it, with its token.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        decide: Decide | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, *, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen.
 
         Raises:
@@ -63,8 +53,6 @@ class Console:
             services.clock,
             self._subscribers.publish,
             is_local=is_local(services.table),
-            measure_moves=services.move_progress,
-            is_heard=lambda: self._subscribers.count > 0,
         )
         self._socket = _listening(host, port)
         taken: int = self._socket.getsockname()[1]
@@ -72,10 +60,9 @@ class Console:
         names = names_of(host, taken)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{taken}/#token={token}"
-        answers = Answers(cluster, services, self._follower.grid_view)
-        changes = None if decide is None else Changes(cluster, decide)
+        answers = Answers(services, self._follower.grid_view)
         self._threads = DaemonThreads(THREADS, "view")
-        app = application(answers, self._follower, self._subscribers, changes, self._threads)
+        app = application(answers, self._follower, self._subscribers, self._threads)
         guarded = Guard(app, names=names, token=token)
         self._server = _Server(
             self._subscribers,

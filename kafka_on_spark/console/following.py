@@ -8,11 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from kafka_on_spark.console.measuring import Measure, MoveMeter, Progress
 from kafka_on_spark.console.streaming import SILENCE_MS, encode_event
 from kafka_on_spark.console.views.grid import concerns, figures_view, grid_view
 from kafka_on_spark.console.views.live_grid import LiveGrid
-from kafka_on_spark.console.views.rates import Rates, RateWindow
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
@@ -22,13 +20,10 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 log = logging.getLogger(__name__)
 
 TICK_MS: Final = 1000
-"""Without a commit, so often it looks whether rates have changed."""
+"""Without a commit, so often it looks whether the root answers."""
 
 GATHER_S: Final = 0.25
 """Commits within that time are one event."""
-
-MEASURE_MS: Final = 2000
-"""How often the logs of partitions that move are measured."""
 
 RETRY_S: Final = 1.0
 AWAY: Final = "the metadata root does not answer, and is waited for"
@@ -39,10 +34,7 @@ Publish = Callable[[bytes], None]
 
 
 class Follower:
-    """Follows the log from `begin` to `end`. `is_local`: the metadata root is a folder.
-
-    `measure_moves` returns how far some moves are, and `is_heard` whether a page listens.
-    """
+    """Follows the log from `begin` to `end`. `is_local`: the metadata root is a folder."""
 
     def __init__(
         self,
@@ -51,23 +43,14 @@ class Follower:
         publish: Publish,
         *,
         is_local: bool,
-        measure_moves: Measure,
-        is_heard: Callable[[], bool],
     ) -> None:
-        self._meter = MoveMeter(measure_moves)
-        self._is_heard = is_heard
-        self._measured_at_ms = 0
-        self._progress: Progress = {}
         self._metadata = metadata
-        self._clock = clock
         self._publish = publish
         self._wait = CommitWait(metadata, clock, is_local=is_local)
         self._lock = threading.Lock()
         self._live = LiveGrid()
         self._seen = metadata.catch_up()
         self._live.take(self._seen)
-        self._window = RateWindow()
-        self._rates: Rates = {}
         self._trouble: str | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="console", daemon=True)
@@ -79,18 +62,14 @@ class Follower:
     def end(self, within_s: float) -> None:
         """End the thread. One that waits for a root for longer ends with its process."""
         self._ended.set()
-        self._meter.end()
         self._thread.join(within_s)
 
-    def hello(self, *, allows_changes: bool) -> bytes:
-        """Return the first event of a page: where the log ends, what is wrong, the rates and how
-        far moves are, and how long there may be no other."""
+    def hello(self) -> bytes:
+        """Return the first event of a page: where the log ends, what is wrong, and how
+        long there may be no other."""
         said = {
             "offset": self._seen.offset,
             "trouble": self._trouble,
-            "rates": self._rates,
-            "progress": self._progress,
-            "changes": allows_changes,
             "silenceMs": SILENCE_MS,
         }
         return encode_event("hello", said)
@@ -121,8 +100,6 @@ class Follower:
             if image.offset != self._seen.offset:
                 self._tell(image)
                 self._ended.wait(GATHER_S)
-            self._tell_rates(image)
-            self._tell_progress(image)
 
     def _tell(self, image: MetadataImage) -> None:
         before = self._seen
@@ -139,33 +116,6 @@ class Follower:
             **figures,
         }
         self._publish(encode_event("commit", event))
-
-    def _tell_rates(self, image: MetadataImage) -> None:
-        now_ms = self._clock.monotonic_ms()
-        rates = self._window.rates(now_ms, image)
-        self._window.take(now_ms, image)
-        if rates != self._rates:
-            self._rates = rates
-            self._publish(encode_event("rates", rates))
-
-    def _tell_progress(self, image: MetadataImage) -> None:
-        """Tell how far moves are, which no commit tells, and have them measured while a page
-        listens."""
-        if not self._is_heard():
-            return
-        now_ms = self._clock.monotonic_ms()
-        moving = {
-            str(image.name_of(key)): key
-            for key, each in image.partitions_needing_work()
-            if each.is_reassigning
-        }
-        progress = self._meter.progress(moving)
-        if now_ms - self._measured_at_ms >= MEASURE_MS:
-            self._measured_at_ms = now_ms
-            self._meter.begin(moving)
-        if progress != self._progress:
-            self._progress = progress
-            self._publish(encode_event("progress", progress))
 
     def _say_trouble(self, sentence: str | None) -> None:
         if sentence != self._trouble:

@@ -33,11 +33,6 @@ class Subscribers:
         self._lock = threading.Lock()
         self._queues: dict[asyncio.Queue[bytes | None], asyncio.AbstractEventLoop] = {}
 
-    @property
-    def count(self) -> int:
-        """How many listen."""
-        return len(self._queues)
-
     def publish(self, event: bytes) -> None:
         """Send an event to every page."""
         self._send(event)

@@ -9,15 +9,11 @@ import pytest
 from kafka_on_spark.console.views import timeline
 from kafka_on_spark.console.views.cluster import (
     NAMED_MAX,
-    brokers_view,
     group_view,
     groups_view,
-    moves_view,
-    progress_view,
     topic_view,
-    voters_view,
 )
-from kafka_on_spark.console.views.foresight import comparison_view, forecast_view
+from kafka_on_spark.console.views.foresight import forecast_view
 from kafka_on_spark.console.views.timeline import (
     DECISIONS_MAX,
     LANES_MAX,
@@ -26,18 +22,15 @@ from kafka_on_spark.console.views.timeline import (
     timeline_view,
 )
 from kafka_on_spark.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
-from kafka_on_spark.inspect.replicas import PartitionComparison
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
-from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset
 from kafka_on_spark.service.describe.partition_history import BrokerEvent
-from kafka_on_spark.service.describe.sizes import MoveProgress
 from kafka_on_spark.service.what_if.what_if import forecast
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
-from tests.unit.inspect.quorums import quorum_of
 
 NOW_MS = round(at(30).timestamp() * 1000)
 ADDED = PartitionKey(TOPIC_ID, 1)
@@ -63,20 +56,6 @@ def test_a_topic_has_its_size_its_settings_and_its_groups():
     assert view["configs"] == [["min.insync.replicas", "2"]]
     with pytest.raises(UnknownTopicOrPartitionError):
         topic_view(image, "payments")
-
-
-def test_brokers_have_what_they_hold_and_what_their_disks_said():
-    lease = ControllerLease(controller_id="me", controller_epoch=3, offset=Offset(9))
-    image = image_of(
-        partition("1 2 3", "1 2", lost="3"), fenced="3", racks="a b c", controller=lease
-    )
-
-    view = plain(brokers_view(image, {BrokerId(1): {"total": 10, "free": 4}}))
-
-    assert (view["controller"], view["controllerEpoch"]) == ("me", 3)
-    rows = [(each["id"], each["state"], each["leaders"], each["lost"]) for each in view["brokers"]]
-    assert rows == [(1, "active", 1, 0), (2, "active", 0, 0), (3, "fenced", 0, 1)]
-    assert [each["disk"] for each in view["brokers"]] == [{"total": 10, "free": 4}, None, None]
 
 
 def test_groups_have_their_lag_by_topic_and_members_with_what_they_own():
@@ -165,26 +144,6 @@ def test_many_groups_are_not_compared_with_each_other():
     assert len(compared) < 10_000
 
 
-def test_moves_have_their_targets_and_progress_by_partition():
-    image = image_of(partition("1 2 3", "1 2", adding="3", removing="1"), partition("1 2"))
-
-    [move] = plain(moves_view(image))["moves"]
-
-    assert (move["name"], move["target"], move["waitsFor"]) == ("orders-0", [2, 3], [3])
-    measured = MoveProgress(
-        name=TopicPartition("orders", 0), waits_for=(BrokerId(3),), copied_bytes=3, total_bytes=9
-    )
-    assert plain(progress_view([measured])) == {"orders-0": [3, 9]}
-
-
-def test_voters_stand_with_their_roles_and_problems():
-    view = plain(voters_view(quorum_of(0, 3, None)))
-
-    assert [each["state"] for each in view["voters"]] == ["Leader", "Follower", "lost"]
-    assert [each["behind"] for each in view["voters"]] == [0, 3, None]
-    assert view["voters"][2]["problem"] == "it is away"
-
-
 def test_a_forecast_lists_the_worst_first_and_counts_all():
     image = image_of(
         partition("1 2 3", hw=9), partition("1", hw=4), configs={"min.insync.replicas": "1"}
@@ -199,20 +158,6 @@ def test_a_forecast_lists_the_worst_first_and_counts_all():
     assert counts["partitions without a leader"] == 1
     assert counts["leaderships that would move"] == 1
     assert counts["records at risk"] == 4
-
-
-def test_a_comparison_says_where_replicas_differ():
-    found = PartitionComparison(
-        partition=3, replica_count=2, batch_count=5, read_bytes=0, differences=("it differs",)
-    )
-
-    assert plain(comparison_view("orders", found)) == {
-        "name": "orders-3",
-        "replicas": 2,
-        "batches": 5,
-        "bytes": 0,
-        "differences": ["it differs"],
-    }
 
 
 def history(entries, events=(), ends=None):

@@ -10,22 +10,11 @@ VIEWS = [
     "grid",
     "topic?name=orders",
     "timeline",
-    "brokers",
     "groups",
     "groups?name=billing",
     "messages?topic=orders&partition=0",
-    "moves",
-    "voters",
     "what-if?brokers=1",
-    "audit",
 ]
-LEADING = {"id": 0, "state": "Leader", "root": "/a", "epoch": 1, "logEnd": 9, "behind": 0}
-LOST = {"id": 1, "state": "lost", "root": "/b", "epoch": None, "logEnd": None, "behind": None}
-VOTERS = {
-    "sentence": "voter 0 leads",
-    "highWatermark": 9,
-    "voters": [{**LEADING, "problem": None}, {**LOST, "problem": "it is away"}],
-}
 
 
 def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disks):
@@ -42,7 +31,7 @@ def test_every_view_is_for_everybody_in_light_dark_and_on_a_phone(chromium, disk
                     assert not page.is_too_wide, view
 
 
-def test_a_group_with_members_and_voters_that_are_away_are_for_everybody(chromium, disks):
+def test_a_group_with_members_is_for_everybody(chromium, disks):
     with (
         disks.cluster.consumer("orders", group="reading", auto_offset_reset="earliest") as consumer,
         console_of(disks.cluster) as address,
@@ -50,14 +39,10 @@ def test_a_group_with_members_and_voters_that_are_away_are_for_everybody(chromiu
         assert consumer.poll(SOON).num_rows == 9
         for options in ({}, {"color_scheme": "dark", "viewport": PHONE}):
             with page_of(chromium, address, **options) as page:
-                page.page.route("**/api/voters", lambda route: route.fulfill(json=VOTERS))
                 page.go("groups?name=reading")
                 page.page.get_by_role("cell", name="orders-0").first.wait_for()
                 assert page.violations() == []
                 assert not page.is_too_wide
-                page.go("voters")
-                page.see("it is away")
-                assert page.violations() == []
 
 
 LOOKS = """nodes => nodes.map((node) => {
@@ -95,11 +80,9 @@ def test_a_phone_shows_which_view_is_open_and_breaks_no_short_name(chromium):
             console_of(disks.cluster) as address,
             page_of(chromium, address, viewport=PHONE) as page,
         ):
-            page.go("audit")
-            page.see("Audit of replicas")
-            assert box(page, "nav [aria-current]")["x"] < PHONE["width"] - 20
             page.go("what-if")
             page.page.get_by_role("button", name="rack bbb").wait_for()
+            assert box(page, "nav [aria-current]")["x"] < PHONE["width"] - 20
             assert not page.is_too_wide
             page.go("groups")
             page.page.get_by_role("link", name="billing").wait_for()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.console import answers
 from tests.console.browsers import Page, console_of, page_of, until
 
 HIDE = """isHidden => {
@@ -198,19 +197,6 @@ def test_brokers_that_are_not_there_are_not_among_those_that_die(chromium, disks
         assert page.page.url.endswith("#/what-if?brokers=1")
 
 
-def test_the_verdict_of_an_audit_says_of_which_topic_it_is(chromium, disks):
-    disks.cluster.create_topic("prices", partitions=1, replication_factor=3)
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("audit?topic=prices")
-        page.page.get_by_role("button", name="Compare").click()
-        page.see("no difference.")
-
-        disks.cluster.delete_topic("prices")
-
-        page.page.locator("option", has_text="prices").wait_for(state="detached")
-        assert "1 of 1 partitions of prices compared" in page.page.locator("main").inner_text()
-
-
 def test_who_skips_to_the_view_keeps_its_address(chromium, disks):
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.go("groups")
@@ -223,58 +209,14 @@ def test_who_skips_to_the_view_keeps_its_address(chromium, disks):
         assert page.page.url.endswith("#/groups")
 
 
-TOUCH = """node => node.dispatchEvent(new PointerEvent("pointerdown",
-  { pointerType: "touch", button: 0, buttons: 1, bubbles: true, cancelable: true, clientX: 700 }))"""
-
-
-def test_the_timeline_is_dragged_as_long_as_the_button_is_down_and_a_finger_scrolls_it(
-    chromium, disks
-):
-    disks.cluster.drain_broker(2)
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("timeline")
-        page.see("created by request")
-        lanes, mouse, told = (
-            page.page.locator("svg.lanes"),
-            page.page.mouse,
-            page.page.locator("output"),
-        )
-        frame = lanes.bounding_box()
-        middle, left = frame["y"] + 40, frame["x"] + frame["width"] * 0.151  # where the lanes begin
-        right = frame["x"] + frame["width"] - 4
-        assert lanes.evaluate(TOUCH)  # it is left to the browser
-        mouse.click(left, middle, button="right")
-        page.page.wait_for_timeout(300)
-        assert told.inner_text() == "now, live"
-
-        mouse.move(left, middle)
-        mouse.down()
-        page.page.wait_for_function("() => document.body.classList.contains('is-past')")
-        mouse.move(left, frame["y"] - 60)
-        mouse.up()
-        page.page.wait_for_timeout(300)
-        then = told.inner_text()
-        mouse.move(right, middle)
-        page.page.wait_for_timeout(300)
-
-        assert told.inner_text() == then
-        mouse.click(right, middle)
-        page.page.wait_for_function(
-            f"() => document.querySelector('output').innerText !== '{then}'"
-        )
-
-
-@pytest.mark.parametrize("view", ["messages?topic=orders", "voters"])
-def test_a_view_that_could_not_be_loaded_is_loaded_when_the_metadata_root_is_back(
-    chromium, disks, view
-):
+def test_a_view_that_could_not_be_loaded_is_loaded_when_the_metadata_root_is_back(chromium, disks):
     away = disks.base / "meta-away"
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.foreseen.append("503")
         page.see("committed to 9")
         disks.metadata_root.rename(away)
         page.see("Not followed")
-        page.go(view)
+        page.go("messages?topic=orders")
         trouble = page.page.locator("main .trouble")
         trouble.wait_for()
 
@@ -343,15 +285,3 @@ def test_that_there_is_no_topic_is_said_only_once_the_topics_are_known(chromium,
         until(page.page, lambda: held)
         held[0].continue_()
         page.see("9 records, the newest first")
-
-
-def test_disks_are_looked_at_again_when_people_ask(chromium, disks, monkeypatch):
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("brokers")
-        page.see("broker 1 dies")
-        full = {"total": 2**30, "free": 0}
-        monkeypatch.setattr(answers, "disks_of", lambda image: dict.fromkeys(image.brokers, full))
-
-        page.page.get_by_role("button", name="Look again").click()
-
-        page.see("0 B free of 1.0 GiB")

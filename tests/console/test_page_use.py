@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import shutil
 import socket
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.console import answers, following, streaming
 from kafka_on_spark.console.streaming import Subscribers
-from tests.cluster.disks import new_disks, partition_of
+from tests.cluster.disks import new_disks
 from tests.console.browsers import PATIENCE_MS, Page, console_of, needed, page_of
 
 
@@ -75,45 +74,28 @@ def test_what_opens_the_browser_leads_to_the_page(chromium, disks, monkeypatch):
         page.see("committed to 9")
 
 
-def test_a_move_is_seen_with_its_progress_until_it_is_done(chromium, disks):
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("moves")
-        page.see("Nothing is being reassigned.")
-
-        disks.cluster.reassign({("orders", 0): [2, 3, 4]})
-        page.see("orders-0")
-        page.see("0 %")
-        assert page.violations() == []
-        disks.cluster.run_controller()
-        while partition_of(disks.cluster, "orders").is_reassigning:
-            disks.cluster.replicate()
-            disks.cluster.run_controller()
-
-        page.see("Nothing is being reassigned.")
-
-
 def test_a_view_that_is_slow_to_answer_is_drawn_while_the_cluster_is_busy(
     chromium, disks, monkeypatch
 ):
-    disks_of = answers.disks_of
+    groups_view = answers.groups_view
 
     def slow(image):
         time.sleep(1.5)
-        return disks_of(image)
+        return groups_view(image)
 
-    monkeypatch.setattr(answers, "disks_of", slow)
+    monkeypatch.setattr(answers, "groups_view", slow)
     with console_of(disks.cluster) as address, page_of(chromium, address) as page:
         page.see("committed to 9")
-        page.go("brokers")
-        drawn = page.page.get_by_text("broker 1 dies")
+        page.go("groups")
+        drawn = page.page.get_by_text("There is no group.")
         last = time.monotonic() + PATIENCE_MS / 1000
         while not drawn.count():
             assert time.monotonic() < last, "it is not drawn as long as there are commits"
             disks.cluster.append("orders", [(b"k", b"v")])
             page.page.wait_for_timeout(50)
         assert drawn.count() == 1
-        disks.cluster.drain_broker(1)
-        page.see("draining")
+        disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
+        page.see("billing")
 
 
 def test_a_broker_in_the_grid_and_a_rack_lead_to_what_their_death_would_do(chromium):
@@ -128,41 +110,6 @@ def test_a_broker_in_the_grid_and_a_rack_lead_to_what_their_death_would_do(chrom
             page.see("1 → 3")
             assert page.page.url.endswith("#/what-if?brokers=1,2")
             assert page.violations() == []
-
-
-WHEEL = """(node, ctrlKey) => node.dispatchEvent(
-  new WheelEvent("wheel", { deltaY: -100, ctrlKey, bubbles: true, cancelable: true }))"""
-
-
-def test_the_wheel_over_the_timeline_scrolls_the_page_and_zooms_with_ctrl(chromium, disks):
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("timeline")
-        page.see("created by request")
-        lanes = page.page.locator("svg.lanes")
-        span = page.page.locator("main p[role=status]")
-        whole = span.inner_text()
-
-        is_left_to_the_browser = lanes.evaluate(WHEEL, False)
-        assert is_left_to_the_browser
-        assert span.inner_text() == whole
-        is_left_to_the_browser = lanes.evaluate(WHEEL, True)
-
-        assert not is_left_to_the_browser
-        assert span.inner_text() != whole
-
-
-def test_an_audit_finds_a_replica_that_lost_its_files(chromium, disks):
-    with console_of(disks.cluster) as address, page_of(chromium, address) as page:
-        page.go("audit")
-        page.page.get_by_role("button", name="Compare").click()
-        page.see("no difference.")
-        assert page.violations() == []
-
-        shutil.rmtree(disks.folder(2, "orders"))
-        page.page.get_by_role("button", name="Compare").click()
-
-        page.see("orders-0 on broker 2")
-        assert page.violations() == []
 
 
 def test_a_metadata_root_that_is_away_is_told_until_it_is_back(chromium, disks):
@@ -232,13 +179,13 @@ def test_a_page_that_missed_what_happened_loads_its_view_anew(chromium, disks, m
     port = port_that_stays_free()
     with console_of(disks.cluster, port=port) as address:
         page = Page(chromium, address)
-        page.go("brokers")
-        page.see("broker 2 dies")
+        page.go("groups")
+        page.see("There is no group.")
     page.see("Not followed")
-    disks.cluster.drain_broker(2)
+    disks.cluster.alter_group_offsets("billing", {("orders", 0): 4})
 
     with console_of(disks.cluster, port=port):
-        page.see("draining")
+        page.see("billing")
 
     page.close()
 

@@ -2,16 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Annotated, Final
 
 import typer
 
-from kafka_on_spark.cli.call.dry_run import DryRun, DryRunEnd
 from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
 from kafka_on_spark.cli.call.output import Output, say
-from kafka_on_spark.cli.call.record_rows import decided_rows
 from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.cli.serve.signals import Signals
@@ -33,25 +30,18 @@ def console(
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open the page in this machine's browser.")
     ] = False,
-    allow_changes: Annotated[
-        bool,
-        typer.Option(
-            "--allow-changes",
-            help="Have the page offer changes, too. Each shows first what would be committed.",
-        ),
-    ] = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Show the cluster as a web page on this machine alone, until SIGTERM, SIGINT or SIGHUP.
 
     Prints the address of the page, with a token that only its readers know. The page follows the
-    metadata log, and without --allow-changes it changes nothing.
+    metadata log, and changes nothing.
     """
     # In the function: the server's modules are needed by no other verb.
     from kafka_on_spark.console.console import Console
 
     with opened(cluster, storage_option, Output.TABLE) as session:
-        page = Console(session.cluster, port=port, decide=decided if allow_changes else None)
+        page = Console(session.cluster, port=port)
         Signals().take(page.end)
         say(page.address)
         sys.stdout.flush()  # a script that reads it goes on
@@ -72,12 +62,3 @@ def _close(cluster: Cluster) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def decided(cluster: Cluster, change: Callable[[Cluster], object]) -> list[list[str]]:
-    """Return the records that a change would commit, as people read them: its dry run."""
-    dry_run = DryRun(cluster)
-    with suppress(DryRunEnd):
-        change(dry_run.cluster)
-    rows = decided_rows(dry_run.decided, cluster.image)
-    return [[row["record_type"], row.get("cause", ""), row["fields"]] for row in rows]

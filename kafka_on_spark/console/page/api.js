@@ -5,9 +5,6 @@ const PAUSE_MS_MAX = 5000;
 const GREETING_MS_MAX = 45_000; // until the server has said how long it may be silent
 const RETURN_MS_MAX = 3000; // until people who see the page again are told that it may be old
 
-/** What the page calls its newest moment, and the button that leads there. */
-export const PRESENT = { words: "now, live", unfollowed: "as it was when it was last followed", button: "Live" };
-
 const AWAY = "the console has ended, or is not reached";
 
 /** Take the token out of the address, where it would be seen and copied; return whether there was one. */
@@ -72,47 +69,17 @@ export async function get(name, parameters = {}, signal = undefined) {
   return given(response.json());
 }
 
-/** Send something; return what comes of it. */
-export async function post(name, body) {
-  const response = await answer(fetch(path(name, {}), {
-    method: "POST",
-    headers: { ...headers(), "content-type": "application/json" },
-    body: JSON.stringify(body),
-  }));
-  return given(response.json());
-}
-
-/** Yield the lines of an answer that comes bit by bit, each as JSON. */
-export async function* stream(name, parameters, signal) {
-  const response = await answer(fetch(path(name, parameters), { headers: headers(), signal }));
-  for await (const line of texts(response, "\n")) if (line) yield JSON.parse(line);
-}
-
-async function* texts(response, separator, heard = () => {}) {
+async function* eventsOf(response, heard) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { done, value } = await given(reader.read());
     if (done) break;
     heard();
-    const parts = (rest + value).split(separator);
+    const parts = (rest + value).split("\n\n");
     rest = parts.pop();
     yield* parts;
   }
-  if (rest) yield rest;
-}
-
-/** Wait until people can see the page. */
-function seen() {
-  return new Promise((resolve) => {
-    const look = () => {
-      if (document.hidden) return;
-      document.removeEventListener("visibilitychange", look);
-      resolve();
-    };
-    document.addEventListener("visibilitychange", look);
-    look();
-  });
 }
 
 /**
@@ -128,7 +95,7 @@ export async function follow(told, lost) {
   let silenceMs = GREETING_MS_MAX;
   let wasLeft = false;
   for (let pause = 250; ; pause = Math.min(pause * 2, PAUSE_MS_MAX)) {
-    await seen();
+    while (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
     const aborter = new AbortController();
     let isLeft = false;
     const leave = () => {
@@ -145,7 +112,7 @@ export async function follow(told, lost) {
     try {
       heard();
       const response = await answer(fetch(path("events", {}), { headers: headers(), signal: aborter.signal }));
-      for await (const event of texts(response, "\n\n", heard)) {
+      for await (const event of eventsOf(response, heard)) {
         const kind = /^event: (.*)$/m.exec(event);
         const data = /^data: (.*)$/m.exec(event);
         if (kind && data) {

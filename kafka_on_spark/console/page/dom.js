@@ -70,19 +70,6 @@ export function number(value) {
   return value === null || value === undefined ? "" : ENGLISH.format(Number(value));
 }
 
-/** Return bytes for people. */
-export function bytes(value) {
-  if (value === null || value === undefined) return "?";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let at = 0;
-  let left = value;
-  while (left >= 1024 && at < units.length - 1) {
-    left /= 1024;
-    at += 1;
-  }
-  return `${at ? left.toFixed(1) : left} ${units[at]}`;
-}
-
 /** Return ms since 1970 as a time in UTC. */
 export function time(ms) {
   return ms === null || ms === undefined ? "" : new Date(ms).toISOString().replace("T", " ").slice(0, 23);
@@ -97,6 +84,11 @@ export function table(caption, columns, rows, empty = "There is none.") {
       el("thead", {}, el("tr", {}, columns.map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))),
       el("tbody", {}, rows.map((row) =>
         el("tr", { class: row.kind }, row.map((cell, at) => el("td", { class: columns[at][1] }, cell)))))));
+}
+
+/** Return the node below another that has a key. */
+export function keyed(node, key) {
+  return [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
 }
 
 /** Tell readers of the screen. */

@@ -4,10 +4,10 @@ import { takeToken } from "./api.js";
 import { el, fill, number, shown, time } from "./dom.js";
 import { begin, grid, listen, store } from "./store.js";
 import { momentBar } from "./moment.js";
-import { auditView, whatIfView } from "./views/foresight.js";
+import { whatIfView } from "./views/foresight.js";
 import { gridView } from "./views/grid.js";
 import { messagesView } from "./views/messages.js";
-import { brokersView, groupsView, movesView, votersView } from "./views/tables.js";
+import { groupsView } from "./views/groups.js";
 import { timelineView } from "./views/timeline.js";
 import { topicView } from "./views/topic.js";
 
@@ -15,13 +15,9 @@ const VIEWS = [
   ["grid", "Partitions", gridView],
   ["topic", null, topicView],
   ["timeline", "Timeline", timelineView],
-  ["brokers", "Brokers and disks", brokersView],
   ["groups", "Groups", groupsView],
   ["messages", "Messages", messagesView],
-  ["moves", "Reassignments", movesView],
-  ["voters", "Voters", votersView],
   ["what-if", "What if", whatIfView],
-  ["audit", "Audit", auditView],
 ];
 
 const main = document.getElementById("main");
@@ -31,33 +27,14 @@ const cluster = el("code");
 const moments = momentBar(document.getElementById("time"));
 let current = null;
 
-function frame() {
-  fill(document.getElementById("top"),
-    el("div", { class: "brand" }, el("a", { href: "#/grid" }, "kafka-on-spark"), cluster), moment, trouble);
-}
-
-function parameters() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return { path: path || "grid", asked: Object.fromEntries(new URLSearchParams(query ?? "")) };
-}
-
 function route() {
-  const { path, asked } = parameters();
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [key, , view] = VIEWS.find(([each]) => each === path) ?? VIEWS[0];
   current?.close?.();
   fill(document.getElementById("views"), el("ul", {}, VIEWS.filter(([, title]) => title).map(([each, title]) =>
     el("li", {}, el("a", { href: `#/${each}`, "aria-current": each === key ? "page" : null }, title)))));
-  const link = document.querySelector("nav [aria-current]");
-  if (link) reveal(link); // a topic has none
-  current = view(fill(main), asked, moments);
+  current = view(fill(main), Object.fromEntries(new URLSearchParams(query ?? "")), moments);
   document.title = `${shown(current.title)} · kafka-on-spark`;
-}
-
-/** Have the navigation show which view is open; `scrollIntoView` might scroll what frames the page. */
-function reveal(link) {
-  const nav = document.querySelector("nav");
-  const [shown, frame] = [link, nav].map((each) => each.getBoundingClientRect());
-  nav.scrollLeft += shown.left - frame.left - (frame.width - shown.width) / 2;
 }
 
 function figures() {
@@ -91,6 +68,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   main.focus();
 });
 takeToken();
-frame();
+fill(document.getElementById("top"),
+  el("div", { class: "brand" }, el("a", { href: "#/grid" }, "kafka-on-spark"), cluster), moment, trouble);
 route();
 begin();

@@ -1,6 +1,6 @@
 // The moment that the whole page shows: now, or as of a decision of the past.
 
-import { get, momentInAddress, PRESENT, putMomentInAddress } from "./api.js";
+import { get, momentInAddress, putMomentInAddress } from "./api.js";
 import { el, fill, say, time } from "./dom.js";
 import { go, isFollowed, listen, store } from "./store.js";
 
@@ -16,6 +16,7 @@ export function momentBar(node) {
   let isKnown = false;
   let loading = null;
   let turn = 0; // of choices: the last one holds
+  const isGone = (error) => error.status === 400; // there is no such moment; any other failure may pass
   let failure = null; // why what was chosen last is not shown
   let addressed = null; // the moment in the address, as it was last heeded
   const slider = el("input", { type: "range", min: "0", max: "1", value: "1", step: "1", "aria-label": "As of which decision",
@@ -24,7 +25,7 @@ export function momentBar(node) {
   const cause = el("span", { class: "quiet name" });
   const back = el("button", { type: "button", "aria-label": "the decision before", onclick: () => step(-1) }, "◂");
   const on = el("button", { type: "button", "aria-label": "the decision after", onclick: () => step(1) }, "▸");
-  const now = el("button", { type: "button", onclick: goLive }, PRESENT.button);
+  const now = el("button", { type: "button", onclick: goLive }, "Live");
   fill(node, el("div", { class: "moments", role: "group", "aria-label": "As of" }, el("span", {}, "As of"), back, slider, on, now, told, cause));
   tell();
 
@@ -106,11 +107,6 @@ export function momentBar(node) {
       : `The page shows the cluster as of ${time(store.past.timeMs)}.`);
   }
 
-  /** Return whether it says that there is no such moment; any other failure may pass. */
-  function isGone(error) {
-    return error.status === 400;
-  }
-
   /** Return the place of the last moment up to a metadata offset. */
   function placeOf(end) {
     return Math.max(moments.findLastIndex(([each]) => each <= end), 0);
@@ -120,7 +116,7 @@ export function momentBar(node) {
     document.body.classList.toggle("is-past", store.at !== null);
     const place = moments.findIndex(([end]) => end === store.at);
     if (wanted === null) slider.value = slider.max; // else it is where people have put it
-    const text = store.at === null ? (isFollowed() ? PRESENT.words : PRESENT.unfollowed) : `${time(store.past.timeMs)} UTC`;
+    const text = store.at === null ? (isFollowed() ? "now, live" : "as it was when it was last followed") : `${time(store.past.timeMs)} UTC`;
     slider.setAttribute("aria-valuetext", text);
     fill(told, failure?.message ?? text);
     fill(cause, store.at === null || place < 0 ? null : place === 0 && olderCount > 0 ? OLDEST : moments[place][2]);

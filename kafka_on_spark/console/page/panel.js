@@ -1,7 +1,7 @@
 // What views share: a part that is loaded, and loaded anew when what it shows has changed.
 
-import { get, PRESENT } from "./api.js";
-import { el, fill } from "./dom.js";
+import { get } from "./api.js";
+import { el, fill, keyed } from "./dom.js";
 import { isFollowed, store } from "./store.js";
 
 const PAUSE_MS = 300;
@@ -56,10 +56,8 @@ export function part(name, parametersOf, draw, failed = () => {}) {
 
   function show(drawn) {
     const focused = node.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-    const opened = new Set([...node.querySelectorAll("details[open][data-key]")].map((each) => each.dataset.key));
     fill(node, drawn);
-    for (const each of node.querySelectorAll("details[data-key]")) each.open = each.open || opened.has(each.dataset.key);
-    if (focused) [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
+    if (focused) keyed(node, focused)?.focus({ preventScroll: true });
   }
 
   return {
@@ -86,9 +84,4 @@ export function follows(title, parts, concerns, more = () => {}) {
       for (const each of parts) each.close();
     },
   };
-}
-
-/** Return words that only the present can answer. */
-export function onlyNow(what) {
-  return el("p", { class: "quiet" }, `${what} can be asked of the present only: choose ${PRESENT.button} above.`);
 }

@@ -2,17 +2,15 @@
 
 import * as api from "./api.js";
 
-const CONCERNS = ["partitions", "groups", "brokers", "controller", "configs"];
-const listeners = new Set();
+const CONCERNS = ["partitions", "groups", "brokers", "configs"];
+const listeners = [];
 
 export const store = {
   live: null, // the newest grid
   past: null, // the grid of the moment that is shown; null: the newest is
   at: null, // that moment, a metadata offset
-  rates: new Map(), // of partitions, by topic: some topic is called "constructor"
   trouble: null,
   away: null,
-  allowsChanges: false,
 };
 
 /** Return the grid that is shown. */
@@ -25,14 +23,13 @@ export function isFollowed() {
   return store.away === null && store.trouble === null;
 }
 
-/** Call `listener(kind, detail)` with each change, until the function that is returned is called. */
+/** Call `listener(kind, detail)` with each change. */
 export function listen(listener) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+  listeners.push(listener);
 }
 
 function tell(kind, detail = null) {
-  for (const each of [...listeners]) each(kind, detail);
+  for (const each of listeners) each(kind, detail);
 }
 
 const AGAIN_MS = 2000;
@@ -55,10 +52,8 @@ function gridOf(view) {
 }
 
 function rowOf(fields, values) {
-  const row = {};
-  fields.forEach((field, at) => { row[field] = values[at]; });
-  row.name = `${row.topic}-${row.partition}`;
-  return row;
+  const row = Object.fromEntries(fields.map((field, at) => [field, values[at]]));
+  return { ...row, name: `${row.topic}-${row.partition}` };
 }
 
 let loading = null;
@@ -93,10 +88,6 @@ export async function go(at) {
   tell("grid");
 }
 
-function takeRates(data) {
-  store.rates = new Map(Object.entries(data));
-}
-
 /** Begin to follow. */
 export function begin() {
   load().catch(failed);
@@ -116,17 +107,10 @@ export function begin() {
 
 const handlers = {
   hello(data) {
-    takeRates(data.rates);
     store.trouble = data.trouble;
     const known = newest || (store.live?.offset ?? data.offset);
-    const hasMissed = known !== data.offset;
-    if (hasMissed || store.allowsChanges !== data.changes) {
-      store.allowsChanges = data.changes;
-      tell("concerns", CONCERNS);
-    }
+    if (known !== data.offset) tell("concerns", CONCERNS);
     tellTrouble();
-    tell("rates");
-    if (data.progress) tell("progress", data.progress);
     newest = data.offset;
     if (loading === null && store.live?.offset !== newest) load().catch(failed);
   },
@@ -149,13 +133,6 @@ const handlers = {
     tell("live");
     if (store.at === null) tell("rows", changed.map((row) => row.name));
     tell("concerns", data.concerns);
-  },
-  rates(data) {
-    takeRates(data);
-    tell("rates");
-  },
-  progress(data) {
-    tell("progress", data);
   },
   trouble(data) {
     store.trouble = data.sentence;

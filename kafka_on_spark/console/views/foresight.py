@@ -1,8 +1,7 @@
-"""What would happen if brokers died, and what a comparison of replicas found, as plain values."""
+"""What would happen if brokers died, as plain values."""
 
 from typing import Any, Final
 
-from kafka_on_spark.inspect.replicas import PartitionComparison
 from kafka_on_spark.service.what_if.what_if import Forecast, PartitionForecast
 
 LISTED_MAX: Final = 2000
@@ -57,19 +56,3 @@ def _partition(each: PartitionForecast) -> View:
             if is_so
         ],
     }
-
-
-def comparison_view(topic: str, found: PartitionComparison) -> View:
-    """Return what a comparison of a partition's replicas found."""
-    return {
-        "name": f"{topic}-{found.partition}",
-        "replicas": found.replica_count,
-        "batches": found.batch_count,
-        "bytes": found.read_bytes,
-        "differences": found.differences,
-    }
-
-
-def gone_view(topic: str, number: int) -> View:
-    """Return that a partition was deleted before its replicas were compared."""
-    return {"name": f"{topic}-{number}", "isGone": True}

@@ -89,12 +89,6 @@ def concerns(before: MetadataImage, after: MetadataImage) -> list[str]:
         "groups": before.groups is not after.groups
         or before.consumer_groups is not after.consumer_groups,
         "brokers": before.brokers is not after.brokers,
-        "controller": _holder(before) != _holder(after),
         "configs": before.configs is not after.configs,
     }
     return [name for name, is_other in found.items() if is_other]
-
-
-def _holder(image: MetadataImage) -> object:
-    lease = image.controller
-    return None if lease is None else (lease.controller_id, lease.controller_epoch)

@@ -1,6 +1,6 @@
 """Measures partitions by their leaders' logs, and the progress of reassignments."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.moves.reassignment import list_reassignments
@@ -57,15 +57,13 @@ class MoveProgress:
     total_bytes: int
 
 
-def move_progress(
-    image: MetadataImage, run_sizes: RunSizes, keys: Collection[PartitionKey] | None = None
-) -> list[MoveProgress]:
-    """Return the progress of the reassignments under way; `keys`: of those of these partitions.
+def move_progress(image: MetadataImage, run_sizes: RunSizes) -> list[MoveProgress]:
+    """Return the progress of the reassignments under way.
 
     A replica that can't be read counts as empty; a leader that can't be read counts as no larger
     than the adding replicas.
     """
-    moves = [each for each in list_reassignments(image) if keys is None or each.key in keys]
+    moves = list_reassignments(image)
     sizes = partition_sizes(image, [move.key for move in moves], run_sizes)
     adding = [
         address_of(image, move.key, partition, broker_id)

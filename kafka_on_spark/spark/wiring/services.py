@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -311,11 +311,11 @@ class Services:
 
         return partition_sizes(self.metadata.image, keys, self.keeping.tasks.measure)
 
-    def move_progress(self, keys: Collection[PartitionKey] | None = None) -> "list[MoveProgress]":
-        """Return how far the reassignments under way have come; `keys`: of these partitions."""
+    def move_progress(self) -> "list[MoveProgress]":
+        """Return how far the reassignments under way have come."""
         from kafka_on_spark.service.describe.sizes import move_progress
 
-        return move_progress(self.metadata.catch_up(), self.keeping.tasks.measure, keys)
+        return move_progress(self.metadata.catch_up(), self.keeping.tasks.measure)
 
     def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> "list[ReplicaInspection]":
         """Return inspections of the replicas of partitions that no replica in sync can lead."""

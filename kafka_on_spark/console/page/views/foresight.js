@@ -1,9 +1,8 @@
-// What if brokers died, and whether replicas are what they should be.
+// What if brokers died.
 
-import { stream } from "../api.js";
-import { bytes, el, fill, name, number, table } from "../dom.js";
-import { follows, onlyNow, part } from "../panel.js";
-import { grid, store } from "../store.js";
+import { el, fill, name, number, table } from "../dom.js";
+import { follows, part } from "../panel.js";
+import { grid } from "../store.js";
 
 export function whatIfView(page, asked) {
   const chosen = new Set((asked.brokers ?? "").split(",").filter((each) => /^\d+$/.test(each)).map(Number));
@@ -72,77 +71,4 @@ export function whatIfView(page, asked) {
     if (known() !== told) forecast.load();
     tellNone();
   });
-}
-
-export function auditView(page, asked) {
-  const topics = el("select", { "aria-label": "Topic" });
-  const deep = el("input", { type: "checkbox" });
-  const begin = el("button", { type: "button", class: "deed", onclick: () => run() }, "Compare");
-  const verdict = el("p", { role: "status" });
-  const found = el("div");
-  let aborter = null;
-
-  function offer() {
-    const names = grid()?.topics ?? [];
-    const before = topics.value || asked.topic;
-    fill(topics, names.map((each) => el("option", { value: each, selected: each === before }, each)));
-    begin.disabled = store.at !== null || !names.length;
-  }
-
-  async function run() {
-    aborter?.abort();
-    aborter = new AbortController();
-    const topic = topics.value;
-    const rows = [];
-    let total = 0;
-    let read = 0;
-    let gone = 0;
-    const draw = (isDone) => {
-      const bad = rows.filter((each) => each.differences.length);
-      fill(verdict, `${number(rows.length)} of ${number(total)} partitions of `, name(topic), ` compared${gone ? `, ${number(gone)} deleted meanwhile` : ""}${read ? `, ${bytes(read)} read` : ""}: `,
-        bad.length ? el("strong", { class: "bad" }, `${number(bad.length)} differ, or can't be read`) : "no difference", isDone ? "." : " so far …");
-      fill(found, table("Differences", [["partition"], ["replicas read", "n"], ["batches", "n"], ["difference"]],
-        bad.map((each) => [name(each.name), each.replicas, number(each.batches), each.differences.map((line) => el("div", {}, line))]), ""));
-    };
-    begin.disabled = true;
-    try {
-      let drawnAt = 0;
-      for await (const line of stream("audit", { topic, deep: deep.checked ? "1" : "" }, aborter.signal)) {
-        if (line.error) throw new Error(line.error);
-        if (line.partitions !== undefined) total = line.partitions;
-        else if (line.isGone) gone += 1;
-        else {
-          rows.push(line);
-          read += line.bytes;
-        }
-        if (performance.now() - drawnAt > 200) {
-          draw(false);
-          drawnAt = performance.now();
-        }
-      }
-      draw(true);
-    } catch (error) {
-      if (error.name !== "AbortError") fill(verdict, el("span", { class: "trouble" }, error.message));
-    } finally {
-      begin.disabled = store.at !== null;
-    }
-  }
-
-  const note = el("div");
-  const tell = () => fill(note, store.at !== null ? onlyNow("Replicas")
-    : grid()?.topics.length === 0 ? el("p", { class: "quiet" }, "There is no topic.") : null);
-  fill(page, el("h1", {}, "Audit of replicas"),
-    el("p", {}, "Compares what all replicas of a topic have below the high watermark. Each table is read; with files, each byte is."),
-    note, el("div", { class: "tools" }, topics, el("label", {}, deep, "with files"), begin), verdict, found);
-  offer();
-  tell();
-  return {
-    title: "Audit",
-    on(kind) {
-      if (kind !== "grid" && kind !== "moment") return;
-      offer();
-      tell();
-    },
-    close: () => aborter?.abort(),
-  };
 }

@@ -1,7 +1,7 @@
 // The grid: a row for each partition, a column for each broker.
 
 import { el, fill, name, number } from "../dom.js";
-import { grid, store } from "../store.js";
+import { grid } from "../store.js";
 import { fitIds, ROW, VirtualList } from "../virtual.js";
 
 const OPEN_MAX = 200;
@@ -44,20 +44,17 @@ export function gridView(page) {
   const signs = el("div");
   const list = new VirtualList({ label: "Partitions", height: ROW, render });
   let places = new Map();
-  let topics = new Map(); // what is said of topics, by their names
 
   function arrange() {
     const view = grid();
     if (!view) return;
     const items = [];
     let found = 0;
-    topics = new Map();
     for (const topic of view.topics) {
       const rows = asked(topic);
       if (!rows.length) continue;
       found += rows.length;
       const item = summary(topic, rows);
-      topics.set(topic, item);
       items.push(item);
       if (item.isOpen) for (const row of rows) items.push(row);
     }
@@ -77,22 +74,6 @@ export function gridView(page) {
     const bad = rows.filter((row) => row.problems.length).length;
     const isOpen = folded.get(topic) ?? (bad > 0 || rows.length <= OPEN_MAX || find.value.trim() !== "" || byTopic.size === 1);
     return { topic, count: rows.length, bad, isOpen };
-  }
-
-  /** Draw anew the rows of partitions that changed, and what is said of their topics. */
-  function change(names) {
-    const changed = new Set(names);
-    for (const topic of new Set(names.map((each) => grid().byName.get(each).topic))) {
-      const item = topics.get(topic);
-      if (!item) continue;
-      const now = summary(topic, asked(topic));
-      if (now.isOpen !== item.isOpen) {
-        arrange();
-        return;
-      }
-      if (now.bad !== item.bad) changed.add(Object.assign(item, now));
-    }
-    list.refresh((item) => changed.has(item.name) || changed.has(item));
   }
 
   function isAsked(row, text) {
@@ -138,48 +119,31 @@ export function gridView(page) {
         row.problems.length ? " · " : null,
         row.leader === null ? null : `leader ${row.leader} · `,
         `committed to ${number(row.highWatermark)}`,
-        row.reassigning ? " · reassigning" : null,
-        rateOf(row)));
-  }
-
-  function rateOf(row) {
-    if (store.at !== null) return null;
-    const rate = ratesByName.get(row.name);
-    return rate ? ` · ${number(rate)}/s` : null;
+        row.reassigning ? " · reassigning" : null));
   }
 
   let byTopic = new Map();
-  let ratesByName = new Map();
-
-  function noteRates() {
-    const before = ratesByName;
-    ratesByName = new Map([...store.rates].flatMap(([topic, rates]) =>
-      rates.map(([partition, rate]) => [`${topic}-${partition}`, rate])));
-    return (row) => row.name !== undefined && before.get(row.name) !== ratesByName.get(row.name);
-  }
 
   function whole() {
     const view = grid();
     if (!view) return;
     byTopic = Map.groupBy(view.rows, (row) => row.topic);
-    fill(figures, tiles(view));
     fill(signs, legend(view));
+    rows();
+  }
+
+  function rows() {
+    fill(figures, tiles(grid()));
     arrange();
   }
 
-  noteRates();
   fill(page, el("h1", {}, "Partitions"), figures, el("div", { class: "tools" }, find, show, count), signs, list.node);
   whole();
   return {
     title: "Partitions",
-    on(kind, detail) {
+    on(kind) {
       if (kind === "grid") whole();
-      if (kind === "rates") list.refresh(noteRates());
-      if (kind !== "rows") return;
-      fill(figures, tiles(grid()));
-      if (show.value === "all") change(detail);
-      else arrange();
+      if (kind === "rows") rows();
     },
-    close: () => list.close(),
   };
 }

@@ -1,17 +1,13 @@
 // Records: by offset, by time, by key, or as they come.
 
 import { get } from "../api.js";
-import { bytes, el, fill, lines, name, number, table, time } from "../dom.js";
-import { indented } from "../json.js";
+import { el, fill, lines, name, number, table, time } from "../dom.js";
 import { grid, isFollowed, store } from "../store.js";
 
 const TAIL_MAX = 500;
 const PEEK = 120;
-
-/** Return bytes of base 64. */
-function decoded(found) {
-  return Uint8Array.from(atob(found.base64), (each) => each.charCodeAt(0));
-}
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const DEPTH_MAX = 60; // what is nested deeper is set in no further
 
 /** Return the text of bytes, or null if they are none; the last character of a part may be cut. */
 function textOf(content, isPart) {
@@ -33,12 +29,33 @@ function hexOf(content) {
   return rows.join("\n");
 }
 
-/** Return bytes in a form; "auto": JSON in lines if they are, else text if they are, else hexadecimal. */
-function formed(found, form) {
-  const content = decoded(found);
-  const text = form === "hex" ? null : textOf(content, content.length < found.size);
-  if (text === null) return hexOf(content);
-  return form === "text" ? text : indented(text) ?? text;
+/** Return bytes as text if they are, else in hexadecimal. */
+function formed(found) {
+  const content = Uint8Array.from(atob(found.base64), (each) => each.charCodeAt(0));
+  return textOf(content, content.length < found.size) ?? hexOf(content);
+}
+
+/** Return JSON in lines, of the text that was written: a number of JavaScript has fewer digits, and an
+ * object has no name twice. Another text stays as it is. */
+function indented(text) {
+  try {
+    JSON.parse(text);
+  } catch {
+    return text;
+  }
+  let lines = "";
+  let depth = 0;
+  let before = "";
+  const line = () => `\n${"  ".repeat(Math.min(depth, DEPTH_MAX))}`;
+  for (const [token] of text.matchAll(TOKENS)) {
+    const isEnd = token === "}" || token === "]";
+    if (isEnd) depth -= 1;
+    if (before === "{" || before === "[" ? !isEnd : isEnd || before === ",") lines += line();
+    lines += token === ":" ? ": " : token;
+    if (token === "{" || token === "[") depth += 1;
+    before = token;
+  }
+  return lines;
 }
 
 /** Return the ms since 1970 of a time in UTC, or null; `Date.parse` alone takes "1", and the 31st of February. */
@@ -59,8 +76,6 @@ export function messagesView(page, asked) {
   const by = el("select", { "aria-label": "Begin at", onchange: () => offerValue() },
     [["end", "the newest"], ["offset", "an offset"], ["time", "a time (UTC)"], ["key", "a key"]].map(([value, title]) => el("option", { value }, title)));
   const value = el("input", { "aria-label": "Where to begin", onkeydown: (event) => { if (event.key === "Enter") find(); } });
-  const form = el("select", { "aria-label": "Shown as", onchange: () => reform() },
-    [["auto", "as they are"], ["json", "JSON"], ["text", "text"], ["hex", "hexadecimal"]].map(([key, title]) => el("option", { value: key }, title)));
   const tail = el("input", { type: "checkbox", onchange: () => follow() });
   const status = el("p", { class: "quiet", role: "status" });
   const found = el("div", { class: "part" });
@@ -172,20 +187,9 @@ export function messagesView(page, asked) {
     drawn.delete(record);
   }
 
-  /** Draw the same records in another form. */
-  function reform() {
-    for (const [record, node] of drawn) {
-      const fresh = message(record);
-      fresh.open = node.open;
-      node.replaceWith(fresh);
-      drawn.set(record, fresh);
-    }
-  }
-
   function message(record) {
-    const value = record.value === null ? "no value (a tombstone)" : formed(record.value, form.value);
-    const short = form.value === "hex" ? "hex" : "text";
-    const key = record.key === null ? "no key" : formed(record.key, short);
+    const value = record.value === null ? "no value (a tombstone)" : indented(formed(record.value));
+    const key = record.key === null ? "no key" : formed(record.key);
     return el("details", { class: "message" },
       el("summary", {}, el("strong", {}, number(record.offset)), " ", el("span", { class: "quiet" }, time(record.timeMs)), " ",
         name(beginning(key)), " ", el("span", { class: "mono quiet" }, name(beginning(value).replaceAll("\n", " ")))),
@@ -194,13 +198,13 @@ export function messagesView(page, asked) {
         el("dt", { class: "quiet" }, "key"), el("dd", {}, record.key === null ? "none" : lines(key)),
         el("dt", { class: "quiet" }, "value"), el("dd", {}, record.value === null ? "none: a tombstone" : [lines(value), rest(record)]),
         record.headers.length ? [el("dt", { class: "quiet" }, "headers"), el("dd", {}, table("Headers", [["name"], ["value"]],
-          record.headers.map(([title, content]) => [name(title), content === null ? "none" : lines(formed(content, short))])))] : null));
+          record.headers.map(([title, content]) => [name(title), content === null ? "none" : lines(formed(content))])))] : null));
   }
 
   function rest(record) {
     const shownBytes = Math.floor((record.value.base64.length * 3) / 4);
-    if (record.value.size <= shownBytes) return el("span", { class: "quiet" }, bytes(record.value.size));
-    return el("span", {}, `${bytes(record.value.size)}, of which the beginning is shown `, el("button", { type: "button",
+    if (record.value.size <= shownBytes) return el("span", { class: "quiet" }, `${number(record.value.size)} bytes`);
+    return el("span", {}, `${number(record.value.size)} bytes, of which the beginning is shown `, el("button", { type: "button",
       onclick: () => load({ offset: record.offset, count: 1 }) }, "show all of it"));
   }
 
@@ -233,7 +237,7 @@ export function messagesView(page, asked) {
   }
 
   fill(page, el("h1", {}, "Messages"),
-    el("div", { class: "tools" }, topics, partition, by, value, el("button", { type: "button", class: "deed", onclick: find }, "Show"), form,
+    el("div", { class: "tools" }, topics, partition, by, value, el("button", { type: "button", class: "deed", onclick: find }, "Show"),
       el("label", {}, tail, "follow the end")),
     el("div", { class: "tools" }, before, after), status, found);
   if (asked.offset !== undefined) {

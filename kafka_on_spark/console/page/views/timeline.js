@@ -16,7 +16,6 @@ const NARROWEST_MS = 20;
 export function timelineView(page, asked, moments) {
   let data = null;
   let span = null; // [from, to] in ms; null: all
-  let isDragged = false;
   const drawing = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Lanes" });
   const words = el("p", { class: "quiet", role: "status" });
 
@@ -76,9 +75,7 @@ export function timelineView(page, asked, moments) {
     }
     const picture = svg("svg", { class: "lanes", viewBox: `0 0 ${WIDTH} ${height}`, role: "img",
       "aria-label": `Leaders and replicas in sync of ${data.lanes.length} partitions over time; the table below says the same.`,
-      onwheel: wheel, onpointerdown: (event) => drag(event, event.button === 0 && event.pointerType !== "touch"), // a finger scrolls, or clicks
-      onpointermove: (event) => drag(event, isDragged && event.buttons > 0), onclick: (event) => moments.goToTime(msAt(event)),
-      onpointerup: () => { isDragged = false; }, onpointercancel: () => { isDragged = false; } }, marks);
+      onclick: (event) => moments.goToTime(msAt(event)) }, marks);
     fill(drawing, data.lanes.length ? picture : el("p", { class: "quiet" }, "Nothing has changed yet."));
     fill(words, `${time(from)} to ${time(to)} UTC`, data.laneCount > data.lanes.length
       ? `; the ${data.lanes.length} of ${number(data.laneCount)} partitions that changed last` : null);
@@ -98,23 +95,10 @@ export function timelineView(page, asked, moments) {
     return from + (Math.max(place - LABELS, 0) / (WIDTH - LABELS)) * (to - from);
   }
 
-  function drag(event, isIt) {
-    isDragged = isIt;
-    if (!isIt) return;
-    event.preventDefault();
-    moments.goToTime(msAt(event));
-  }
-
-  function wheel(event) {
-    if (!event.ctrlKey && !event.metaKey) return; // it scrolls the page
-    event.preventDefault();
-    zoom(event.deltaY > 0 ? 1.4 : 1 / 1.4, msAt(event));
-  }
-
-  function zoom(factor, around) {
+  function zoom(factor) {
     if (!data) return;
     const [from, to] = bounds();
-    const middle = around ?? (from + to) / 2;
+    const middle = (from + to) / 2;
     show([middle - (middle - from) * factor, middle + (to - middle) * factor]);
   }
 
@@ -164,8 +148,7 @@ export function timelineView(page, asked, moments) {
     el("a", { href: "#/timeline" }, "all partitions")] : el("span", {}, "all partitions");
   fill(page, el("h1", {}, "Timeline"),
     el("div", { class: "tools" }, scope, button("+", "zoom in", () => zoom(0.5)), button("−", "zoom out", () => zoom(2)),
-      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => data && show(null)),
-      el("span", { class: "quiet" }, "The wheel zooms with Ctrl or ⌘.")),
+      button("◂", "earlier", () => move(-0.4)), button("▸", "later", () => move(0.4)), button("all", "all of the time", () => data && show(null))),
     el("ul", { class: "legend", "aria-label": "Colours" }, [["l", "leader, with its epoch"], ["s", "in sync"], ["o", "out of sync"], ["f", "no leader"]]
       .map(([kind, title]) => el("li", {}, el("i", { class: `c ${kind}`, "aria-hidden": "true" }), title))),
     words, drawing, timeline.node);
