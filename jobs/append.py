@@ -15,10 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, BinaryType, MapType, NumericType, StructType
 
-from jobs.command_line import JobError, Parser, let_spark_read, on_cluster, pair
+from jobs.command_line import JobError, Parser, escaped, found, let_spark_read, on_cluster, pair
 from kafka_on_spark import Cluster
 
 COMMAND = "./spark-submit.sh jobs/append.py"
+FILES = {"recursiveFileLookup": "true", "maxFileAge": "100000d"}  # old ones, too
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -68,10 +69,10 @@ def append(spark: SparkSession, cluster: Cluster, given: argparse.Namespace) -> 
             raise
         print(said[-1], flush=True)
 
-    # Of files only the names are used, old ones, too: each number has columns of its own.
-    options = {} if is_table else {"recursiveFileLookup": "true", "maxFileAge": "100000d"}
+    # Of files only the names are used: each number has columns of its own.
+    options = {"path": source} if is_table else FILES | {"path": found(source)}
     stream = spark.readStream.format("delta" if is_table else "text").options(**given.option)
-    new = stream.options(**options).load(source).writeStream.foreachBatch(append_number)
+    new = stream.load(**options).writeStream.foreachBatch(append_number)
     query = new.option("checkpointLocation", lists).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
@@ -102,7 +103,7 @@ def _rows_in(spark: SparkSession, lists: str, number: int, given: argparse.Names
     reader = spark.read.format(given.format).options(**given.option)
     if any(re.search("/[^/]+=[^/]*/", path.removeprefix(given.source)) for path in paths):
         reader = reader.option("basePath", given.source)
-    rows = reader.load([re.sub(r"([\[\]{}*?\\])", r"\\\1", path) for path in paths])
+    rows = reader.load([escaped(path) for path in paths])
     if len(paths) == 1 or not given.key:
         return rows  # parts of a file come in order
     by = {"_file": F.col("_metadata.file_path"), "_at": F.col("_metadata.file_block_start")}

@@ -147,6 +147,16 @@ def let_spark_read(spark: SparkSession, path: str, storage_option: Sequence[str]
     return unquote(hadoop_url(normalize(path)))
 
 
+def found(path: str) -> str:
+    """Return a path as a pattern, as which Spark takes it: if it is there, it is no pattern."""
+    return escaped(path) if os.path.exists(path) else path
+
+
+def escaped(path: str) -> str:
+    """Return a pattern that only this very path meets."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
+
+
 def rounds(given: argparse.Namespace, do_round: Round) -> int:
     """Do one round, or rounds for `given.seconds`, each of which prints a line; return the exit
     code of the last. A signal ends the wait between two rounds, and is no failure.

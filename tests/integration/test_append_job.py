@@ -68,7 +68,8 @@ JSON = ("--format", "json", "--key", "k")
 
 
 def test_what_is_new_is_appended_once_and_in_the_order_of_names(spark, disks, tmp_path, capsys):
-    source = tmp_path / "in 1"
+    write(tmp_path / "in 1", "0.json", rows(900))  # not of the source, whose name is a pattern, too
+    source = tmp_path / "in [1]"
     write(source, "1.json", rows(0))
     write(source, "2 [x] {y}%20*.json", rows(30, 300))
     run(spark, disks, source, *JSON)
