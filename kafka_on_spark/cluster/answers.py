@@ -28,7 +28,7 @@ from kafka_on_spark.service.describe.partition_history import (
     broker_history,
     partition_history,
 )
-from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory
+from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, kept_history
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.what_if.what_if import Forecast, forecast, who_dies
 
@@ -81,10 +81,11 @@ class Answers:
         topic_id = None if topic is None else self._metadata.catch_up().topic(topic).topic_id
         if topic is not None and partition is not None:
             partition_key(self._metadata.image, topic, partition)
-        return partition_history(self._metadata.history(), topic_id, partition)
+        before, batches = kept_history(self._metadata)
+        return partition_history(batches, topic_id, partition, after=before)
 
     def broker_history(self) -> list[BrokerEvent]:
-        return broker_history(self._metadata.history())
+        return broker_history(kept_history(self._metadata)[1])
 
     def what_if(
         self, broker_dies: int | Iterable[int] | None, rack_dies: str | Iterable[str] | None

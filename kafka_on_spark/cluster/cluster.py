@@ -967,6 +967,7 @@ class Cluster:
         """Return leaders, ISRs, epochs and causes of a partition, a topic, or all, oldest first.
 
         Without `topic`: of every partition that ever existed, those of deleted topics included.
+        Where `metadata.max.retention.ms` is set, of what is kept.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic or partition.
@@ -975,7 +976,10 @@ class Cluster:
         return self._parts.answers.history(topic, partition)
 
     def broker_history(self) -> list[BrokerEvent]:
-        """Return when brokers were registered, fenced, drained, came back and left, and why."""
+        """Return when brokers were registered, fenced, drained, came back and left, and why.
+
+        Where `metadata.max.retention.ms` is set, of what is kept.
+        """
         return self._parts.answers.broker_history()
 
     def what_if(

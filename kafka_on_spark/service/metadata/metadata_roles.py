@@ -51,6 +51,11 @@ class MetadataHistory(MetadataReader, Protocol):
         """Return every batch of the log, oldest first; those up to `to_offset`."""
         ...
 
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log between its snapshots, the newest piece first, each with the image that it
+        continues."""
+        ...
+
 
 class MetadataLogReader(MetadataHistory, Protocol):
     """Also reads the log in parts, and images of earlier offsets."""
@@ -67,13 +72,8 @@ class MetadataLogReader(MetadataHistory, Protocol):
         """Return the batches between two offsets at which one begins or ends, oldest first."""
         ...
 
-    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
-        """Yield the log between its snapshots, the newest piece first, each with the image that it
-        continues."""
-        ...
 
-
-def kept_history(metadata: MetadataLogReader) -> tuple[MetadataImage, list[MetadataBatch]]:
+def kept_history(metadata: MetadataHistory) -> tuple[MetadataImage, list[MetadataBatch]]:
     """Return every batch of the log whose records are kept, oldest first, and the image that they
     continue."""
     try:

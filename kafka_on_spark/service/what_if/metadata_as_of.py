@@ -3,6 +3,7 @@
 Apart from the metadata service, which it does not extend: it has no method that commits.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -37,6 +38,13 @@ class MetadataAsOf:
         """Return every batch up to the moment, oldest first."""
         end = self._image.offset if to_offset is None else min(to_offset, self._image.offset)
         return self._now.history(to_offset=Offset(end))
+
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log up to the moment, between its snapshots, the newest piece first."""
+        end = self._image.offset
+        for before, batches in self._now.pieces_newest_first():
+            if before.offset < end:
+                yield before, [batch for batch in batches if batch.end_offset <= end]
 
     def image_now(self) -> MetadataImage:
         """Return the newest image: records of the past are read from the replicas of now."""

@@ -82,7 +82,7 @@ def test_the_past_has_no_method_that_commits(service):
 
     public = {name for name in dir(past) if not name.startswith("_")}
 
-    assert public == {"catch_up", "history", "image", "image_now"}
+    assert public == {"catch_up", "history", "image", "image_now", "pieces_newest_first"}
 
 
 def test_a_dry_run_has_no_way_to_the_log(service, log):
