@@ -250,3 +250,21 @@ def test_a_single_record_that_is_committed_with_too_few_in_sync_is_refused():
 
     assert replay(lived.batches, {MIN_ISR: "2"}).instead.refused_records == 1
     assert replay(lived.batches, {MIN_ISR: "1"}).instead.refused_records == 0
+
+
+def test_a_replica_that_was_never_in_sync_has_all_of_a_partition_without_records():
+    begun = life("1 2", ids="1 2 3").at(5)
+    target = PartitionChange(
+        replicas=brokers("1 2 3"),
+        replica_uuids=("uuid1", "uuid2", "uuid3"),
+        directories=("disk1", "disk2", "disk3"),
+        adding_replicas=brokers("3"),
+    )
+    begun.change(target, "reassigned").at(10).fail(1, 2).at(40).come_back(1)
+
+    found = replay(begun.batches, {UNCLEAN: "true"})
+
+    [difference] = found.differences
+    assert (difference.recorded, difference.instead, difference.seconds) == (None, 3, 30)
+    assert "proves to have all 0 committed offsets" in difference.cause
+    assert (found.instead.unclean_elections, found.instead.lost_records_max) == (0, 0)
