@@ -33,14 +33,6 @@ def openmetrics(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
     return text.decode()
 
 
-def prometheus_text(metrics: Iterable[Metric], *, has_process: bool = False) -> str:
-    """Return figures in Prometheus's older format, which is all that node_exporter's textfile
-    collector reads."""
-    from prometheus_client import generate_latest
-
-    return generate_latest(_registry(metrics, has_process)).decode()
-
-
 def _registry(metrics: Iterable[Metric], has_process: bool) -> "CollectorRegistry":
     from prometheus_client import CollectorRegistry, ProcessCollector
 

@@ -1,19 +1,8 @@
-"""Figures as text: names of Kafka's exporter, words of users as values, bounds; and as a file."""
+"""Figures as text: names of Kafka's exporter, words of users as values, bounds."""
 
-import logging
-import threading
-
-import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as of_prometheus
 
-from kafka_on_spark.cli.serve.text_file import TextFile
-from kafka_on_spark.cluster.openmetrics import (
-    SERIES_MAX,
-    openmetrics,
-    prometheus_text,
-)
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.cluster.openmetrics import SERIES_MAX, openmetrics
 from kafka_on_spark.ports.counting import COMMITS, PROBE_MS
 from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.describe.metric import (
@@ -27,7 +16,6 @@ from kafka_on_spark.service.describe.metric import (
 )
 from tests.fakes import FakeClock
 
-WAIT_S = 60
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="é\u202e'
 
 
@@ -36,10 +24,10 @@ def lag(value, group="g", topic="orders"):
     return Metric(type="ConsumerGroup", name="lag", labels=labels, value=value)
 
 
-def samples(text, parse=of_openmetrics):
+def samples(text):
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in parse(text)
+        for family in of_openmetrics(text)
         for sample in family.samples
     }
 
@@ -55,11 +43,8 @@ def test_every_figure_has_a_name_and_no_two_have_the_same():
     )
 
 
-@pytest.mark.parametrize(
-    "write, parse", [(openmetrics, of_openmetrics), (prometheus_text, of_prometheus)]
-)
-def test_words_of_users_are_values_and_nothing_else(write, parse):
-    found = samples(write([lag(7, HOSTILE), lag(8)]), parse)
+def test_words_of_users_are_values_and_nothing_else():
+    found = samples(openmetrics([lag(7, HOSTILE), lag(8)]))
 
     assert {key: value for key, value in found.items() if "lag" in key[0]} == {
         ("kafka_consumergroup_lag", HOSTILE, "orders"): 7,
@@ -109,90 +94,3 @@ def test_sentences_are_no_labels():
 def test_memory_and_processor_time_of_the_process_are_there_on_request():
     assert ("process_cpu_seconds_total",) in samples(openmetrics([], has_process=True))
     assert samples(openmetrics([])) == {}
-
-
-def test_a_text_file_is_whole_is_renewed_and_goes_at_the_end(tmp_path):
-    path = tmp_path / "kafka.prom"
-    values = iter(range(10**6))
-    file = TextFile(path, 0.01, lambda: prometheus_text([lag(next(values))]))
-
-    first = samples(path.read_text(), of_prometheus)
-    while samples(path.read_text(), of_prometheus) == first:
-        pass
-    assert file.close(WAIT_S)
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_text_file_that_can_not_be_written_is_refused_at_the_start(tmp_path):
-    with pytest.raises(InvalidRequestError, match="--textfile"):
-        TextFile(tmp_path / "missing" / "kafka.prom", 1, lambda: "")
-
-
-def test_a_text_file_that_fails_later_is_written_again_once_it_can_be(tmp_path, caplog):
-    folder = tmp_path / "there"
-    folder.mkdir()
-    path = folder / "kafka.prom"
-    going = []
-
-    def text():
-        # Between two writes: one that it goes away from half done fails with other words.
-        if going:
-            going.pop().rename(tmp_path / "away")
-        return "x 1\n"
-
-    caplog.set_level(logging.INFO)
-    file = TextFile(path, 0.01, text)
-    going.append(folder)
-    while "can't be written" not in caplog.text:
-        pass
-    (tmp_path / "away").rename(folder)
-    path.unlink()
-    while not path.exists():
-        pass
-    assert file.close(WAIT_S)
-
-    assert caplog.text.count("can't be written") == 1
-    assert caplog.text.count("are written to") == 1, "its end is told, too"
-
-
-def test_a_text_that_can_not_be_made_is_logged_and_leaves_no_old_figures(tmp_path, caplog):
-    path = tmp_path / "kafka.prom"
-    is_broken = False
-
-    def text():
-        if is_broken:
-            raise ZeroDivisionError("a bug")
-        return "x 1\n"
-
-    file = TextFile(path, 0.01, text)
-    is_broken = True
-    while path.exists() or "a bug" not in caplog.text:
-        pass
-    is_broken = False
-    while not path.exists():
-        pass
-    assert file.close(WAIT_S)
-
-    [told] = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert told.exc_info
-
-
-def test_a_text_file_whose_disk_hangs_holds_up_nobody(tmp_path):
-    began, thawed = threading.Event(), threading.Event()
-    texts = iter(["x 1\n"])
-
-    def text():
-        for each in texts:
-            return each
-        began.set()
-        thawed.wait(WAIT_S)
-        return "x 2\n"
-
-    file = TextFile(tmp_path / "kafka.prom", 0.01, text)
-    assert began.wait(WAIT_S)
-    is_done = file.close(0.01)
-    thawed.set()
-
-    assert not is_done
-    assert file.close(WAIT_S)

@@ -92,7 +92,8 @@ def test_the_unit_fits_the_command_line(unit):
     assert verb == "serve"
     assert {each for each in words if each.startswith("--")} <= OPTIONS
     assert seconds_of(words) < float(service["TimeoutStopSec"])
-    assert service["Type"] == "notify"  # which cli/serve/supervisor.py is for
+    assert service["Type"] == "exec"  # serve tells systemd nothing
+    assert "WatchdogSec" not in service
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")

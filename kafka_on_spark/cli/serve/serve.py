@@ -3,9 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,9 +15,7 @@ from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, p
 from kafka_on_spark.cli.call.output import note
 from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
 from kafka_on_spark.cli.serve.signals import Signals
-from kafka_on_spark.cli.serve.supervisor import Supervisor
-from kafka_on_spark.cli.serve.text_file import TextFile
-from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics, prometheus_text
+from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics
 from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.service.serve.health import Answer, Limits, healthz, readyz
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-
-FILES_PART: Final = 0.1
-"""Of the time that the end may take: for the files, which are to have what the rest of it did."""
 
 WAIT_S: Final = 0.2
 """How often the main thread looks whether a signal was sent."""
@@ -87,24 +81,6 @@ def serve(
     health_host: Annotated[
         str, typer.Option("--health-host", metavar="ADDRESS", help="The address of that port.")
     ] = "127.0.0.1",
-    textfile: Annotated[
-        Path | None,
-        typer.Option(
-            "--textfile",
-            metavar="FILE.prom",
-            help="Write the figures of /metrics to this file, for node_exporter's textfile"
-            " collector.",
-        ),
-    ] = None,
-    textfile_seconds: Annotated[
-        float,
-        typer.Option(
-            "--textfile-seconds",
-            min=1,
-            max=SECONDS_MAX,
-            help="How often that file is written.",
-        ),
-    ] = 15.0,
     log_format: Annotated[
         LogFormat,
         typer.Option(
@@ -158,7 +134,7 @@ def serve(
     read-only are waited for. The exit code is 0 when it was told to end.
     """
     log_lines.set_up(log_format, "INFO")
-    _check_obeyed(context, has_port=health_port is not None, has_file=textfile is not None)
+    _check_obeyed(context, has_port=health_port is not None)
     root = cluster_url(cluster)
     options = StorageOptions(pairs(storage_option, "--storage-option"))
     told = Signals()
@@ -180,19 +156,16 @@ def serve(
         }
         port = HealthPort(health_host, health_port, pages)
         log.info("answers /healthz, /readyz and /metrics at %s", port.address)
-    files = []
-    if textfile is not None:
-        files.append(
-            TextFile(textfile, textfile_seconds, lambda: prometheus_text(served.metrics()))
-        )
     told.take()  # after Spark's session, which takes one of them for itself
     log.info("serves the cluster at %s", root)
     served.begin()
-    supervisor = Supervisor()
-    _watch(served, probes, told, supervisor)
+    while not served.ended.wait(WAIT_S) and not told.name:
+        pass
     log.info("ends: %s", served.failure or f"told to by {told.name}")
-    supervisor.ending()
-    _finish(served, is_clean=_end(served, port, files, stop_seconds))
+    is_clean = served.end(int(stop_seconds * 1000))
+    if port is not None:
+        port.close()
+    _finish(served, is_clean=is_clean)
 
 
 class Probes:
@@ -212,37 +185,17 @@ class Probes:
         return readyz(self._served.looks.seen, self._clock.monotonic_ms(), self._limits)
 
 
-def _watch(served: ServedCluster, probes: Probes, told: Signals, supervisor: Supervisor) -> None:
-    """Tell systemd how it goes, until the process is to end."""
-    is_ready, looked_at = False, 0.0
-    while not served.ended.wait(WAIT_S) and not told.name:
-        looked_at += WAIT_S
-        if looked_at < supervisor.interval_s:
-            continue
-        looked_at = 0.0
-        readiness = probes.readyz()
-        if readiness.is_well and not is_ready:
-            supervisor.ready()
-            is_ready = True
-        supervisor.status("; ".join(readiness.body["reasons"]) or readiness.body["role"])
-        if probes.healthz().is_well:
-            supervisor.alive()
-
-
-def _check_obeyed(context: typer.Context, *, has_port: bool, has_file: bool) -> None:
+def _check_obeyed(context: typer.Context, *, has_port: bool) -> None:
     """Check that no option is given that nothing would obey.
 
     Raises:
         InvalidRequestError: One is.
     """
-    for name, of, is_obeyed in (
-        ("health_host", "--health-port", has_port),
-        ("textfile_seconds", "--textfile", has_file),
-    ):
-        source = context.get_parameter_source(name)
-        if not is_obeyed and source is not None and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
-            raise InvalidRequestError(f"{option} goes with {of}: leave it out, or give both")
+    source = context.get_parameter_source("health_host")
+    if not has_port and source is not None and source.name == "COMMANDLINE":
+        raise InvalidRequestError(
+            "--health-host goes with --health-port: leave it out, or give both"
+        )
 
 
 def _session() -> "SparkSession":
@@ -250,21 +203,6 @@ def _session() -> "SparkSession":
     from kafka_on_spark.spark.session import build_session
 
     return build_session("kafka-on-spark serve")
-
-
-def _end(
-    served: ServedCluster, port: HealthPort | None, files: Sequence[TextFile], within_s: float
-) -> bool:
-    """Have all that runs come to its end; return whether it did, within that time."""
-    clock = SystemClock()
-    until_ms = clock.monotonic_ms() + within_s * 1000
-    is_clean = served.end(int(within_s * (1 - FILES_PART) * 1000))
-    if port is not None:
-        port.close()
-    for each in files:
-        each.end()
-    closed = [each.close((until_ms - clock.monotonic_ms()) / 1000) for each in files]
-    return is_clean and all(closed)
 
 
 def _finish(served: ServedCluster, *, is_clean: bool) -> None:
@@ -276,7 +214,7 @@ def _finish(served: ServedCluster, *, is_clean: bool) -> None:
     if served.failure is not None and is_clean:
         raise ServingFailedError(served.failure)
     if not is_clean:
-        # A thread that hangs at a root, or at a file, would keep Python from ending.
+        # A thread that hangs at a root would keep Python from ending.
         if served.failure is not None and log_lines.is_json():
             log.critical("%s", served.failure)
         elif served.failure is not None:

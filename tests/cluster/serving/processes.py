@@ -33,7 +33,7 @@ def wait_for(condition):
 class Served:
     """One such process."""
 
-    def __init__(self, root, *options, environment=None):
+    def __init__(self, root, *options):
         command = [sys.executable, "-m", "kafka_on_spark.cli", "serve", "--cluster", str(root)]
         self.process = subprocess.Popen(
             [
@@ -41,7 +41,6 @@ class Served:
                 "--stop-seconds", str(STOP_S), *options,
             ],
             cwd=REPOSITORY,
-            env={**os.environ, **(environment or {})},
             stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
@@ -106,11 +105,11 @@ class Served:
 
 
 @contextmanager
-def served(root, count=1, options=(), **arguments):
+def served(root, count=1, options=()):
     """Give so many processes, all killed at the end."""
     started = []
     try:
-        started += [Served(root, *options, **arguments) for _ in range(count)]
+        started += [Served(root, *options) for _ in range(count)]
         yield started
     finally:
         for each in started:

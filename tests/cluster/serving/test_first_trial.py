@@ -48,7 +48,7 @@ def test_first_trial_of_the_page_says_what_it_says(tmp_path):
         (tmp_path / "tour").symlink_to(disks.base)
         (tmp_path / "tour" / "metadata").symlink_to(disks.metadata_root)
         options = ["0" if each == PORT else each for each in shlex.split(serve)[1:]]
-        command = [sys.executable, "-m", "kafka_on_spark.cli", *options, "--textfile-seconds", "1"]
+        command = [sys.executable, "-m", "kafka_on_spark.cli", *options]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=errors)
         try:
             port = wait_for(lambda: re.search(r" answers .*:(\d+)$", log.read_text(), re.M))[1]
@@ -72,4 +72,3 @@ def test_first_trial_of_the_page_says_what_it_says(tmp_path):
 
     assert code == 0
     assert any(each.endswith("ends: told to by SIGINT") for each in log.read_text().splitlines())
-    assert not (tmp_path / "figures.prom").exists()

@@ -1,7 +1,5 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
-import signal
-import socket
 import threading
 import time
 
@@ -119,29 +117,6 @@ def test_a_log_of_text_ends_with_the_sentence_alone(tmp_path):
 
     assert code == 2
     assert process.lines[-1].startswith("kafka-on-spark: there is no cluster at")
-
-
-def test_systemd_is_told_that_it_is_ready_that_it_moves_and_that_it_ends(disks, tmp_path):
-    address = str(tmp_path / "notify")
-    heard = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(address)
-        listener.settimeout(WAIT_S_MAX)
-
-        def listen():
-            while heard[-1:] != ["STOPPING=1"]:
-                heard.append(listener.recv(4096).decode())
-
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        told = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "300000"}
-        with served(disks.metadata_root, environment=told) as [process]:
-            wait_for(lambda: heard.count("WATCHDOG=1") >= 2 and "READY=1" in heard)
-            assert process.end(signal.SIGINT) == 0
-            thread.join(WAIT_S_MAX)
-
-    assert heard[-1] == "STOPPING=1"
-    assert "STATUS=controller" in heard
 
 
 def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(disks, serve):

@@ -1,10 +1,9 @@
-"""Figures of real processes: at the port of `serve`, in its file, and of a notebook's cluster."""
+"""Figures of real processes: at the port of `serve`, and of a notebook's cluster."""
 
 import urllib.request
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as of_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as of_prometheus
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.cluster.openmetrics import OPENMETRICS
@@ -27,18 +26,17 @@ def disks():
         yield disks
 
 
-def samples(text, parse=of_openmetrics):
+def samples(text):
     return {
         (sample.name, *sample.labels.values()): sample.value
-        for family in parse(text)
+        for family in of_openmetrics(text)
         for sample in family.samples
     }
 
 
-def test_a_served_cluster_tells_its_state_and_its_work_at_the_port_and_in_a_file(disks, tmp_path):
+def test_a_served_cluster_tells_its_state_and_its_work_at_the_port(disks):
     disks.cluster.append("orders", records(b"first"))
-    path = tmp_path / "kafka.prom"
-    with served(disks.metadata_root, 1, options=("--textfile", str(path))) as [one]:
+    with served(disks.metadata_root, 1) as [one]:
         one.becomes("controller")
         disks.cluster.append("orders", records(*[b"later"] * 10))
 
@@ -58,9 +56,8 @@ def test_a_served_cluster_tells_its_state_and_its_work_at_the_port_and_in_a_file
         assert found["kafka_on_spark_serving_pass_ms_count",] > 0
         assert found["kafka_log_logflushstats_logflushrateandtimems_count",] > 0
         assert found["process_resident_memory_bytes",] > 0
-        assert samples(path.read_text(), of_prometheus)["kafka_on_spark_serving_up_ms",] >= 0
+        assert found["kafka_on_spark_serving_up_ms",] >= 0
         assert one.end() == 0
-        assert not path.exists()
 
 
 def test_a_process_that_is_cut_off_from_the_metadata_says_nothing_of_the_cluster(disks):
