@@ -32,9 +32,9 @@ ALLOWED = {
     "click": ["CommandLine.invoke"],
     "s3fs": ["S3Files._call_s3", "S3Files._info", "S3Files._ls", "S3Files.set_session"],
     "Python: imports, logging, servers": [
-        "TextFormatter.formatMessage", "_Server.handle_error", "_WithoutPandas.find_spec",
+        "TextFormatter.formatMessage", "_WithoutPandas.find_spec",
     ],
-    "uvicorn": ["_Server.capture_signals"],
+    "uvicorn": ["HttpServer.capture_signals"],
 }  # fmt: skip
 
 ADVICE = (

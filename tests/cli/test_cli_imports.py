@@ -23,12 +23,12 @@ FOREIGN = {
     "asyncio",
     "deltalake",
     "fsspec",
-    "http.server",
     "pandas",
     "pyarrow.dataset",
     "pyspark",
     "rich",
     "tenacity",
+    "uvicorn",
 }
 KEEPING = {
     "kafka_on_spark.spark.wiring.keeping",

@@ -13,7 +13,6 @@ from kafka_on_spark.cli.call import log_lines
 from kafka_on_spark.cli.call.log_lines import LogFormat
 from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
 from kafka_on_spark.cli.call.output import note
-from kafka_on_spark.cli.serve.health_port import HealthPort, metrics_page, probe_page
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics
 from kafka_on_spark.cluster.serving import ServedCluster
@@ -147,14 +146,17 @@ def serve(
     probes = Probes(served, limits)
     port = None
     if health_port is not None:
-        pages = {
-            "/healthz": probe_page(probes.healthz),
-            "/readyz": probe_page(probes.readyz),
-            "/metrics": metrics_page(
-                lambda: openmetrics(served.metrics(), has_process=True), OPENMETRICS
-            ),
-        }
-        port = HealthPort(health_host, health_port, pages)
+        # In the function: without a port, the server's modules are not needed.
+        from kafka_on_spark.cli.serve.health_port import HealthPort
+
+        port = HealthPort(
+            health_host,
+            health_port,
+            healthz=probes.healthz,
+            readyz=probes.readyz,
+            metrics=lambda: openmetrics(served.metrics(), has_process=True),
+            metrics_type=OPENMETRICS,
+        )
         log.info("answers /healthz, /readyz and /metrics at %s", port.address)
     told.take()  # after Spark's session, which takes one of them for itself
     log.info("serves the cluster at %s", root)
@@ -162,9 +164,11 @@ def serve(
     while not served.ended.wait(WAIT_S) and not told.name:
         pass
     log.info("ends: %s", served.failure or f"told to by {told.name}")
+    clock = SystemClock()
+    until_ms = clock.monotonic_ms() + stop_seconds * 1000
     is_clean = served.end(int(stop_seconds * 1000))
     if port is not None:
-        port.close()
+        port.close((until_ms - clock.monotonic_ms()) / 1000)
     _finish(served, is_clean=is_clean)
 
 

@@ -1,0 +1,65 @@
+"""A server of HTTP for an application of ASGI in this process, at an address of its own: of the
+console, and of `serve`."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from kafka_on_spark.errors import InvalidRequestError
+
+GRACE_S: Final = 1
+"""Answers under way have so long when a server ends."""
+
+
+class HttpServer(uvicorn.Server):
+    """A server that leaves signals to its process."""
+
+    def __init__(self, app: ASGIApp, **options: Any) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_S,
+                **options,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none."""
+        yield
+
+
+def listening(host: str, port: int, *, what: str, options: str) -> socket.socket:
+    """Return a socket that listens. `what` is to be there, and `options` say where.
+
+    Raises:
+        InvalidRequestError: The address can't be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+        taken.listen()
+    except (OSError, OverflowError) as error:
+        taken.close()
+        raise InvalidRequestError(
+            f"{what} can't be had at {shown(host)}:{port} ({error}): give another {options}"
+        ) from None
+    return taken
+
+
+def shown(host: str) -> str:
+    """Return an address as a client writes it."""
+    return f"[{host}]" if ":" in host else host
