@@ -144,7 +144,7 @@ def plans() -> list[Plan]:
 RARE = {
     "an append is acknowledged by its chain digest, not by its offset": hasty(54),
     "a round counts no inspection that is newer than its image": dozing(248),
-    "a fetch is an inspection only where it has read the tables of all replicas": eager(43),
+    "a fetch is an inspection only where it has read the tables of all replicas": eager(194),
     "a replica is taken back only with all of its files": damaged(10),
     "a follower whose newest commit is cleaned opens the table anew": sleepy(2),
     "a commit that was left behind may land: it is never called not written": hanging(18),
