@@ -107,7 +107,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "the wait for tombstones begins once K stands in the metadata log",
         ((compaction, "_decided", _waits_from_the_look),),
-        seed=292,
+        seed=303,
         invariant=TOMBSTONES,
     ),
     Mutant(
@@ -138,7 +138,7 @@ COMPACTION_MUTANTS = [
             (compacting_replicas, "_may_compact", _whatever_the_fence),
             (replacing, "check_fence", _nothing),
         ),
-        seed=12,
+        seed=85,
         invariant="I26 added under its fence",
     ),
     Mutant(
@@ -154,13 +154,13 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower takes its leader's counters with what it fetches",
         ((CompactionProgress, "after_fetch", _itself),),
-        seed=103,
+        seed=144,
         invariant="I1 committed prefix",
     ),
     Mutant(
         "an unclean election below C lowers what is decided",
         ((Compaction, "lowered_to", _itself),),
-        seed=9,
+        seed=53,
         invariant="crash: ImpossibleValueError",
     ),
     Mutant(
@@ -187,7 +187,7 @@ COMPACTION_MUTANTS = [
     Mutant(
         "a follower is as far as its leader only if it has taken all of it at one version",
         ((CompactionProgress, "after_fetch", _as_its_leader),),
-        seed=28,
+        seed=42,
         invariant=CONTENT,
     ),
     Mutant(

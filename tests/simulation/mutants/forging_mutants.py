@@ -70,19 +70,19 @@ FORGING_MUTANTS = [
     Mutant(
         "a chain digest is computed, and not believed",
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
-        seed=53,
+        seed=64,
         invariant="L2 every record reaches all",
     ),
     Mutant(
         "of two logs that diverge above what is committed none is guessed to be the wrong one",
         ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
-        seed=10,
+        seed=25,
         invariant="I22 verdicts",
     ),
     Mutant(
         "nor where one of them is eligible, and not in sync",
         ((fetching._Fetcher, "_diverged", _outside_the_isr_it_is_bad),),
-        seed=305,
+        seed=367,
         invariant="I22 verdicts",
     ),
     Mutant(

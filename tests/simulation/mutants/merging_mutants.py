@@ -114,7 +114,7 @@ MERGING_MUTANTS = [
         mutant=Mutant(
             "a merge is committed only under the fence that its file is named by",
             ((merging._Merger, "_commit", _under_any_fence),),
-            seed=73,
+            seed=129,
         ),
         invariant="I26 added under its fence",
         plan=merged,
@@ -136,7 +136,7 @@ MERGING_MUTANTS = [
                 (replica_operations, "find_put", _among_headers),
                 (placing, "find_put", _among_headers),
             ),
-            seed=70,
+            seed=83,
         ),
         invariant="I26 added once",
         plan=unanswered,

@@ -76,7 +76,7 @@ RETENTION_MUTANTS = [
     Mutant(
         "a disk's clock that is ahead deletes nothing",
         ((leader_looks, "too_old_by_ms", _root_s),),
-        seed=47,
+        seed=67,
         invariant="I16 retention",
     ),
     Mutant(
