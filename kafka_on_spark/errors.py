@@ -77,6 +77,8 @@ class OffsetOutOfRangeError(ProtocolError):
 class HistoryExpiredError(OffsetOutOfRangeError):
     """The metadata log's history there is gone, as metadata.max.retention.ms says."""
 
+    code = 1009
+
 
 class UnknownTopicOrPartitionError(ProtocolError):
     """No topic of that name, or no such partition in it. No request creates one on the way."""

@@ -206,8 +206,8 @@ def test_a_partition_that_can_not_be_read_is_said_and_the_others_are_dumped(
 
 
 def test_one_module_writes_answers_so_that_none_is_written_raw():
-    """Others hand their words to it; those beside it say errors, offsets as CSV, records as bytes,
-    a prompt, and that nobody reads on."""
+    """Others hand their words to it; those beside it say errors, lines of the log, offsets as CSV,
+    records as bytes, a prompt, and that nobody reads on."""
     raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
     folder = ROOT / "kafka_on_spark" / "cli"
 
@@ -220,6 +220,7 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
     assert writing == {
         "__init__.py",
         "application.py",
+        "call/log_lines.py",
         "call/output.py",
         "consume/printing.py",
         "kafka/kafka_files.py",

@@ -118,5 +118,5 @@ def test_a_machine_that_lacks_a_mount_does_not_take_out_again_a_replica_that_oth
     assert _run(machines.whole, root, REPLICATE) == "[1, 2, 3]"
     said = _run(machines.lacking, root, APPEND, "8000")
 
-    assert "another process reaches broker 1 and has readmitted its replica" in said
+    assert "another process has readmitted broker 1 to the ISR" in said
     assert json.loads(_run(machines.whole, root, LEADERS)) == [[2, [1, 2, 3]], [1, [1, 2, 3]]]
