@@ -77,7 +77,7 @@ class OffsetOutOfRangeError(ProtocolError):
 class HistoryExpiredError(OffsetOutOfRangeError):
     """The metadata log's history there is gone, as metadata.max.retention.ms says."""
 
-    code = 1009
+    code = 1016
 
 
 class UnknownTopicOrPartitionError(ProtocolError):
