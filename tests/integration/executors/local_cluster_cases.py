@@ -54,6 +54,8 @@ def python(tmp_path_factory):
 def spark(python):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYSPARK_PYTHON", str(python))
+        # The launcher's home has no zip of pyspark, and a Python that lacks everything needs it.
+        patched.delenv("SPARK_HOME", raising=False)
         session = build_session(
             "local-cluster",
             **{
