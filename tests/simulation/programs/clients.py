@@ -137,11 +137,13 @@ class Producing:
         producer_id: None: a client without a producer, which never retries.
         inputs: By sequence; a client that appends a sequence again appends the same.
         done: Sequences below it are acknowledged, as the client's checkpoint says.
+        vouched: The sequence and the epoch of the last process that vouched, and the process.
     """
 
     producer_id: str | None
     inputs: dict[int, list[list[int]]]
     done: int = 0
+    vouched: tuple[int, int, object] = (0, -1, None)
 
 
 class Appending(Program):
@@ -166,6 +168,8 @@ class Appending(Program):
         image = self.driver.metadata.catch_up()
         if self._is_untried and self._sequence in self._inputs:
             self._vouch()  # another process has tried it since
+        elif self._is_left_to_another(image):
+            self._vouch()
         self._is_untried = False
         segments = self._inputs.get(self._sequence)
         is_retry = segments is not None
@@ -306,10 +310,22 @@ class Appending(Program):
 
     def _vouch(self) -> None:
         """Go on with an append that no process has tried, under an epoch of one's own choice."""
-        producer_id, image = self._state.producer_id or "", self.driver.metadata.image
-        self._sequence = max(self._state.inputs) + 1
-        self._epoch = image.producers.get(producer_id, image.expired_epoch) + 1
+        state, image = self._state, self.driver.metadata.image
+        known = image.producers.get(state.producer_id or "", image.expired_epoch)
+        self._sequence = max(state.inputs) + 1
+        self._epoch = max(known, state.vouched[1]) + 1
+        state.vouched = (self._sequence, self._epoch, self)
         self._is_untried = True
+
+    def _is_left_to_another(self, image: MetadataImage) -> bool:
+        """Return whether another process vouches that nobody tries what is next before its epoch.
+
+        Without it an older run that lives could append a sequence, be acknowledged and expire
+        before the new epoch begins, below what stands: a broken promise of the caller's.
+        """
+        sequence, epoch, process = self._state.vouched
+        known = image.producers.get(self._state.producer_id or "", image.expired_epoch)
+        return process not in (None, self) and self._sequence >= sequence and known < epoch
 
     def failed(self) -> None:
         """An acknowledged run of the same producer may be ahead."""
