@@ -13,6 +13,8 @@ from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
 from kafka_on_spark.log.merging import merge_plan
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.metadata import metadata_merge
@@ -213,6 +215,26 @@ def test_files_of_the_metadata_log_that_are_merged_and_deleted_while_it_is_read_
             raise
 
     monkeypatch.setattr(FileMetadataArchive, "rows", late)
+
+    report = check_cluster(disks.metadata_root)
+
+    assert missed
+    assert report.findings == ()
+
+
+def test_snapshots_that_are_deleted_after_they_were_listed_are_not_missing(disks, monkeypatch):
+    image = disks.image
+    log = disks.cluster._metadata._log
+    log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
+    snapshot, missed = FileMetadataArchive.snapshot, []
+
+    def late(archive, name):
+        missed.append(name)
+        for path in disks.metadata_root.glob("snapshots/*"):
+            path.unlink()
+        return snapshot(archive, name)
+
+    monkeypatch.setattr(FileMetadataArchive, "snapshot", late)
 
     report = check_cluster(disks.metadata_root)
 

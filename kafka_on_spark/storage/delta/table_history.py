@@ -57,6 +57,8 @@ def table_steps(
     if not versions:
         raise ReplicaLostError(f"there is no table at {uri}")
     first = _first_version(commits, checkpoints)
+    if 0 < from_version < first:
+        raise _cleaned_meanwhile(uri)  # a checkpoint says nothing of the commits before it
     checkpoints = {each for each in checkpoints if not _is_empty(files, uri, each)}
     newest = max(checkpoints, default=-1)
     needs_base = first > 0
@@ -107,9 +109,11 @@ def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
     """
     checkpoints = map(checkpoint_version, files.names(log_folder(uri)))
     if version < first_kept(each for each in checkpoints if each is not None):
-        raise KafkaStorageError(
-            f"old commits of {uri} were deleted while they were read: try again"
-        )
+        raise _cleaned_meanwhile(uri)
+
+
+def _cleaned_meanwhile(uri: str) -> KafkaStorageError:
+    return KafkaStorageError(f"old commits of {uri} were deleted while they were read: try again")
 
 
 def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
