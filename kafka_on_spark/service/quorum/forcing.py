@@ -7,6 +7,7 @@ from typing import Final
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    HistoryExpiredError,
     InvalidRequestError,
     ProtocolError,
     QuorumUnavailableError,
@@ -87,6 +88,7 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
 
     Raises:
         InvalidRequestError: A voter neither answers nor fails.
+            Or it has not got a snapshot of what it has, and its first records are gone.
         KafkaStorageError, ReplicaLostError, CorruptLogError: Its root fails.
     """
     answering = {each.key: each for each in all_that_answer(tables)}
@@ -98,7 +100,14 @@ def standing(tables: VoterTables, voter: Voter) -> Standing:
     if snapshot is not None:
         image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
     if image.offset < end:
-        image = image.replay(*log.read(from_offset=image.offset, to_offset=end))
+        try:
+            image = image.replay(*log.read(from_offset=image.offset, to_offset=end))
+        except HistoryExpiredError as error:
+            raise InvalidRequestError(
+                f"voter {voter.key} was being brought up: it has the metadata log up to offset"
+                f" {end}, and neither its first records, which are gone as"
+                " metadata.max.retention.ms says, nor a snapshot up to there: force another voter"
+            ) from error
     return Standing(table, image, tuple(answering.values()), tables.voters)
 
 

@@ -4,15 +4,20 @@ import os
 
 import pytest
 
-from kafka_on_spark.errors import HistoryExpiredError
+from kafka_on_spark.errors import HistoryExpiredError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ClusterRecord, ExpiredRecord, Stamp
+from kafka_on_spark.service.quorum import following
 from kafka_on_spark.service.quorum.following import follow
+from kafka_on_spark.service.quorum.forcing import standing
+from kafka_on_spark.service.quorum.snapshots import newest_snapshot
+from kafka_on_spark.storage.metadata import voter_upkeep
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_merge import files_to_expire
 from kafka_on_spark.storage.metadata.metadata_placement import log_files as log_files_of
+from kafka_on_spark.storage.metadata.voter_log import DeltaVoterLog
 from kafka_on_spark.storage.roots.root_lists import BETWEEN
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import BEGINNING
@@ -122,41 +127,123 @@ def damage(tmp_path, end):
     path.write_bytes(b"damaged")
 
 
-@pytest.mark.parametrize("ends, damaged", [((32, 62), ()), ((32, 62, 92), (32,))])
-def test_nothing_goes_that_a_process_may_need_to_start(log, tmp_path, ends, damaged):
-    write_snapshots(log, *ends)
-    for end in damaged:
-        damage(tmp_path, end)
-
-    assert not log.voter_log.expire(FAR)
-    assert gone(log.voter_log) == 0
-
-
-def test_process_starts_with_any_of_the_newest_three_snapshots(log, tmp_path):
+def starts_with_any_of_three(log, tmp_path):
+    """Return whether a process starts with the oldest of the newest three snapshots alone."""
     write_snapshots(log, 32, 62, 92)
     log.voter_log.expire(FAR)
     for end in (62, 92):
         damage(tmp_path, end)
+    return is_opened(str(tmp_path))
 
-    again = DeltaMetadataLog(str(tmp_path), OPTIONS)
 
-    start = again.newest_snapshot().end_offset
-    assert again.read(from_offset=start)[-1].end_offset == END
+def starts_though_one_was_damaged(log, tmp_path):
+    """Return whether a process starts with a damaged snapshot, the others being lost later on."""
+    write_snapshots(log, 32, 62, 92)
+    damage(tmp_path, 32)
+    log.voter_log.expire(FAR)
+    for end in (62, 92):
+        damage(tmp_path, end)
+    return is_opened(str(tmp_path))
+
+
+def starts_with_two(log, tmp_path):
+    """Return whether a process starts where two snapshots were there, and both are damaged."""
+    write_snapshots(log, 32, 62)
+    log.voter_log.expire(FAR)
+    for end in (32, 62):
+        damage(tmp_path, end)
+    return is_opened(str(tmp_path))
+
+
+def starts_with_a_voter_that_was_away(log, tmp_path):
+    """Return whether a process starts with a voter alone that was brought up after all."""
+    roots, log = with_one_away(tmp_path / "three")
+    bring_up(log)
+    return is_opened(roots[2])
+
+
+def is_opened(root):
+    """Return whether a process that has this root alone gets all that the log says."""
+    log = DeltaMetadataLog(root, OPTIONS).voter_log
+    table = log.load()
+    snapshot = newest_snapshot(table.log, [(log, log.snapshots())], table.log.end_offset)
+    start = Offset(0) if snapshot is None else snapshot.end_offset
+    try:
+        return log.read(from_offset=start, to_offset=table.log.end_offset)[-1].end_offset >= END
+    except HistoryExpiredError:
+        return False
+
+
+def newest_snapshots_are_enough(patch):
+    """Of the newest three snapshots the newest is the bound."""
+    kept = files_to_expire
+    patch.setattr(
+        voter_upkeep,
+        "files_to_expire",
+        lambda files, start, end, before_ms: kept(files, start, 92, before_ms),
+    )
+
+
+def fewer_snapshots_are_enough(patch):
+    """Two will do."""
+    patch.setattr(voter_upkeep, "SNAPSHOTS_KEPT", 2)
+
+
+def snapshots_are_not_read(patch):
+    """A snapshot is taken for sound."""
+    patch.setattr(DeltaVoterLog, "_is_sound", lambda self, end: True)
+
+
+def rows_are_copied_without_a_snapshot(patch):
+    """A voter gets the places of what is gone, and nothing in its stead."""
+    patch.setattr(DeltaVoterLog, "_take_snapshot", lambda self, source: None)
+
+
+# fmt: off
+MUTANTS = {
+    newest_snapshots_are_enough:        starts_with_any_of_three,
+    fewer_snapshots_are_enough:         starts_with_two,
+    snapshots_are_not_read:             starts_though_one_was_damaged,
+    rows_are_copied_without_a_snapshot: starts_with_a_voter_that_was_away,
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("holds", MUTANTS.values(), ids=lambda each: each.__name__)
+def test_nothing_goes_that_a_process_may_need_to_start(log, tmp_path, holds):
+    assert holds(log, tmp_path)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_rule_of_expiry_that_is_left_out_is_seen(log, tmp_path, mutant, monkeypatch):
+    mutant(monkeypatch)
+
+    assert not MUTANTS[mutant](log, tmp_path), mutant.__doc__
+
+
+def with_one_away(folder):
+    """Return three roots and their log; the third was away while the history began to expire."""
+    folder.mkdir(exist_ok=True)
+    roots = [str(folder / f"{number}") for number in range(3)]
+    log = create_metadata_log(BETWEEN.join(roots), OPTIONS, "cluster")
+    os.rename(roots[2], folder / "away")
+    append(log, 40)
+    write_snapshots(log, 32, 62, 92)
+    log.expire(FAR)
+    os.rename(folder / "away", roots[2])
+    return roots, DeltaMetadataLog(BETWEEN.join(roots), OPTIONS)
+
+
+def bring_up(log):
+    log.read(from_offset=Offset(92))
+    follow(log.tables, log.tables.load(log.leader), log.tables.voters.keys[2])
 
 
 def test_voter_that_was_away_gets_a_snapshot_with_the_places_of_what_is_gone(tmp_path):
     """It may be left alone then, and opened."""
-    roots = [str(tmp_path / f"{number}") for number in range(3)]
-    log = create_metadata_log(BETWEEN.join(roots), OPTIONS, "cluster")
-    os.rename(roots[2], tmp_path / "away")
-    append(log, 40)
-    write_snapshots(log, 32, 62, 92)
-    log.expire(FAR)
-    os.rename(tmp_path / "away", roots[2])
+    roots, log = with_one_away(tmp_path)
 
-    again = DeltaMetadataLog(BETWEEN.join(roots), OPTIONS)
-    again.read(from_offset=Offset(92))
-    follow(again.tables, again.tables.load(again.leader), again.tables.voters.keys[2])
+    bring_up(log)
 
     voters = [DeltaMetadataLog(each, OPTIONS).voter_log for each in roots]
     assert voters[2].load().log.end_offset == voters[0].load().log.end_offset
@@ -165,3 +252,20 @@ def test_voter_that_was_away_gets_a_snapshot_with_the_places_of_what_is_gone(tmp
     with pytest.raises(HistoryExpiredError):
         voters[2].read(from_offset=Offset(0), to_offset=Offset(5))
     assert [each.offset for each in voters[2].snapshots()] == [92]
+
+
+def test_voter_that_is_half_brought_up_is_not_forced_to_go_on_and_the_others_may(
+    tmp_path, monkeypatch
+):
+    """It has neither the first records nor a snapshot of what it has."""
+    _, log = with_one_away(tmp_path)
+    monkeypatch.setattr(following, "FETCH_RECORDS_MAX", 50)
+    monkeypatch.setattr(following, "COMMITS_MAX", 2)
+    with pytest.raises(KafkaOnSparkError, match="does not catch up"):
+        bring_up(log)
+    first, *_, third = log.tables.voters.voters
+    assert 32 < log.tables.load(third.key).log.end_offset < 92
+
+    with pytest.raises(InvalidRequestError, match="force another voter"):
+        standing(log.tables, third)
+    assert standing(log.tables, first).image.offset == END

@@ -16,6 +16,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.control import controller_loop
 from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
 from tests.unit.service.controlled import World, commit, create, pending
@@ -243,6 +244,18 @@ def test_a_controller_that_more_than_half_of_the_roots_refuse_fences_none_and_re
 
     states = {each.state for each in well.image.brokers.values()}
     assert (states, well.image.controller.controller_id) == ({BrokerState.ACTIVE}, None)
+
+
+def test_a_controller_that_asks_for_no_majority_fences_what_others_can_write_to(well, monkeypatch):
+    """The rule is left out: whom this process fences others may write to."""
+    monkeypatch.setattr(controller_loop, "refusing_most", lambda refusing, image: False)
+    loop = well.loop("active")
+    loop._run_probes = answers({1: FULL, 2: READ_ONLY})
+
+    loop.run(100_000)
+
+    states = {each.state for each in well.image.brokers.values()}
+    assert BrokerState.FENCED in states
 
 
 def test_the_last_member_of_an_isr_is_not_fenced_and_leads_on():
