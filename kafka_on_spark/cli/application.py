@@ -114,7 +114,9 @@ def main() -> None:
         log_lines.set_up()
     except InvalidRequestError as error:
         sys.exit(_failed(str(error)))
-    _do_without_pandas()
+    sys.meta_path.insert(0, _WithoutPandas())
+    pa.array([None])
+    del sys.meta_path[0]
     app(prog_name=NAME)
 
 
@@ -137,16 +139,5 @@ class _WithoutPandas(MetaPathFinder):
     a list, and would import it, which takes as long as all else of a call. `to_pandas` finds it."""
 
     def find_spec(self, fullname: str, *_: Any) -> None:
-        """Find nothing.
-
-        Raises:
-            ModuleNotFoundError: pandas is asked for.
-        """
         if fullname == "pandas":
             raise ModuleNotFoundError(name=fullname)
-
-
-def _do_without_pandas() -> None:
-    sys.meta_path.insert(0, _WithoutPandas())
-    pa.array([None])
-    del sys.meta_path[0]

@@ -54,16 +54,6 @@ def test_controller_does_what_others_ask_for_and_resigns_when_interrupted(
     assert cluster.image.controller.controller_id is None
 
 
-def test_table_at_a_terminal_has_a_rule_below_its_titles(call, disks):
-    shown, code = call.at_terminal("brokers", "--list")
-
-    assert code == 0
-    titles, rule, *rows = (line.rstrip() for line in shown.splitlines())
-    assert titles.split() == ["broker", "state", "rack", "root"]
-    assert set(rule) <= {"─", " "}
-    assert rows[0].split() == ["1", "active", "a", str(disks.root(1))]
-
-
 def test_confirmation_at_a_terminal_decides(call, new_topic, cluster):
     topic = new_topic(b"a")
     delete = ("topics", "--delete", "--topic", topic)

@@ -6,7 +6,6 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from rich.console import Console
 
 from kafka_on_spark.cli.call import output, session
 from kafka_on_spark.cli.cluster import clusters, quorum
@@ -31,77 +30,46 @@ class Screen(io.StringIO):
         return count
 
 
-def standard_error(monkeypatch):
-    """Make standard error a terminal; return what it shows. No fixture: pytest puts its own
-    standard error in place between a fixture and its test."""
-    screen = Screen()
-
-    def console(**_):
-        return Console(file=screen, force_terminal=True, width=80, _environ={"TERM": "xterm"})
-
-    monkeypatch.setattr("rich.console.Console", console)
+def standard_error(monkeypatch, *, after_s, screen=None):
+    """Make standard error a terminal, or `screen`. No fixture: pytest puts its own standard error
+    in place between a fixture and its test."""
+    screen = screen or Screen()
     monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(output, "PROGRESS_AFTER_S", after_s)
     return screen
 
 
-def test_what_lasts_shows_how_far_it_is(monkeypatch):
-    screen = standard_error(monkeypatch)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
+def test_what_lasts_shows_how_far_it_is_until_it_is_over(monkeypatch):
+    screen = standard_error(monkeypatch, after_s=0)
 
-    with output.progress("comparing replicas", 2) as steps:
-        steps.advance(2)
+    with output.progress("comparing replicas", 3, done=1) as steps:
+        steps.advance()
         assert screen.is_written.wait(60)
 
-    assert "comparing replicas" in screen.getvalue()
-    assert "2/2" in screen.getvalue()
+    _, *shown, blank, end = screen.getvalue().split("\r")
+    assert shown[0] in ("comparing replicas: 1 of 3", "comparing replicas: 2 of 3")
+    assert (blank, end) == (" " * len(shown[0]), "")
 
 
-def test_what_is_soon_done_or_must_not_be_seen_shows_nothing(monkeypatch):
-    screen = standard_error(monkeypatch)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
+def test_what_is_soon_done_shows_nothing(monkeypatch):
+    screen = standard_error(monkeypatch, after_s=3_600)
+
     with output.progress("comparing replicas", 2) as steps:
-        steps.advance(2)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
-    with output.progress("appending", is_shown=False) as steps:
         steps.advance(2)
 
     assert screen.getvalue() == ""
 
 
-def test_what_is_soon_done_does_not_even_import_what_would_show_it(monkeypatch):
-    made = []
-    standard_error(monkeypatch)
-    monkeypatch.setattr(output, "_bar", made.append)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
+@pytest.mark.parametrize("how", ["not shown", "a pipe", "dumb"])
+def test_what_nobody_can_watch_has_no_thread_that_draws_it(monkeypatch, how):
+    standard_error(monkeypatch, after_s=0, screen=io.StringIO() if how == "a pipe" else None)
+    if how == "dumb":
+        monkeypatch.setenv("TERM", "dumb")
+    threads = threading.active_count()
 
-    with output.progress("opening the cluster") as steps:
-        steps.advance()
-
-    assert made == []
-
-
-def test_what_was_done_before_it_is_shown_counts(monkeypatch):
-    screen = standard_error(monkeypatch)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 3_600)
-
-    with output.progress("comparing replicas", 5) as steps:
-        steps.advance(2)
-        steps.draw("comparing replicas", are_bytes=False)
-        steps.advance()
-
-    assert "2/5" in screen.getvalue()
-    assert "3/5" in screen.getvalue()
-
-
-def test_output_of_a_pipe_shows_nothing(monkeypatch):
-    file = io.StringIO()
-    monkeypatch.setattr("sys.stderr", file)
-    monkeypatch.setattr(output, "PROGRESS_AFTER_S", 0)
-
-    with output.progress("comparing replicas", 2) as steps:
-        steps.advance(2)
-
-    assert file.getvalue() == ""
+    with output.progress("appending", is_shown=how != "not shown"):
+        assert threading.active_count() == threads
 
 
 class Seen:
@@ -112,7 +80,10 @@ class Seen:
         self.all_words = []
 
     @contextmanager
-    def progress(self, words, total=None, *, are_bytes=False, is_shown=True):
+    def progress(self, words, total=None, *, done=0, is_shown=True):
+        if not words:  # rows that are not worth it
+            yield Seen()
+            return
         self.words, self.total, self.is_shown = words, total, is_shown
         self.all_words.append(words)
         yield self
@@ -139,7 +110,7 @@ def test_appends_of_files_show_how_much_of_them_is_appended(call, new_topic, see
 
     call("produce", "--topic", new_topic(), "--lines", one, two)
 
-    assert (seen.words, seen.total, seen.done, seen.is_shown) == ("appending", 7, 7, True)
+    assert (seen.words, seen.total, seen.done, seen.is_shown) == ("appending bytes", 7, 7, True)
 
 
 def test_appends_of_a_pipe_show_what_was_appended_and_those_of_a_terminal_nothing(
@@ -258,13 +229,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_rows_of_a_terminal_are_counted_until_a_part_of_them_is_drawn(seen, monkeypatch):
-    drawn = []
+def test_rows_of_a_terminal_are_counted_until_a_part_of_them_is_written(seen, monkeypatch):
     monkeypatch.setattr(output, "is_into_file", lambda: False)
     monkeypatch.setattr("sys.stdout", Terminal())
-    monkeypatch.setattr(output, "_draw", lambda columns, rows, is_first: drawn.append(len(rows)))
     rows = [{"name": each} for each in range(1_500)]
 
     output.write_rows(output.Output.TABLE, {"name": "name"}, rows, words="reading")
 
-    assert (drawn, seen.done) == ([1_000, 500], 1_500)
+    assert seen.done == 1_500
+    assert seen.all_words == ["reading"] * 3

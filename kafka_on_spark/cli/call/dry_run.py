@@ -10,6 +10,7 @@ from itertools import islice
 from os import PathLike
 from typing import NoReturn, TypeVar
 
+from kafka_on_spark.cli.call.options import DryRunEnd
 from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.parts import ClusterParts
@@ -39,10 +40,6 @@ from kafka_on_spark.storage.identity.root_identity import check_mode
 from kafka_on_spark.storage.roots.roots import normalize
 
 T = TypeVar("T")
-
-
-class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a commit would follow
-    """A change was decided."""
 
 
 def _refusal(what: str) -> InvalidRequestError:

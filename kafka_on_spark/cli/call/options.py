@@ -70,6 +70,11 @@ INTERRUPTED: Final = 130
 UNREAD: Final = 141
 """The exit code of a process that SIGPIPE ended: 128 + 13."""
 
+
+class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a commit would follow
+    """A change was decided."""
+
+
 OPTIONAL_VALUES: Final = {"--state": "all"}
 """Options whose value may be left out, and the value that they have then. Source:
 kafka-consumer-groups."""

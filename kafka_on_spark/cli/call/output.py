@@ -6,6 +6,7 @@ values makes the table and the JSON, so both say the same.
 """
 
 import os
+import shutil
 import stat
 import sys
 import threading
@@ -13,16 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.visible import visible, visible_json
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, str]
@@ -34,16 +31,12 @@ ROWS_AT_ONCE: Final = 1000
 PADDED_MAX: Final = 40
 """Columns of lines are aligned up to so many characters; a longer cell shifts its own line only."""
 
-UNFOLDED_MAX: Final = 24
-"""At a terminal, a cell of up to so many characters stays on one line; a longer one is folded."""
-
-GAP: Final = 2
-"""Characters between columns at a terminal."""
-
 NOTHING: Final = "-"
 
 PROGRESS_AFTER_S: Final = 2.0
 """What is done sooner shows no progress."""
+
+REDRAWN_AFTER_S: Final = 0.5
 
 
 class Shown(str):
@@ -69,133 +62,74 @@ def write_rows(
 ) -> None:
     """Write rows: all keys as JSON, or only `columns` as a table.
 
-    `words` say what is done for the rows, if that may take long: they are counted meanwhile.
+    `words` say what is done for the rows, if that may take long: they are counted meanwhile, unless
+    a pipe takes them, whose reader may write to the same terminal.
     """
-    if words is not None and is_into_file():
-        with progress(words) as steps:
-            write_rows(output, columns, _counted(rows, steps))
-    elif output is Output.JSON:
-        _write_json_rows(rows)
-    else:
+    if output is Output.TABLE:
         write_table(columns, rows, words=words)
-
-
-def _counted(rows: Iterable[Row], steps: "Steps") -> Iterator[Row]:
-    for row in rows:
-        yield row
-        steps.advance()
-
-
-def _write_json_rows(rows: Iterable[Row]) -> None:
-    """Write a JSON array row by row, without holding all of it."""
+        return
     separator = "[\n  "
-    for row in rows:
-        sys.stdout.write(separator + visible_json(row))
-        separator = ",\n  "
+    for part in _parts(rows, words):
+        for row in part:
+            sys.stdout.write(separator + visible_json(row))
+            separator = ",\n  "
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
 
+def _parts(rows: Iterable[Row], words: str | None) -> Iterator[list[Row]]:
+    """Yield rows in parts that are written at once; their progress is over by then."""
+    remaining, count = iter(rows), 0
+    is_shown = words is not None and (sys.stdout.isatty() or is_into_file())
+    while True:
+        part = []
+        with progress(words or "", done=count, is_shown=is_shown) as steps:
+            for row in islice(remaining, ROWS_AT_ONCE):
+                part.append(row)
+                steps.advance()
+        if not part:
+            return
+        count += len(part)
+        yield part
+
+
 def write_table(columns: Columns, rows: Iterable[Row], *, words: str | None = None) -> None:
-    """Write a table; a pipe gets one line a row, neither wrapped nor cut. `words` are as of
-    `write_rows`."""
-    remaining = iter(rows)
-    is_terminal = sys.stdout.isatty()
-    write = _draw if is_terminal else _write_lines
-    waited_for = words if is_terminal else None
-    part = _next_part(remaining, waited_for)
-    is_first = True
-    while part:
-        write(columns, part, is_first)
-        is_first = False
-        part = _next_part(remaining, waited_for)
+    """Write a table of one line a row, which is neither wrapped nor cut.
 
-
-def _next_part(rows: Iterator[Row], words: str | None) -> list[Row]:
-    """Return the rows that are written next. Progress is over by then: a terminal shows both."""
-    part = islice(rows, ROWS_AT_ONCE)
-    if words is None:
-        return list(part)
-    with progress(words) as steps:
-        return list(_counted(part, steps))
-
-
-def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
-    """Draw a table in the terminal's width, without columns that are empty in every row.
-
-    Only long cells are folded. A table that is still too wide is written as one block a row.
+    A terminal gets no column that is empty in every row, and a block a row where it is too narrow
+    for the table. `words` are as of `write_rows`.
     """
-    # In the function: rich is for terminals, and most calls of scripts write to pipes.
-    from rich.console import Console
-
-    cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
-    shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
-    console = Console(highlight=False)
-    room = console.width - GAP * (len(shown) - 1)
-    titles = {key: columns[key] for key in shown}
-    widths = _widths(titles, cells)
-    if sum(widths.values()) > room:
-        widths = _widths({key: max(titles[key].split(), key=len) for key in shown}, cells)
-    if sum(widths.values()) > room:
-        _write_blocks(titles, rows)
-        return
-    _print_table(console, titles, rows, cells, widths, is_first)
-
-
-def _print_table(
-    console: "Console",
-    titles: Columns,
-    rows: Sequence[Row],
-    cells: Mapping[str, Sequence[str]],
-    widths: Mapping[str, int],
-    is_first: bool,
-) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=SIMPLE_HEAD, show_header=is_first, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
-    )
-    for key, title in titles.items():
-        is_number = all(type(row.get(key)) in (int, float, type(None)) for row in rows)
-        table.add_column(
-            title,
-            justify="right" if is_number else "left",
-            overflow="fold",
-            # Columns without a width share the rest.
-            width=widths[key] if widths[key] < UNFOLDED_MAX else None,
-        )
-    for texts in zip(*(cells[key] for key in titles), strict=True):
-        table.add_row(*map(Text, texts))
-    console.print(table)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    is_first = True
+    for part in _parts(rows, words):
+        cells = [
+            [title.upper(), *(text_of(row.get(key)) for row in part)]
+            for key, title in columns.items()
+        ]
+        if width is not None:
+            cells = [column for column in cells if set(column[1:]) != {NOTHING}] or cells
+        lines = _aligned(cells)
+        if width is not None and max(map(len, lines)) > width:
+            widest = max(len(column[0]) for column in cells)
+            lines = [
+                line
+                for place in range(1, len(part) + 1)
+                for line in (*(f"{each[0].ljust(widest)}  {each[place]}" for each in cells), "")
+            ]
+        elif not is_first:
+            del lines[0]
+        sys.stdout.write("".join(line + "\n" for line in lines))
+        is_first = False
 
 
-def _widths(titles: Columns, cells: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the least widths of columns, with short cells whole and long cells folded."""
-    return {
-        key: min(max(map(len, [title, *cells[key]])), UNFOLDED_MAX) for key, title in titles.items()
-    }
-
-
-def _write_blocks(columns: Columns, rows: Sequence[Row]) -> None:
-    widest = max(map(len, columns.values()))
-    for row in rows:
-        for key, title in columns.items():
-            sys.stdout.write(f"{title.ljust(widest)}  {text_of(row.get(key))}\n")
-        sys.stdout.write("\n")
-
-
-def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
-    lines = [[text_of(row.get(key)) for key in columns] for row in rows]
-    if is_first:
-        lines.insert(0, [title.upper() for title in columns.values()])
+def _aligned(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, given its columns with their titles."""
     widths = [
         max(len(text) for text in column if len(text) <= PADDED_MAX or text is column[0])
-        for column in zip(*lines, strict=True)
+        for column in columns
     ]
-    for line in lines:
-        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+    return [
+        "  ".join(map(str.ljust, texts, widths)).rstrip() for texts in zip(*columns, strict=True)
+    ]
 
 
 def text_of(value: Any) -> str:
@@ -244,92 +178,60 @@ def confirm(deed: str, *, is_yes: bool) -> None:
 
 
 class Steps:
-    """The progress of a long call. Nobody watches it until it is drawn."""
+    """The progress of a long call: how many steps are done, of how many if that is known."""
 
-    def __init__(self, total: int | None = None) -> None:
-        self._done = 0
+    def __init__(self, words: str, total: int | None, done: int) -> None:
+        self._words = words
         self._total = total
-        self._bar: Progress | None = None
-        self._task_id: Any = None
+        self._done = done
+
+    def __str__(self) -> str:
+        if not self._done:
+            return self._words
+        of = "" if self._total is None else f" of {self._total:,}"
+        return f"{self._words}: {self._done:,}{of}"
 
     def advance(self, count: int = 1) -> None:
-        """Show that `count` more are done."""
+        """Count `count` more as done."""
         self._done += count
-        self._refresh()
 
     def show(self, done: int, total: int) -> None:
-        """Show that so many of so many are done."""
+        """Take so many of so many as done."""
         self._done, self._total = done, total
-        self._refresh()
 
-    def draw(self, words: str, are_bytes: bool) -> None:
-        """Draw it from now on, if the terminal can. Called by a thread of its own."""
-        bar = _bar(are_bytes)
-        if bar is not None:
-            self._task_id = bar.add_task(words, total=self._total)
-            self._bar = bar
-            self._refresh()  # what was done before anybody watched
-            bar.start()
-
-    def end(self) -> None:
-        """Draw it no more."""
-        if self._bar is not None and self._bar.live.is_started:
-            self._bar.stop()
-
-    def _refresh(self) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task_id, completed=self._done, total=self._total)
+    def draw(self, is_over: threading.Event) -> None:
+        """Show it in one line of standard error until it is over. Called by a thread of its own."""
+        pause_s, shown = PROGRESS_AFTER_S, ""
+        while not is_over.wait(pause_s):
+            shown = str(self).ljust(len(shown))
+            sys.stderr.write(f"\r{shown}")
+            sys.stderr.flush()
+            pause_s = REDRAWN_AFTER_S
+        if shown:
+            sys.stderr.write(f"\r{' ' * len(shown)}\r")
 
 
 @contextmanager
 def progress(
-    words: str, total: int | None = None, *, are_bytes: bool = False, is_shown: bool = True
+    words: str, total: int | None = None, *, done: int = 0, is_shown: bool = True
 ) -> Iterator[Steps]:
     """Show progress on standard error, if that is a terminal, and once it has lasted for
-    PROGRESS_AFTER_S; without a `total`, just a bar. `is_shown`: else it is not shown at all.
+    PROGRESS_AFTER_S. `is_shown`: else it is not shown at all.
 
-    What is written to standard output meanwhile goes there, and nowhere near the bar: a caller that
-    writes some shows none if that is a terminal, too.
+    A caller that writes to standard output meanwhile shows none if that is a terminal, too.
     """
-    steps = Steps(total)
-    if not (is_shown and sys.stderr.isatty()):
+    steps = Steps(words, total, done)
+    if not (is_shown and sys.stderr.isatty()) or os.environ.get("TERM") == "dumb":
         yield steps
         return
-    # What draws it is imported only then: most calls are over sooner.
-    starter = threading.Timer(PROGRESS_AFTER_S, steps.draw, (words, are_bytes))
-    starter.daemon = True
-    starter.start()
+    is_over = threading.Event()
+    drawer = threading.Thread(target=steps.draw, args=(is_over,), daemon=True)
+    drawer.start()
     try:
         yield steps
     finally:
-        starter.cancel()
-        starter.join()
-        steps.end()
-
-
-def _bar(are_bytes: bool) -> "Progress | None":
-    """Return a bar on standard error; None: the terminal can't draw one."""
-    # In the function: rich is for terminals, and most calls of scripts have none.
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    console = Console(stderr=True)
-    if not console.is_terminal or console.is_dumb_terminal:
-        return None
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn() if are_bytes else MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    return Progress(*columns, console=console, transient=True, redirect_stdout=False)
+        is_over.set()
+        drawer.join()
 
 
 def is_into_file() -> bool:

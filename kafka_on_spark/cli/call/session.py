@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_on_spark.cli.call.options import moment, pairs
+from kafka_on_spark.cli.call.options import DryRunEnd, moment, pairs
 from kafka_on_spark.cli.call.output import (
     Output,
     confirm,
@@ -59,53 +59,58 @@ class Session:
         """
         if self.dry_run is None:
             with progress("checking the change"):
-                self._decide(changes)
+                self.decide(changes)
             confirm(deed, is_yes=self.is_yes)
 
-    def _decide(self, changes: Iterable[Change]) -> None:
-        """Decide each change on the cluster as it is; a refused change raises."""
+    def decide(self, changes: Iterable[Change]) -> None:
+        """Decide each change on the cluster as it is, and make none; a refused change raises."""
         # In the function: most calls decide nothing without its commit.
-        from kafka_on_spark.cli.call.dry_run import DryRun, DryRunEnd
+        from kafka_on_spark.cli.call.dry_run import DryRun
 
         dry_run = self.dry_run or DryRun(self.cluster)
         for change in changes:
             with suppress(DryRunEnd):
                 change(dry_run.cluster)
 
-    def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T | None:
-        """Make a change and return its answer; a dry run only decides it, and returns None.
+    def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T:
+        """Make a change and return its answer; `words` say what is done, should it last.
 
-        `words` say what is done, should it last.
+        Raises:
+            DryRunEnd: This is a dry run, and the change was decided.
         """
         with progress(words):
-            if self.dry_run is None:
-                return change()
-            from kafka_on_spark.cli.call.dry_run import DryRunEnd
-
-            with suppress(DryRunEnd):
-                return change()
-        return None
+            return change()
 
     def do_all(self, changes: Sequence[Change]) -> None:
         """Make several changes. All are decided before the first is made: if one is refused, none
-        is made."""
+        is made.
+
+        Raises:
+            DryRunEnd: This is a dry run, and the changes were decided.
+        """
         with progress("changing the cluster", len(changes)) as steps:
-            self._decide(changes)
-            if self.dry_run is None:
-                for change in changes:
-                    change(self.cluster)
-                    steps.advance()
+            self.decide(changes)
+            if self.dry_run is not None:
+                raise DryRunEnd
+            for change in changes:
+                change(self.cluster)
+                steps.advance()
 
     def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
         """Say what was done, in one line or several; a dry run shows the records instead."""
-        if self.dry_run is None:
-            if self.output is Output.JSON:
-                write_json({"dry_run": False, **answer})
-            else:
-                say(*([words] if isinstance(words, str) else words))
-            return
+        if self.dry_run is not None:
+            self.show_decided()
+        elif self.output is Output.JSON:
+            write_json({"dry_run": False, **answer})
+        else:
+            say(*([words] if isinstance(words, str) else words))
+
+    def show_decided(self) -> None:
+        """Show the records that this dry run has decided."""
+        # In the function: most calls are no dry runs.
         from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 
+        assert self.dry_run is not None, "only a dry run decides without a commit"
         rows = decided_rows(self.dry_run.decided, self.cluster.image)
         if self.output is Output.JSON:
             write_json({"dry_run": True, "records": rows})
@@ -136,7 +141,7 @@ def opened(
         handle = Cluster.open(cluster, as_of=moment(as_of), storage_options=options)
     with handle:
         decided = _dry_run_of(handle) if dry_run else None
-        yield Session(
+        session = Session(
             cluster=handle if decided is None else decided.cluster,
             options=StorageOptions(options),
             output=output,
@@ -144,6 +149,10 @@ def opened(
             dry_run=decided,
             is_past=as_of is not None,
         )
+        try:
+            yield session
+        except DryRunEnd:
+            session.show_decided()
 
 
 def _dry_run_of(cluster: Cluster) -> "DryRun":

@@ -152,7 +152,7 @@ def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
 
 
 def _drain(session: Session, broker_id: int) -> None:
-    moved = session.do(lambda: session.cluster.drain_broker(broker_id)) or []
+    moved = session.do(lambda: session.cluster.drain_broker(broker_id))
     left = sum(
         each.leader_count
         for each in describe_brokers(session.cluster.image)

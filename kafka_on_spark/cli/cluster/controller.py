@@ -92,9 +92,6 @@ def _run(session: Session, seconds: float | None) -> None:
     if session.dry_run is not None and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     report = session.do(lambda: session.cluster.run_controller(seconds), words)
-    if report is None:
-        session.conclude("", {})
-        return
     if session.output is Output.JSON:
         write_json(
             {

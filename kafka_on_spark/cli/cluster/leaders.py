@@ -63,7 +63,7 @@ def leader_election(
         names = _partitions(session, context.params)
         if election_type == "unclean":
             _confirm_loss(session, names)
-        moved = session.do(lambda: session.cluster.elect_leaders(election_type, names)) or []
+        moved = session.do(lambda: session.cluster.elect_leaders(election_type, names))
         image = session.cluster.image
         answer = [
             {**name._asdict(), "leader": image.topic(name.topic).partitions[name.partition].leader}

@@ -161,9 +161,6 @@ def _add(session: Session, name: str | None, given: Mapping[str, Any]) -> None:
     done = session.do(
         lambda: session.cluster.add_controller(root, root_mode=mode), "copying the metadata log"
     )
-    if done is None:
-        session.conclude("", {})
-        return
     session.conclude(
         [f"Added voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)],
         {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
@@ -177,9 +174,6 @@ def _remove(session: Session, name: str | None, given: Mapping[str, Any]) -> Non
         lambda cluster: cluster.remove_controller(voter),
     )
     done = session.do(lambda: session.cluster.remove_controller(voter))
-    if done is None:
-        session.conclude("", {})
-        return
     lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
     if not done.is_marked:
         lines.append(
@@ -198,9 +192,6 @@ def _remove(session: Session, name: str | None, given: Mapping[str, Any]) -> Non
 
 def _elect(session: Session, name: str | None, given: Mapping[str, Any]) -> None:
     leader = session.do(lambda: session.cluster.elect_controller(given["to"]), "electing")
-    if leader is None:
-        session.conclude("", {})
-        return
     session.conclude(
         f"Voter {leader.key.node_id} leads the metadata quorum, at {leader.root}.",
         {"leader": _voter(leader)},

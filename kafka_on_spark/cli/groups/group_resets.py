@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kafka_on_spark.cli.call.dry_run import DryRun
 from kafka_on_spark.cli.call.output import Output, note, progress, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka.kafka_files import (
@@ -81,8 +80,10 @@ def reset_offsets_of(session: Session, given: Mapping[str, Any]) -> None:
     _note_limited(resets)
     # Without --execute too: a reset that would be refused is refused.
     changes = [partial(_set_offsets, group, planned) for group, planned in resets.items()]
-    decider = session if given["execute"] else _dry_run_of(session)
-    decider.do_all(changes)
+    if given["execute"]:
+        session.do_all(changes)
+    else:
+        session.decide(changes)
     if given["export"]:
         _export(resets, given)
     else:
@@ -147,13 +148,6 @@ def _export(resets: Mapping[str, Sequence[Reset]], given: Mapping[str, Any]) -> 
     write_group_offsets(offsets, with_group=_single(given) is None)
     if not given["execute"]:
         note("A dry run: nothing was changed; --execute does it.")
-
-
-def _dry_run_of(session: Session) -> Session:
-    dry_run = session.dry_run or DryRun(session.cluster)
-    return Session(
-        cluster=dry_run.cluster, options=session.options, output=session.output, dry_run=dry_run
-    )
 
 
 def _set_offsets(group: str, resets: Sequence[Reset], cluster: Any) -> None:

@@ -174,7 +174,7 @@ def _append_all(chunks: Iterable[Chunk], asked: Asked, appends: ChunkAppends) ->
     """
     is_shown = not is_typed(asked.paths)
     total = bytes_of(asked.paths)
-    with progress("appending", total, are_bytes=True, is_shown=is_shown) as steps:
+    with progress("appending bytes", total, is_shown=is_shown) as steps:
         for chunk in chunks:
             _append(chunk, asked, appends)
             steps.advance(chunk.size_bytes)

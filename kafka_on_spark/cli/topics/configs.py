@@ -179,9 +179,10 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
         )
     image = session.cluster.image
     names = [] if is_of_cluster else named_topics(image, given["topic"], given["include"])
-    session.do_all([_alteration_of(name, changes) for name in names])
     if is_of_cluster:
         session.do(lambda: session.cluster.alter_cluster_configs(changes))
+    else:
+        session.do_all([_alteration_of(name, changes) for name in names])
     session.conclude(
         f"Altered {plural(len(changes), 'setting')} of {', '.join(names) or 'the cluster'}.",
         {"topics": names, "configs": dict(changes)},

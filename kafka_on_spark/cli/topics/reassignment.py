@@ -199,7 +199,7 @@ def _execute(session: Session, given: Mapping[str, Any]) -> None:
     started = session.do(
         lambda: session.cluster.reassign(named(targets), throttle_bytes_per_s=given["throttle"])
     )
-    if session.output is Output.TABLE and session.dry_run is None:
+    if session.output is Output.TABLE:
         say(
             "Current partition replica assignment",
             "",
@@ -208,10 +208,10 @@ def _execute(session: Session, given: Mapping[str, Any]) -> None:
             "Save this to use as the --reassignment-json-file option during rollback",
         )
     session.conclude(
-        f"{plural(len(started or ()), 'partition')} of {len(targets)} will change.",
+        f"{plural(len(started), 'partition')} of {len(targets)} will change.",
         {
             "current": assignment_as_dict(current),
-            "started": [name._asdict() for name in started or ()],
+            "started": [name._asdict() for name in started],
         },
     )
 
@@ -233,7 +233,7 @@ def _verify(session: Session, given: Mapping[str, Any]) -> None:
 
 def _cancel(session: Session, given: Mapping[str, Any]) -> None:
     names = None if given["reassignment_json_file"] is None else list(_targets(given))
-    cancelled = session.do(lambda: session.cluster.cancel_reassignment(names)) or []
+    cancelled = session.do(lambda: session.cluster.cancel_reassignment(names))
     session.conclude(
         f"{plural(len(cancelled), 'reassignment')} cancelled:"
         f" {', '.join(map(str, cancelled)) or 'nothing moves'}.",
