@@ -13,8 +13,13 @@ from kafka_on_spark.controller.moves.reassignment import (
 )
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition, check_mapping
-from kafka_on_spark.query.offsets.group_members import GroupMembers, describe_members
-from kafka_on_spark.query.offsets.group_offsets import GroupLag, describe_group, groups_of
+from kafka_on_spark.query.offsets.group_offsets import (
+    GroupLag,
+    GroupMembers,
+    describe_group,
+    describe_members,
+    groups_of,
+)
 from kafka_on_spark.query.partition_names import pair_of, partition_key
 from kafka_on_spark.service.describe.descriptions import (
     PartitionOffsets,

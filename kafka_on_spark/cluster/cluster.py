@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.cluster.quorum import VotersChange
     from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
     from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
-    from kafka_on_spark.query.offsets.group_members import GroupMembers
-    from kafka_on_spark.query.offsets.group_offsets import GroupLag
+    from kafka_on_spark.query.offsets.group_offsets import GroupLag, GroupMembers
     from kafka_on_spark.raft.quorum.description import QuorumDescription
     from kafka_on_spark.raft.voter_set import Voter
     from kafka_on_spark.service.append.plan.append_results import AppendResult

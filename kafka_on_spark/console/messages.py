@@ -13,7 +13,7 @@ from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.query.reads.cuts import check_cut
 from kafka_on_spark.query.reads.read_order import plan_read

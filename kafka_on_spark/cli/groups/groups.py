@@ -27,17 +27,18 @@ from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset
 from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.controller.commands.groups import deletable_partitions
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.query.offsets.group_members import (
+from kafka_on_spark.query.offsets.group_offsets import (
     ASSIGNING,
     EMPTY,
     RECONCILING,
     STABLE,
     GroupMembers,
     MemberDescription,
+    describe_group,
     describe_members,
+    groups_of,
     state_of,
 )
-from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of
 
 VIEWS: Final = ("offsets", "state", "members")
 """The views of --describe; the first by default."""

@@ -14,7 +14,7 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.consuming.standing import at, partition_of
 from kafka_on_spark.query.moments import given_micros
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.partition_names import key_of
 from kafka_on_spark.spark.wiring.consuming import look_up_times
 from kafka_on_spark.spark.wiring.services import Services

@@ -5,7 +5,7 @@ records below it were lost, and goes back to where they were cut (KIP-320), or f
 that was removed and added again is one that was cut at 0.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import HistoryExpiredError, LogTruncatedError, OffsetOutOfRangeError
@@ -33,9 +33,9 @@ class Standing:
     unclean_generation: int
 
 
-FindCut = Callable[[PartitionKey, int], Offset | None]
-"""Returns the lowest offset at which a partition was cut after a generation, None if none is found.
-It reads the metadata log, and is asked only if the partition has another generation."""
+FindCuts = Callable[[Mapping[PartitionKey, int]], Mapping[PartitionKey, Offset]]
+"""Returns the lowest offset at which each partition was cut after a generation, where one is found.
+It reads the metadata log, and is asked only of partitions that have another generation."""
 
 LogPiece = tuple[MetadataImage, Sequence[MetadataBatch]]
 """Batches of the metadata log, and the image that they continue."""
@@ -78,7 +78,7 @@ def at(partition: PartitionRegistration, place: str) -> Standing:
 
 
 def revised(
-    image: MetadataImage, key: PartitionKey, standing: Standing, *, reset: str, find_cut: FindCut
+    image: MetadataImage, key: PartitionKey, standing: Standing, *, reset: str, find_cuts: FindCuts
 ) -> Standing:
     """Return the position that `image` leaves of `standing`: itself, if its record can be read.
 
@@ -90,7 +90,7 @@ def revised(
     """
     partition = partition_of(image, key)
     start, end = partition.log_start_offset, partition.known_log_end
-    before, standing = standing, after_cuts(image, key, standing, find_cut)
+    before, standing = standing, after_cuts(image, {key: standing}, find_cuts)[key]
     if reset == NONE and standing.offset < before.offset:
         raise LogTruncatedError(
             f"{image.name_of(key)} has lost the records from offset {standing.offset} on, below the"
@@ -108,62 +108,60 @@ def revised(
 
 
 def after_cuts(
-    image: MetadataImage, key: PartitionKey, standing: Standing, find_cut: FindCut
-) -> Standing:
-    """Return what cuts since `standing` was taken leave of it: it goes back to the lowest of them,
-    where records stand by now that it has not read."""
-    partition = partition_of(image, key)
-    now = partition.unclean_generation
-    if standing.unclean_generation == now:
-        return standing
-    if standing.offset <= partition.log_start_offset:
-        return Standing(standing.offset, now)  # what it has read is gone, lost or not
+    image: MetadataImage, standings: Mapping[PartitionKey, Standing], find_cuts: FindCuts
+) -> dict[PartitionKey, Standing]:
+    """Return what cuts since positions were taken leave of them: each goes back to the lowest of
+    them, where records stand that its reader has not read."""
+    partitions = {key: partition_of(image, key) for key in standings}
+    cut = {
+        key: standing.unclean_generation
+        for key, standing in standings.items()
+        if standing.unclean_generation != partitions[key].unclean_generation
+        # What others have read is gone, lost or not.
+        and standing.offset > partitions[key].log_start_offset
+    }
     try:
-        cut = find_cut(key, standing.unclean_generation)
+        ends = find_cuts(cut) if cut else {}
     except HistoryExpiredError:
         # As Kafka's consumers, if the leader's epochs begin after their own: what they have read
         # may be lost, and they read again what is there.
-        return Standing(partition.log_start_offset, now)
-    end = partition.high_watermark if cut is None else cut
-    return Standing(min(standing.offset, end), now)
+        ends = {key: partitions[key].log_start_offset for key in cut}
+    return {
+        key: Standing(
+            min(standing.offset, ends.get(key, partitions[key].high_watermark))
+            if key in cut
+            else standing.offset,
+            partitions[key].unclean_generation,
+        )
+        for key, standing in standings.items()
+    }
 
 
-def cut_after(
-    pieces: Iterable[LogPiece], key: PartitionKey, unclean_generation: int
-) -> Offset | None:
-    """Return the lowest end that a partition was given in generations after one: by unclean
+def cuts_after(
+    pieces: Iterable[LogPiece], generations: Mapping[PartitionKey, int]
+) -> dict[PartitionKey, Offset]:
+    """Return the lowest end that each partition was given in generations after one: by unclean
     elections, or as it was added again.
 
-    `pieces` are the log's, the newest first. No more of them are read than reach back to that
-    generation.
+    `pieces` are the log's, the newest first. No more of them are read than reach back to those
+    generations.
     """
-    ends: list[Offset] = []
+    cuts: dict[PartitionKey, Offset] = {}
     for before, batches in pieces:
-        ends += _ends_given(batches, key, unclean_generation)
-        partition = before.partition(key)
-        if partition is not None and partition.unclean_generation <= unclean_generation:
+        for record in (each for batch in batches for each in batch.records):
+            if not isinstance(record, PartitionRecord | PartitionChangeRecord):
+                continue
+            given: PartitionRegistration | PartitionChange
+            given = record.registration if isinstance(record, PartitionRecord) else record.change
+            generation, end = given.unclean_generation, given.high_watermark
+            if record.key not in generations or generation is KEEP or end is KEEP:
+                continue
+            if generation > generations[record.key]:
+                cuts[record.key] = min(end, cuts.get(record.key, end))
+        known = {key: before.partition(key) for key in generations}
+        if all(
+            each is not None and each.unclean_generation <= generations[key]
+            for key, each in known.items()
+        ):
             break
-    return min(ends, default=None)
-
-
-def _ends_given(
-    batches: Iterable[MetadataBatch], key: PartitionKey, unclean_generation: int
-) -> Iterator[Offset]:
-    for batch in batches:
-        for record in batch.records:
-            if isinstance(record, PartitionRecord | PartitionChangeRecord) and record.key == key:
-                end = _end_given(record, unclean_generation)
-                if end is not None:
-                    yield end
-
-
-def _end_given(
-    record: PartitionRecord | PartitionChangeRecord, unclean_generation: int
-) -> Offset | None:
-    """Return the end that a record gives to its partition in a later generation, or None."""
-    given: PartitionRegistration | PartitionChange
-    given = record.registration if isinstance(record, PartitionRecord) else record.change
-    generation, end = given.unclean_generation, given.high_watermark
-    if generation is KEEP or end is KEEP or generation <= unclean_generation:
-        return None
-    return end
+    return cuts

@@ -7,35 +7,20 @@ Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query co
 records that are left.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from kafka_on_spark.errors import (
-    HistoryExpiredError,
     InconsistentClusterIdError,
     InconsistentTopicIdError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import KEEP, Offset, PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import PartitionChangeRecord, PartitionRecord, Record
-from kafka_on_spark.query.consuming.standing import LogPiece
+from kafka_on_spark.query.consuming.standing import FindCuts, Standing, after_cuts
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
-
-UncleanCuts = Mapping[PartitionKey, Offset]
-"""The offsets at which unclean elections cut partitions, the lowest of each; 0 for one that was
-added again."""
-
-CutsSince = Callable[[int], UncleanCuts]
-"""Returns the cuts since a metadata offset; called only if a partition has another generation."""
-
-
-def no_cuts(_since: int) -> UncleanCuts:
-    """Return that no cut is known."""
-    return {}
-
 
 _TO_CONTINUE = "set failOnDataLoss to false to go on"
 
@@ -67,13 +52,12 @@ def checked_position(
     start: StreamOffset,
     *,
     is_data_loss_failed: bool,
-    cuts_since: CutsSince = no_cuts,
+    find_cuts: FindCuts,
 ) -> StreamOffset:
     """Return `start`, if its cluster, topics and unclean generations are still those of `image`.
 
-    If data loss may pass, positions of lost records are cut: to where unclean elections have cut,
-    where that is known, so that records appended since are read. A partition that was added again
-    is read from its beginning.
+    If data loss may pass, positions of lost records are cut as those of consumers are, so that
+    records appended since are read. A topic that was created again is read from its beginning.
 
     Raises:
         InconsistentClusterIdError: The offsets are another cluster's.
@@ -83,19 +67,34 @@ def checked_position(
             partition was removed and added again.
     """
     check_cluster(image, start)
-    is_cut = not is_data_loss_failed and has_new_generations(image, start)
-    try:
-        cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
-    except HistoryExpiredError:
-        cuts = _whole_partitions(image, start)
-    positions = {name: dict(each) for name, each in start.positions.items()}
-    for name in start.positions:
-        if is_data_loss_failed:
+    if is_data_loss_failed:
+        for name in start.positions:
             _check_topic(image, start, name)
-        elif name not in image.topic_ids:
-            del positions[name]
-        else:
-            positions[name] = _clipped(image, start, name, cuts)
+        return start
+    topics = {name: image.topic(name) for name in start.positions if name in image.topic_ids}
+    standings = {
+        PartitionKey(topic.topic_id, number): Standing(
+            Offset(position), _generation(start, name, number, topic.partitions[number])
+        )
+        for name, topic in topics.items()
+        if not is_another_topic(image, start, name)
+        for number, position in start.positions[name].items()
+        if number in topic.partitions
+    }
+    after = after_cuts(image, standings, find_cuts)
+    positions = {}
+    for name, topic in topics.items():
+        if is_another_topic(image, start, name):
+            positions[name] = {
+                number: int(each.log_start_offset) for number, each in topic.partitions.items()
+            }
+            continue
+        # A position above the high watermark, up to the log's end, waits for commits.
+        positions[name] = {
+            number: min(after[key].offset, topic.partitions[number].known_log_end)
+            for number in start.positions[name]
+            if (key := PartitionKey(topic.topic_id, number)) in after
+        }
     return StreamOffset(positions=positions, cut=start.cut)
 
 
@@ -110,10 +109,16 @@ def has_new_generation(
 ) -> bool:
     """Return whether a partition had an unclean election since `offset` was taken, or is another
     one of the number."""
+    return partition.unclean_generation > _generation(offset, name, number, partition)
+
+
+def _generation(
+    offset: StreamOffset, name: str, number: int, partition: PartitionRegistration
+) -> int:
+    """Return the unclean generation of a partition as `offset` was taken."""
     if offset.cut is None:
-        return False
-    known = offset.cut.unclean_generations.get(name, {}).get(number, 0)
-    return partition.unclean_generation > known
+        return partition.unclean_generation
+    return offset.cut.unclean_generations.get(name, {}).get(number, 0)
 
 
 def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
@@ -124,68 +129,6 @@ def has_new_generations(image: MetadataImage, offset: StreamOffset) -> bool:
         if name in image.topic_ids
         for number, partition in image.topic(name).partitions.items()
     )
-
-
-def _whole_partitions(image: MetadataImage, offset: StreamOffset) -> UncleanCuts:
-    """Return the cuts of partitions that have another generation, where nobody knows any more where
-    they were cut: what is there is read again."""
-    topics = [(name, image.topic(name)) for name in offset.positions if name in image.topic_ids]
-    return {
-        PartitionKey(topic.topic_id, number): partition.log_start_offset
-        for name, topic in topics
-        for number, partition in topic.partitions.items()
-        if has_new_generation(offset, name, number, partition)
-    }
-
-
-def unclean_cuts(pieces: Iterable[LogPiece], since: int) -> UncleanCuts:
-    """Return the lowest end that an unclean election gave to a partition, after `since`; that of
-    one that was added is 0.
-
-    `pieces` are the log's, the newest first. No more of them are read than reach back to `since`.
-    """
-    cuts: dict[PartitionKey, Offset] = {}
-    for before, batches in pieces:
-        for batch in batches:
-            # An offset within a batch is before it: a decision is in an image as a whole.
-            for key, end in _ends_given(batch.records) if batch.end_offset > since else ():
-                cuts[key] = min(end, cuts.get(key, end))
-        if before.offset <= since:
-            break
-    return cuts
-
-
-def _ends_given(records: Iterable[Record]) -> Iterator[tuple[PartitionKey, Offset]]:
-    for record in records:
-        if isinstance(record, PartitionRecord):
-            yield record.key, record.registration.high_watermark
-        elif isinstance(record, PartitionChangeRecord):
-            end = record.change.high_watermark
-            if end is not KEEP:
-                yield record.key, end
-
-
-def _clipped(
-    image: MetadataImage, start: StreamOffset, name: str, cuts: UncleanCuts
-) -> dict[int, int]:
-    topic = image.topic(name)
-    if is_another_topic(image, start, name):
-        return {number: int(each.log_start_offset) for number, each in topic.partitions.items()}
-    ends = {
-        number: _end_of(each, cuts.get(PartitionKey(topic.topic_id, number)))
-        for number, each in topic.partitions.items()
-    }
-    return {
-        number: min(position, ends[number])
-        for number, position in start.positions[name].items()
-        if number in ends
-    }
-
-
-def _end_of(partition: PartitionRegistration, cut: Offset | None) -> Offset:
-    """Return the highest position that is valid; one above the high watermark, up to the log's end,
-    waits for commits."""
-    return partition.known_log_end if cut is None else min(partition.high_watermark, cut)
 
 
 def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:

@@ -6,58 +6,61 @@ the last batch. So a group's offsets never run ahead of what was processed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from kafka_on_spark.controller.commands.expiry import needs_saving_again
-from kafka_on_spark.controller.groups.checks import Membership, check_may_commit
+from kafka_on_spark.controller.commands.groups import saved_partitions
+from kafka_on_spark.controller.groups.checks import Membership, check_group, check_may_commit
 from kafka_on_spark.controller.groups.offsets import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import PartitionKey, TopicPartition
+from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey, TopicPartition
+from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
-from kafka_on_spark.query.consuming.standing import Standing
+from kafka_on_spark.query.consuming.settings import EARLIEST
+from kafka_on_spark.query.consuming.standing import Standing, at
 from kafka_on_spark.query.offsets.data_loss import has_new_generation, is_another_topic
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.subscription import Partitions
 
 
-def group_positions(
+def group_start(
     image: MetadataImage, group: str, wanted: Partitions, *, default: str
-) -> dict[str, dict[int, int | str]]:
-    """Return a group's positions in the partitions `wanted`.
+) -> StreamOffset:
+    """Return where a group stands in the partitions `wanted`, with the unclean generations in which
+    its positions were saved.
 
     A group that has committed nothing at all gets `default` (Kafka's auto.offset.reset). If it has
     committed some partitions, the others were added later, and start at their beginning.
     """
-    committed: dict[tuple[str, int], int] = {}
-    for name, numbers in wanted.items():
-        for number in numbers:
-            place = image.groups.get((group, PartitionKey(image.topic_ids[name], number)))
-            if place is not None:
-                committed[name, number] = place.offset
-    missing = "earliest" if committed else default
-    return {
-        name: {number: committed.get((name, number), missing) for number in numbers}
+    saved = {
+        (name, number): place
         for name, numbers in wanted.items()
+        for number in numbers
+        if (place := image.groups.get((group, PartitionKey(image.topic_ids[name], number))))
     }
-
-
-def group_generations(
-    image: MetadataImage, group: str, wanted: Partitions
-) -> dict[str, dict[int, int]]:
-    """Return the unclean generations with which a group's positions were saved, by partition; the
-    current one where the group has no position."""
-    return {
+    reset = EARLIEST if saved else default
+    standings = {
         name: {
-            number: image.topic(name).partitions[number].unclean_generation
-            if (place := image.groups.get((group, PartitionKey(image.topic_ids[name], number))))
-            is None
-            else place.unclean_generation
+            number: Standing(place.offset, place.unclean_generation)
+            if (place := saved.get((name, number)))
+            else at(image.topic(name).partitions[number], reset)
             for number in numbers
         }
         for name, numbers in wanted.items()
     }
+    positions, generations = (
+        {
+            name: {number: getattr(each, field) for number, each in partitions.items()}
+            for name, partitions in standings.items()
+        }
+        for field in ("offset", "unclean_generation")
+    )
+    now = StreamOffset.in_image(image, positions)
+    assert now.cut is not None, "in_image sets the cut"
+    return replace(now, cut=replace(now.cut, unclean_generations=generations))
 
 
 def save_group(
@@ -172,3 +175,98 @@ def lag_of(partition: PartitionRegistration, place: GroupOffset) -> int:
 def groups_of(image: MetadataImage) -> list[str]:
     """Return the names of all groups: they have committed something, or have members."""
     return sorted({name for name, _ in image.groups} | image.consumer_groups.keys())
+
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+GROUP_STATES: Final = (EMPTY, ASSIGNING, RECONCILING, STABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """A member of a group.
+
+    Attributes:
+        member_id: One life of a consumer.
+        instance_id: Of a static member, or None.
+        is_away: Whether it has ended and said that it returns.
+        member_epoch: Of the target that it has followed in giving up partitions.
+        topics: What it has subscribed to.
+        partitions: What it owns.
+        target: What it shall own.
+    """
+
+    member_id: MemberId
+    instance_id: str | None
+    is_away: bool
+    member_epoch: GroupEpoch
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """A group and its members.
+
+    Attributes:
+        state: Kafka's: "Empty" without members, "Assigning" while it is not decided who shall own
+            what, "Reconciling" while members give up and take partitions, or "Stable".
+        group_epoch: Changes of its members and partitions; None: it has no members.
+        target_epoch: The last of them that it was decided for who shall own what.
+        members: By their ids.
+    """
+
+    state: str
+    group_epoch: GroupEpoch | None
+    target_epoch: GroupEpoch | None
+    members: tuple[MemberDescription, ...]
+
+
+def describe_members(image: MetadataImage, group: str) -> GroupMembers:
+    """Return a group's members.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        GroupIdNotFoundError: There is no such group.
+    """
+    check_group(group)
+    known = image.consumer_groups.get(group)
+    if known is None:
+        saved_partitions(image, group)
+        return GroupMembers(state=EMPTY, group_epoch=None, target_epoch=None, members=())
+    return GroupMembers(
+        state=state_of(known),
+        group_epoch=known.group_epoch,
+        target_epoch=known.target_epoch,
+        members=tuple(_described(image, known.members[each]) for each in sorted(known.members)),
+    )
+
+
+def state_of(group: ConsumerGroup | None) -> str:
+    """Return a group's state. Source: ConsumerGroup.maybeUpdateGroupState."""
+    if group is None:
+        return EMPTY
+    if group.group_epoch > group.target_epoch:
+        return ASSIGNING
+    is_settled = all(each.is_away or each.owned == each.target for each in group.members.values())
+    return STABLE if is_settled else RECONCILING
+
+
+def _described(image: MetadataImage, member: GroupMember) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        is_away=member.is_away,
+        member_epoch=member.member_epoch,
+        topics=member.subscribed_topics,
+        partitions=_names(image, member.owned),
+        target=_names(image, member.target),
+    )
+
+
+def _names(image: MetadataImage, keys: frozenset[PartitionKey]) -> tuple[TopicPartition, ...]:
+    """Return the names of partitions; those of a deleted topic have none."""
+    return tuple(sorted(image.name_of(key) for key in keys if image.partition(key) is not None))

@@ -1,22 +1,25 @@
-"""Parses where a read begins or ends: offsets, timestamps, or a word.
+"""Where a read begins or ends: offsets, timestamps, or a word, and what these mean in an image.
 
-Pure: texts in, values out; `offset_resolution` resolves them in an image. The order of
-precedence is Spark's: one timestamp for all, timestamps by partition, offsets
-(Source: KafkaSourceProvider.getKafkaOffsetRangeLimit).
+Pure: timestamps are looked up by a function that is passed in. The order of precedence is Spark's:
+one timestamp for all, timestamps by partition, offsets. Source:
+KafkaSourceProvider.getKafkaOffsetRangeLimit, KafkaOffsetReaderAdmin.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import whole_number
-from kafka_on_spark.query.offsets.stream_offsets import CUT, Cut
-from kafka_on_spark.query.subscription import names_of
+from kafka_on_spark.ids import Offset, PartitionKey, whole_number
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
+from kafka_on_spark.query.consuming.standing import FindCuts, at
+from kafka_on_spark.query.offsets.data_loss import checked_position
+from kafka_on_spark.query.offsets.group_offsets import group_start
+from kafka_on_spark.query.offsets.stream_offsets import CUT, Cut, StreamOffset
+from kafka_on_spark.query.subscription import Partitions, names_of
 from kafka_on_spark.stored_json import parse_json
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 GROUP: Final = "group"
 _WIRE: Final = {-2: EARLIEST, -1: LATEST}
 
@@ -203,3 +206,118 @@ def _check_sides(
                     f" specified start {word} {start} is greater than the end {word} {end} for"
                     f" topic {topic} partition {number}."
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeQuestion:
+    """Asks for the first record of a partition that is not older than `timestamp_ms`."""
+
+    key: PartitionKey
+    timestamp_ms: int
+
+
+TimeLookup = Callable[[Sequence[TimeQuestion]], Sequence[Offset | None]]
+"""Answers questions, in order; None if all committed records are older."""
+
+Ends = dict[str, dict[int, int]]
+
+
+def resolve(
+    image: MetadataImage,
+    wanted: Partitions,
+    positions: Positions,
+    *,
+    option: str,
+    look_up: TimeLookup,
+    group: str | None = None,
+    group_default: str = EARLIEST,
+    is_data_loss_failed: bool = True,
+    find_cuts: FindCuts,
+) -> StreamOffset:
+    """Return the offsets that `positions` mean for the partitions `wanted`.
+
+    `group_default` applies if a group has committed no partition of the query yet.
+
+    Raises:
+        InvalidRequestError: Specific positions do not name all partitions, or all records are older
+            than a start.
+        And as `data_loss.checked_position`, if the positions carry a cut, or are a group's.
+    """
+    if isinstance(positions, Timestamps):
+        return StreamOffset.in_image(image, _by_time(image, wanted, positions, option, look_up))
+    if isinstance(positions, Offsets):
+        found = _by_partition(image, wanted, positions, option)
+        if positions.cut is None:
+            return StreamOffset.in_image(image, found)
+        start = StreamOffset(positions=found, cut=positions.cut)
+        kept = checked_position(
+            image, start, is_data_loss_failed=is_data_loss_failed, find_cuts=find_cuts
+        )
+        return StreamOffset.in_image(image, kept.positions)
+    if positions == GROUP:
+        assert group is not None, "checked with the options"
+        start = group_start(image, group, wanted, default=group_default)
+        kept = checked_position(
+            image, start, is_data_loss_failed=is_data_loss_failed, find_cuts=find_cuts
+        )
+        return StreamOffset.in_image(image, kept.positions)
+    words = {name: dict.fromkeys(numbers, positions) for name, numbers in wanted.items()}
+    return StreamOffset.in_image(image, _resolved(image, words))
+
+
+def _resolved(image: MetadataImage, words: Mapping[str, Mapping[int, Position]]) -> Ends:
+    return {
+        name: {
+            number: position
+            if isinstance(position, int)
+            else at(image.topic(name).partitions[number], position).offset
+            for number, position in partitions.items()
+        }
+        for name, partitions in words.items()
+    }
+
+
+def _by_partition(
+    image: MetadataImage, wanted: Partitions, positions: Offsets, option: str
+) -> Ends:
+    if names_of(positions.by_partition) != names_of(wanted):
+        raise InvalidRequestError(
+            f"If {option} contains specific offsets, you must specify all TopicPartitions."
+            " Use -1 for latest, -2 for earliest."
+            f" Specified: {names_of(positions.by_partition)} Assigned: {names_of(wanted)}"
+        )
+    return _resolved(image, positions.by_partition)
+
+
+def _by_time(
+    image: MetadataImage,
+    wanted: Partitions,
+    positions: Timestamps,
+    option: str,
+    look_up: TimeLookup,
+) -> Ends:
+    times = positions.given
+    if not isinstance(times, int) and names_of(times) != names_of(wanted):
+        raise InvalidRequestError(
+            f"If {option}ByTimestamp contains specific offsets, you must specify all topics."
+            f" Specified: {names_of(times)} Assigned: {names_of(wanted)}"
+        )
+    questions = [
+        TimeQuestion(
+            PartitionKey(image.topic_ids[name], number),
+            times if isinstance(times, int) else times[name][number],
+        )
+        for name, numbers in wanted.items()
+        for number in numbers
+    ]
+    ends: Ends = {name: {} for name in wanted}
+    for question, offset in zip(questions, look_up(questions), strict=True):
+        name, number = image.name_of(question.key)
+        if offset is None and not positions.is_latest_if_none:
+            raise InvalidRequestError(
+                f"No offset matched from request of topic-partition {name}-{number} and timestamp"
+                f" {question.timestamp_ms}."
+            )
+        partition = image.topics[question.key.topic_id].partitions[number]
+        ends[name][number] = partition.high_watermark if offset is None else offset
+    return ends

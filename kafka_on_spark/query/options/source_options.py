@@ -11,20 +11,19 @@ from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.query.as_of import AsOf
+from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
+from kafka_on_spark.query.offsets.next_offset import (
+    MAX_DELAY_DEFAULT,
+    TriggerLimits,
+    parse_delay_ms,
+)
 from kafka_on_spark.query.offsets.positions import (
-    EARLIEST,
     GROUP,
-    LATEST,
     Positions,
     check_batch,
     parse_ending,
     parse_long,
     parse_starting,
-)
-from kafka_on_spark.query.offsets.trigger_limits import (
-    MAX_DELAY_DEFAULT,
-    TriggerLimits,
-    parse_delay_ms,
 )
 from kafka_on_spark.query.options.client_options import (
     GROUP_ID,

@@ -1,16 +1,21 @@
-"""Plans the ranges between two positions of a query: one read order a partition with records.
+"""Plans the ranges between two positions of a query, one read order a partition with records, and
+splits them into tasks: `minPartitions` and `maxRecordsPerPartition`.
 
 Pure. Which replica serves is decided when it is read (service/read/reading.py).
 """
 
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heapreplace
+
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.consuming.standing import FindCuts
 from kafka_on_spark.query.offsets.data_loss import (
-    CutsSince,
     checked_position,
     could_not_read,
-    no_cuts,
     starts_late,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
@@ -24,7 +29,7 @@ def plan_ranges(
     *,
     is_data_loss_failed: bool,
     client_rack: str | None,
-    cuts_since: CutsSince = no_cuts,
+    find_cuts: FindCuts,
 ) -> list[ReadOrder]:
     """Return one order a partition that has records between `start` and `end`.
 
@@ -36,9 +41,7 @@ def plan_ranges(
         And as `data_loss.checked_position`.
     """
     start, end = (
-        checked_position(
-            image, each, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since
-        )
+        checked_position(image, each, is_data_loss_failed=is_data_loss_failed, find_cuts=find_cuts)
         for each in (start, end)
     )
     orders = []
@@ -124,3 +127,70 @@ def check_end(image: MetadataImage, end: StreamOffset) -> None:
                     f" {partition.high_watermark}"
                 )
                 raise could_not_read(f"{name}-{number}", partition.high_watermark, last, why)
+
+
+def split_ranges(
+    orders: Sequence[ReadOrder], *, tasks_min: int | None, records_max: int | None
+) -> list[ReadOrder]:
+    """Return `orders` split so that there are `tasks_min` of them at least, of `records_max` each
+    at most. An order without records is dropped.
+
+    Rounding may give a few tasks more than were asked for, and never fewer. Source:
+    KafkaOffsetRangeCalculator.
+    """
+    ranges = [order for order in orders if _size(order) > 0]
+    if records_max is not None:
+        ranges = [
+            part for each in ranges for part in _parts(each, math.ceil(_size(each) / records_max))
+        ]
+    if tasks_min is None or len(ranges) >= tasks_min:
+        return ranges
+    counts = _shares([_size(each) for each in ranges], tasks_min)
+    return [
+        part for each, count in zip(ranges, counts, strict=True) for part in _parts(each, count)
+    ]
+
+
+def _shares(sizes: Sequence[int], tasks_min: int) -> list[int]:
+    """Return into how many parts each range is split: `tasks_min` in all at least, unless there
+    are fewer records."""
+    total = sum(sizes)
+    whole = [_part_count(size, total, tasks_min) == 1 for size in sizes]
+    # Ranges that stay whole do not count in the shares of the others.
+    rest = sum(size for size, is_whole in zip(sizes, whole, strict=True) if not is_whole)
+    wanted = max(tasks_min - sum(whole), 1)
+    counts = [
+        1 if is_whole else min(_part_count(size, rest, wanted), size)
+        for size, is_whole in zip(sizes, whole, strict=True)
+    ]
+    # Rounding may leave some tasks over: the range with the largest parts gets one more.
+    largest = [
+        (-size / count, place)
+        for place, (size, count) in enumerate(zip(sizes, counts, strict=True))
+    ]
+    heapify(largest)
+    for _ in range(min(tasks_min, total) - sum(counts)):
+        _, place = largest[0]
+        counts[place] += 1
+        heapreplace(largest, (-sizes[place] / counts[place], place))
+    return counts
+
+
+def _size(order: ReadOrder) -> int:
+    return order.end_offset - order.start_offset
+
+
+def _part_count(size: int, total: int, wanted: int) -> int:
+    # Java's Math.round: halves go up.
+    return max(math.floor(size / total * wanted + 0.5), 1)
+
+
+def _parts(order: ReadOrder, count: int) -> Iterator[ReadOrder]:
+    """Yield `order` in `count` parts; the last parts take the remainder."""
+    first, remaining = order.start_offset, _size(order)
+    for place in range(count):
+        size = remaining // (count - place)
+        if size:
+            last = Offset(first + size)
+            yield replace(order, start_offset=first, end_offset=last)
+            first, remaining = last, remaining - size

@@ -12,7 +12,7 @@ from kafka_on_spark.query.consuming.standing import (
     LogPiece,
     Standing,
     begin,
-    cut_after,
+    cuts_after,
     revised,
 )
 
@@ -63,7 +63,7 @@ class Positions:
             key,
             before,
             reset=self._settings.auto_offset_reset,
-            find_cut=lambda key, generation: cut_after(self._pieces(), key, generation),
+            find_cuts=lambda generations: cuts_after(self._pieces(), generations),
         )
         if after.offset != before.offset:
             name = image.name_of(key)

@@ -13,8 +13,7 @@ from kafka_on_spark.controller.partitions.partition_states import stalled_on
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.offsets.group_members import GROUP_STATES, state_of
-from kafka_on_spark.query.offsets.group_offsets import lag_of
+from kafka_on_spark.query.offsets.group_offsets import GROUP_STATES, lag_of, state_of
 from kafka_on_spark.service.describe.metric import Metric
 
 

@@ -16,7 +16,7 @@ from kafka_on_spark.log.offsets import offset_for_time
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.replicas import ReplicaStore
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.reads.read_order import readers_choice
 from kafka_on_spark.service.replica.replica_operations import check_readable
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from kafka_on_spark.query.offsets.lag import lag_metrics
+from kafka_on_spark.query.offsets.stream_offsets import CUT, StreamOffset
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +24,30 @@ def lag(progress: Any) -> dict[str, str]:
     ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest``, in
     records, as texts, over all partitions of all sources of this format in the query. `progress`
     is ``query.lastProgress``, a listener's progress, or their JSON; None, and a query without such
-    a source, give an empty dict.
+    a source, give an empty dict. Source: KafkaMicroBatchStream.metrics.
     """
     if progress is None:
         return {}
     if isinstance(progress, str):
         progress = json.loads(progress)
-    pairs = [
-        (_json(_get(source, "endOffset")), _json(_get(source, "latestOffset")))
-        for source in _get(progress, "sources") or ()
-    ]
-    return lag_metrics(pairs)
+    behind: list[int] = []
+    for source in _get(progress, "sources") or ():
+        end, latest = _json(_get(source, "endOffset")), _json(_get(source, "latestOffset"))
+        if CUT not in end or CUT not in latest:
+            continue  # not of this package, or nothing is reported yet
+        consumed = StreamOffset.from_json(end).positions
+        behind += (
+            max(position - consumed.get(name, {}).get(number, 0), 0)
+            for name, partitions in StreamOffset.from_json(latest).positions.items()
+            for number, position in partitions.items()
+        )
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
 
 
 def _get(value: Any, name: str) -> Any:

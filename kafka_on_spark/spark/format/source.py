@@ -25,23 +25,22 @@ from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.as_of import image_as_of
-from kafka_on_spark.query.consuming.standing import cut_after
-from kafka_on_spark.query.offsets.data_loss import (
-    CutsSince,
-    checked_position,
-    could_not_read,
-    unclean_cuts,
-)
+from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
+from kafka_on_spark.query.consuming.standing import FindCuts, cuts_after
+from kafka_on_spark.query.offsets.data_loss import checked_position, could_not_read
 from kafka_on_spark.query.offsets.group_offsets import save_group
-from kafka_on_spark.query.offsets.next_offset import Available, available, bounded, committed_ends
-from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, resolve
-from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
+from kafka_on_spark.query.offsets.next_offset import (
+    Available,
+    available,
+    bounded,
+    committed_ends,
+    is_delayed,
+)
+from kafka_on_spark.query.offsets.positions import Positions, TimeLookup, resolve
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
-from kafka_on_spark.query.offsets.trigger_limits import is_delayed
 from kafka_on_spark.query.options.source_options import SourceOptions
 from kafka_on_spark.query.reads.read_order import ReadOrder, of_cut
-from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
-from kafka_on_spark.query.reads.task_ranges import split_ranges
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges, split_ranges
 from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.executors import SentToExecutors
@@ -112,8 +111,7 @@ class Reading:
             group=self.options.group,
             group_default=group_default,
             is_data_loss_failed=self.options.is_data_loss_failed,
-            cuts_since=cuts_of(metadata),
-            find_cut=lambda key, since: cut_after(metadata.pieces_newest_first(), key, since),
+            find_cuts=cuts_of(metadata),
         )
 
     def ranges(
@@ -125,14 +123,14 @@ class Reading:
     ) -> list[PartitionRange]:
         """Return the tasks between two positions; only partitions with records become one. `then`:
         the image of the past that is read."""
-        self.warn_of_losses(metadata.image, start, end)
+        self.warn_of_losses(metadata, start, end)
         orders = plan_ranges(
             metadata.image,
             start,
             end,
             is_data_loss_failed=self.options.is_data_loss_failed,
             client_rack=self.options.client_rack,
-            cuts_since=cuts_of(metadata),
+            find_cuts=cuts_of(metadata),
         )
         if then is not None:
             orders = [of_cut(order, then, metadata.image) for order in orders]
@@ -147,12 +145,21 @@ class Reading:
         )
         return [PartitionRange(order) for order in parts]
 
-    def warn_of_losses(self, image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
+    def warn_of_losses(
+        self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
+    ) -> None:
         """If data loss may pass, log what would have failed the query otherwise."""
         if self.options.is_data_loss_failed:
             return
         try:
-            plan_ranges(image, start, end, is_data_loss_failed=True, client_rack=None)
+            plan_ranges(
+                metadata.image,
+                start,
+                end,
+                is_data_loss_failed=True,
+                client_rack=None,
+                find_cuts=cuts_of(metadata),
+            )
         except ProtocolError as loss:
             warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
@@ -201,9 +208,9 @@ class Reading:
         warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
 
-def cuts_of(metadata: MetadataService) -> CutsSince:
+def cuts_of(metadata: MetadataService) -> FindCuts:
     """Return a function that reads from the metadata log where unclean elections have cut."""
-    return lambda since: unclean_cuts(metadata.pieces_newest_first(), since)
+    return lambda generations: cuts_after(metadata.pieces_newest_first(), generations)
 
 
 class BatchReader(SentToExecutors, DataSourceReader):
@@ -320,7 +327,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             options.subscription,
             is_data_loss_failed=options.is_data_loss_failed,
             fixed_ends=self._available_now if held is None else held,
-            cuts_since=cuts_of(metadata),
+            find_cuts=cuts_of(metadata),
         )
         self._reported = StreamOffset.in_image(image, found.ends)
         self._save_group(metadata, since)
@@ -361,7 +368,9 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
-            kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
+            kept = checked_position(
+                metadata.image, processed, is_data_loss_failed=False, find_cuts=cuts_of(metadata)
+            )
             moved = metadata.submit(
                 lambda image: save_group(image, group, kept, metadata.clock.now_ms()),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,

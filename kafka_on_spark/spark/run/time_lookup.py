@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeLookup, TimeQuestion
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads

@@ -10,7 +10,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, Recorder
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.query.subscription import Subscription
 from kafka_on_spark.service.consume.consuming import Consuming

@@ -19,7 +19,7 @@ from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.consuming.standing import (
     Standing,
     begin,
-    cut_after,
+    cuts_after,
     revised,
 )
 from kafka_on_spark.query.offsets.group_offsets import save_standings
@@ -56,7 +56,7 @@ def settled(image, offset, generation=0, reset="latest", cut=None):
         key(),
         Standing(Offset(offset), generation),
         reset=reset,
-        find_cut=lambda key, generation: cut,
+        find_cuts=lambda generations: {} if cut is None else dict.fromkeys(generations, cut),
     )
 
 
@@ -130,11 +130,11 @@ def test_an_unclean_election_fails_a_consumer_that_may_not_be_reset():
 def test_where_the_history_of_elections_is_gone_what_is_there_is_read_again():
     now = image(partition("1", hw=9, start=2, unclean_generation=3))
 
-    def find(key, generation):
+    def find(generations):
         raise HistoryExpiredError("gone")
 
     def found(reset):
-        return revised(now, key(), Standing(Offset(7), 2), reset=reset, find_cut=find)
+        return revised(now, key(), Standing(Offset(7), 2), reset=reset, find_cuts=find)
 
     assert found("latest") == Standing(Offset(2), 3)
     with pytest.raises(LogTruncatedError):
@@ -171,8 +171,8 @@ def test_cuts_count_that_came_after_the_position():
     batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
     pieces = [(MetadataImage(), [batch])]
 
-    assert cut_after(pieces, key(), 1) == 20
-    assert cut_after(pieces, key(), 3) is None
+    assert cuts_after(pieces, {key(): 1}).get(key()) == 20
+    assert cuts_after(pieces, {key(): 3}).get(key()) is None
     assert records[-1].change.high_watermark is KEEP
 
 
@@ -186,7 +186,7 @@ def test_a_consumer_begins_anew_in_a_partition_that_was_removed_and_added_again(
             key(1),
             old,
             reset=reset,
-            find_cut=lambda key, generation: cut_after(world.pieces, key, generation),
+            find_cuts=lambda generations: cuts_after(world.pieces, generations),
         )
 
     again = world.image.partition(key(1))
@@ -216,8 +216,8 @@ def test_an_unclean_election_after_a_partition_was_added_again_cuts_where_it_say
 
     pieces = world.replay(record).pieces
 
-    assert cut_after(pieces, key(1), again.unclean_generation) == 15
-    assert cut_after(pieces, key(1), 0) == 0
+    assert cuts_after(pieces, {key(1): again.unclean_generation}).get(key(1)) == 15
+    assert cuts_after(pieces, {key(1): 0}).get(key(1)) == 0
 
 
 def test_of_the_metadata_log_no_more_is_read_than_back_to_the_generation_of_a_position():
@@ -230,9 +230,9 @@ def test_of_the_metadata_log_no_more_is_read_than_back_to_the_generation_of_a_po
         yield image(partition("1", hw=12)), cut.batches
         raise AssertionError("nothing before is of interest")
 
-    assert cut_after(pieces(), key(), 2) is None
-    assert cut_after(pieces(), key(), 1) == 4
-    assert cut_after(pieces(), key(), 0) == 4
+    assert cuts_after(pieces(), {key(): 2}).get(key()) is None
+    assert cuts_after(pieces(), {key(): 1}).get(key()) == 4
+    assert cuts_after(pieces(), {key(): 0}).get(key()) == 4
 
 
 def test_partitions_take_turns():

@@ -1,7 +1,6 @@
 """A stream's next cut: what moved, what came later, what was lost; and the ranges between two."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -13,10 +12,8 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.query.consuming.standing import cuts_after
 from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import available, committed_ends
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
@@ -42,13 +39,21 @@ def at(*positions, of=None):
     return StreamOffset.from_json(json.loads(json.dumps(stored.to_json())))
 
 
-def next_batch(now, since, subscription=A, *, fails=True, **fields):
-    return available(now, since, subscription, is_data_loss_failed=fails, **fields)
+def no_cuts(generations):
+    return {}
 
 
-def spans(now, start, end, *, fails=True, **fields):
+def next_batch(now, since, subscription=A, *, fails=True, find_cuts=no_cuts, **fields):
+    return available(
+        now, since, subscription, is_data_loss_failed=fails, find_cuts=find_cuts, **fields
+    )
+
+
+def spans(now, start, end, *, fails=True, find_cuts=no_cuts):
     """Return the ranges between two offsets by partition."""
-    orders = plan_ranges(now, start, end, is_data_loss_failed=fails, client_rack=None, **fields)
+    orders = plan_ranges(
+        now, start, end, is_data_loss_failed=fails, client_rack=None, find_cuts=find_cuts
+    )
     return {str(each.name): (each.start_offset, each.end_offset) for each in orders}
 
 
@@ -169,7 +174,7 @@ def test_a_loss_is_told_at_the_next_trigger_and_at_a_batch_run_again(now, error,
     with pytest.raises(error) as refused:
         next_batch(now, at(5))
     with pytest.raises(error) as planning:
-        plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
+        spans(now, at(3), at(5))
 
     assert sentence in str(refused.value)
     assert "failOnDataLoss to false" in str(refused.value)
@@ -209,15 +214,15 @@ PASSED_OVER = [  # the cluster as it is now, where unclean elections cut, and wh
 @pytest.mark.parametrize("now, cut, expected", PASSED_OVER)
 def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut, expected):
 
-    def cuts_since(offset):
-        return {} if cut is None or offset > 180 else {PartitionKey("id of a", 0): Offset(cut)}
+    def find_cuts(generations):
+        return {each: Offset(cut) for each in generations}
 
-    found = next_batch(now, at(5), fails=False, cuts_since=cuts_since)
+    found = next_batch(now, at(5), fails=False, find_cuts=find_cuts)
     end = found.offset(now)
 
     assert found.is_moved
     assert found.has_loss
-    assert spans(now, at(5), end, fails=False, cuts_since=cuts_since) == expected
+    assert spans(now, at(5), end, fails=False, find_cuts=find_cuts) == expected
     # Noted once: from the offset that was stored then nothing is lost.
     assert not next_batch(now, end).is_moved
 
@@ -226,7 +231,7 @@ def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut,
 def test_a_partition_that_was_removed_and_added_again_is_not_taken_for_the_old_one(end):
     since = at(2, 5, of=image(2, 5, offset=150))
     world = added_again(image(2, 5, offset=150), "a", end)
-    more = {"fails": False, "cuts_since": lambda since: unclean_cuts(world.pieces, since)}
+    more = {"fails": False, "find_cuts": lambda since: cuts_after(world.pieces, since)}
 
     with pytest.raises(LogTruncatedError, match=r"a-1 offset was changed from 5 .* added again"):
         next_batch(world.image, since)
@@ -250,59 +255,6 @@ def test_a_query_has_nothing_saved_of_a_partition_that_has_lost_records_since_it
 
     assert saved(since) == {0: 2}
     assert saved(after) == {0: 2, 1: 8}
-
-
-def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
-    def changed(offset, end, partition_number=0, **change):
-        record = PartitionChangeRecord(
-            topic_id="id of a",
-            partition=partition_number,
-            change=PartitionChange(**({} if end is None else {"high_watermark": end}), **change),
-            topic="a",
-            leader_epoch=1,
-            partition_epoch=1,
-        )
-        return MetadataBatch(base_offset=offset, stamp=Stamp(time_ms=0), records=(record,))
-
-    older, newer = (replace(image(), offset=Offset(offset)) for offset in (1, 7))
-    batches = [
-        changed(1, 2),
-        changed(5, 9),
-        changed(6, 7),
-        changed(7, 8),
-        changed(8, None, leader=1),
-        changed(9, 3, 1),
-    ]
-
-    pieces = [(newer, batches[3:]), (older, batches[:3])]
-
-    assert unclean_cuts(pieces, 5) == {
-        PartitionKey("id of a", 0): 7,
-        PartitionKey("id of a", 1): 3,
-    }
-
-
-def test_of_the_metadata_log_no_more_is_read_than_since_the_querys_offset():
-    change = PartitionChange(high_watermark=Offset(4))
-    record = PartitionChangeRecord(
-        topic_id="id of a",
-        partition=0,
-        change=change,
-        topic="a",
-        leader_epoch=1,
-        partition_epoch=1,
-    )
-    batch = MetadataBatch(base_offset=150, stamp=Stamp(time_ms=0), records=(record,) * 3)
-
-    def pieces():
-        yield image(offset=153), []
-        yield image(offset=150), [batch]
-        raise AssertionError("nothing before is of interest")
-
-    assert unclean_cuts(pieces(), 153) == {}
-    # Half a decision is none: a query whose offset names one had seen nothing of it.
-    for since in (150, 151):
-        assert unclean_cuts(pieces(), since) == {PartitionKey("id of a", 0): 4}
 
 
 def test_what_is_available_now_bounds_a_query_to_its_end():

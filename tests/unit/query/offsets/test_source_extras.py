@@ -16,8 +16,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.query.as_of import AsOf, image_as_of
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, save_group
-from kafka_on_spark.query.offsets.lag import lag_metrics, offsets_behind
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
@@ -167,8 +166,7 @@ def test_lag_is_kafkas_three_figures():
     end = {**CUT, "a": {"0": 5, "1": 0}}
     latest = {**CUT, "a": {"0": 9, "1": 0}, "b": {"0": 1}}
 
-    assert offsets_behind(end, latest) == {"a-0": 4, "a-1": 0, "b-0": 1}
-    assert lag_metrics([(end, latest)]) == {
+    assert lag(progress((end, latest))) == {
         "minOffsetsBehindLatest": "0",
         "maxOffsetsBehindLatest": "4",
         "avgOffsetsBehindLatest": str(5 / 3),

@@ -14,11 +14,17 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
-from kafka_on_spark.query.consuming.standing import cut_after
-from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.query.consuming.standing import cuts_after
 from kafka_on_spark.query.offsets.group_offsets import save_group
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
-from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
+from kafka_on_spark.query.offsets.positions import (
+    EARLIEST,
+    GROUP,
+    LATEST,
+    Offsets,
+    TimeQuestion,
+    Timestamps,
+    resolve,
+)
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.options.source_options import parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern, partitions_of
@@ -73,8 +79,23 @@ def nothing_found(questions):
     return [None for _ in questions]
 
 
-def resolved(positions, image=IMAGE, wanted=ALL_OF_A, look_up=at_times, **fields):
-    return resolve(image, wanted, positions, option="startingOffsets", look_up=look_up, **fields)
+def resolved(
+    positions,
+    image=IMAGE,
+    wanted=ALL_OF_A,
+    look_up=at_times,
+    find_cuts=lambda generations: {},
+    **fields,
+):
+    return resolve(
+        image,
+        wanted,
+        positions,
+        option="startingOffsets",
+        look_up=look_up,
+        find_cuts=find_cuts,
+        **fields,
+    )
 
 
 @pytest.mark.parametrize("subscription, expected", SUBSCRIPTIONS)
@@ -202,7 +223,7 @@ def test_a_group_that_passes_over_a_loss_starts_where_it_was_cut_as_its_consumer
         {"a": [0]},
         group="g",
         is_data_loss_failed=False,
-        find_cut=lambda key, generation: cut_after(world.pieces, key, generation),
+        find_cuts=lambda generations: cuts_after(world.pieces, generations),
     )
 
     assert found.positions == {"a": {0: start}}
@@ -227,7 +248,7 @@ def test_a_querys_own_offset_in_a_partition_that_was_added_again_starts_at_its_b
         own,
         world.image,
         is_data_loss_failed=False,
-        cuts_since=lambda since: unclean_cuts(world.pieces, since),
+        find_cuts=lambda generations: cuts_after(world.pieces, generations),
     )
     assert passed_over.positions == {"a": {0: 3, 1: 0}}
 
@@ -239,7 +260,7 @@ def test_a_querys_own_offset_is_cut_to_the_log_start_where_the_history_of_electi
         raise HistoryExpiredError("gone")
 
     image = added_again(IMAGE, "a", 9).image
-    found = resolved(own, image, is_data_loss_failed=False, cuts_since=gone)
+    found = resolved(own, image, is_data_loss_failed=False, find_cuts=gone)
 
     assert found.positions == {"a": {0: 3, 1: 0}}
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_on_spark.ids import Offset, TopicPartition
-from kafka_on_spark.query.offsets.trigger_limits import TriggerLimits, is_delayed, limited
+from kafka_on_spark.query.offsets.next_offset import TriggerLimits, is_delayed, limited
 from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.query.reads.task_ranges import split_ranges
+from kafka_on_spark.query.reads.read_plan import split_ranges
 from tests.builders import KEY, partition
 
 # Starts, ends, limit, and the ends that follow (Source: KafkaMicroBatchStream.rateLimit).

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.as_of import AsOf
+from kafka_on_spark.query.offsets.next_offset import TriggerLimits
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
-from kafka_on_spark.query.offsets.trigger_limits import TriggerLimits
 from kafka_on_spark.query.options.source_options import known_options, parse_source
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
 from tests.bad_input.refusals import check_sentence

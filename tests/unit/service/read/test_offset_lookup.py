@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from tests.builders import KEY, NOW_MS, image_of, log, partition
 from tests.unit.service.read.test_reading import replicas_of

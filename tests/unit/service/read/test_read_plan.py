@@ -61,7 +61,14 @@ def test_a_partition_that_came_later_is_read_from_its_first_record(
     start = StreamOffset(positions={TOPIC: {}})
 
     def planned():
-        return plan_ranges(image, start, at(3), is_data_loss_failed=is_strict, client_rack=None)
+        return plan_ranges(
+            image,
+            start,
+            at(3),
+            is_data_loss_failed=is_strict,
+            client_rack=None,
+            find_cuts=lambda generations: {},
+        )
 
     if is_refused:
         with pytest.raises(OffsetOutOfRangeError, match="starts from 1 instead of 0"):
