@@ -1,4 +1,4 @@
-"""When an unreadable member leaves the ISR, though its root answers; how a person calls it lost.
+"""When another leads, since the leader can't be read; how a person calls a replica lost.
 
 An error is no verdict, however long it lasts: the replica is not lost, and rejoins like any
 follower once it can be read. But an unreadable leader would stop its partition for ever, since
@@ -20,31 +20,26 @@ from kafka_on_spark.metadata.image import MetadataImage
 def leave_unreadable(
     image: MetadataImage,
     key: PartitionKey,
-    broker_id: BrokerId,
+    leader: BrokerId,
     replica_uuid: ReplicaUuid,
     *,
     readable: frozenset[BrokerId],
     cause: str,
 ) -> ControllerResult[bool]:
-    """Decide that a replica leaves ISR and leadership, if a member that is `readable` is left.
+    """Decide that a leader leaves ISR and leadership, if a member that is `readable` is left.
 
     Its directory stays, since the replica is not lost. Answer: whether it leaves.
     """
     nothing: ControllerResult[bool] = ControllerResult([], False)
     partition = image.partition(key)
-    if partition is None or broker_id not in partition.isr:
-        return nothing
-    if partition.uuid_of(broker_id) != replica_uuid or not partition.is_created(broker_id):
-        return nothing
-    members = readable & (partition.isr - {broker_id}) & image.eligible_brokers()
-    if not members:
+    if partition is None or partition.leader != leader or partition.uuid_of(leader) != replica_uuid:
         return nothing
     change = change_of_isr(
         partition,
-        partition.isr - {broker_id},
-        leader=None if partition.leader == broker_id else partition.leader,
+        partition.isr - {leader},
+        leader=None,
         min_isr=min_isr(image, key.topic_id, partition),
-        eligible=members,
+        eligible=readable & partition.isr & image.eligible_brokers(),
     )
     if change is None or partition.merge(change).leader is None:
         return nothing

@@ -41,7 +41,7 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports
-from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Finding:
 class SecondInspections:
     """The findings of one process. Threads may share it.
 
-    `run` runs fetches in this process. `lasting` counts the errors of all inspections, and sets
-    unreadable replicas aside when second inspections are due.
+    `run` runs fetches in this process. `unreadable` counts the errors of all inspections, and has
+    others lead when second inspections are due.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class SecondInspections:
         *,
         run: RunFetches,
         timeout_ms: int,
-        lasting: LastingErrors | None = None,
+        unreadable: UnreadableLeaders | None = None,
     ) -> None:
-        self._lasting = lasting
+        self._unreadable = unreadable
         self._metadata = metadata
         self._clock = clock
         self._run = run
@@ -110,8 +110,8 @@ class SecondInspections:
     def record(self, reports: Iterable[PartitionReport]) -> None:
         """Record the replicas that reports call bad for the first time, and those with errors."""
         for report in reports:
-            if self._lasting is not None:
-                self._lasting.record(report)
+            if self._unreadable is not None:
+                self._unreadable.record(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
                     self.record_finding(
@@ -210,7 +210,7 @@ class SecondInspections:
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
             changes += self.inspect_due(run)
-        return changes + self._set_aside_unreadable()
+        return changes + self._replace_unreadable()
 
     def _due_in_ms(self, found_by_ms: float) -> float | None:
         """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
@@ -226,7 +226,7 @@ class SecondInspections:
         """
         due = self._take_due()
         if not due:
-            return self._set_aside_unreadable()
+            return self._replace_unreadable()
         try:
             return self._inspect_again(due, run or self._run)
         except ClusterClosedError:
@@ -241,8 +241,8 @@ class SecondInspections:
             with self._lock:
                 self._under_way = [each for each in self._under_way if each not in due]
 
-    def _set_aside_unreadable(self) -> int:
-        return 0 if self._lasting is None else self._lasting.set_aside_unreadable()
+    def _replace_unreadable(self) -> int:
+        return 0 if self._unreadable is None else self._unreadable.replace_lasting()
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")

@@ -23,7 +23,7 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -85,7 +85,7 @@ class Driver:
             run=lambda orders: self.threads.map(
                 lambda order: fetch_task(self.worker, order), orders
             ),
-            lasting=LastingErrors(
+            unreadable=UnreadableLeaders(
                 self.metadata,
                 self.clock,
                 run_probes=lambda orders: self._here(probe_task, orders),

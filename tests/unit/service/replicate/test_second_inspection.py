@@ -266,13 +266,13 @@ def test_what_lasts_counts_beside_what_is_bad(rounds):
         def record(self, report):
             pass
 
-        def set_aside_unreadable(self):
+        def replace_lasting(self):
             return 1
 
     rounds.append(0, "b")
     lose(rounds, THIRD)
     inspect(rounds)
-    rounds.second_inspections._lasting = OneThatLasts()
+    rounds.second_inspections._unreadable = OneThatLasts()
 
     assert rounds.second_inspections.finish() == 2
 

@@ -1,7 +1,8 @@
-"""A replica that can't be read, on a root that answers, is set aside, and is not lost."""
+"""A leader that can't be read, on a root that answers, leads no more, and is not lost."""
 
 import pytest
 
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.errors import (
     NO_ERROR,
     FencedLeaderEpochError,
@@ -9,10 +10,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.ids import LOST
 from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica
 from kafka_on_spark.service.probing.probes import ProbeResult
-from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from tests.builders import report, seen
 from tests.unit.service.rounds import Rounds
 
@@ -31,7 +32,7 @@ class Reading(Rounds):
         self.run(is_sweep=True)
         self.silent = set()
         self.unreadable = set()
-        self.lasting = LastingErrors(
+        self.unread = UnreadableLeaders(
             self.metadata,
             self.clock,
             run_probes=self._probes,
@@ -71,7 +72,7 @@ class Reading(Rounds):
         for _ in range(times):
             rows = [seen(each, 1, **(of if each in failed else {})) for each in (1, 2, 3)]
             now = self.now
-            self.lasting.record(
+            self.unread.record(
                 report(*rows, key=self.keys[0], version=now.partition_epoch, epoch=now.leader_epoch)
             )
             self.clock.advance(apart_ms)
@@ -82,19 +83,25 @@ def reading():
     return Reading()
 
 
-@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
-def test_a_replica_that_is_unreadable_for_a_session_leaves_isr_and_leadership_and_keeps_its_disk(
-    reading, broker_id
+def test_a_leader_that_is_unreadable_for_a_session_leaves_isr_and_leadership_and_keeps_its_disk(
+    reading,
 ):
     before = reading.now.directories
-    reading.inspect(broker_id, times=3)
+    reading.inspect(1, times=3)
 
-    assert reading.lasting.set_aside_unreadable() == 1
+    assert reading.unread.replace_lasting() == 1
 
-    assert broker_id not in reading.now.isr
-    assert reading.now.leader not in (None, broker_id)
+    assert 1 not in reading.now.isr
+    assert reading.now.leader == 2
     assert reading.now.directories == before
     assert LOST not in before
+
+
+def test_a_follower_that_is_unreadable_is_left_to_its_lag(reading):
+    reading.inspect(3, times=9)
+
+    assert reading.unread.replace_lasting() == 0
+    assert 3 in reading.now.isr
 
 
 # fmt: off
@@ -110,7 +117,7 @@ TOO_LITTLE = [
 def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(reading, inspections):
     reading.inspect(1, **inspections)
 
-    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.unread.replace_lasting() == 0
     assert sorted(reading.now.isr) == [1, 2, 3]
 
 
@@ -119,14 +126,14 @@ def test_one_inspection_that_succeeds_resets_the_count(reading):
     reading.inspect()
     reading.inspect(1, times=2)
 
-    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.unread.replace_lasting() == 0
 
 
 def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
     reading.silent.add(1)
     reading.inspect(1, times=3)
 
-    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.unread.replace_lasting() == 0
     assert reading.now.leader == 1
 
 
@@ -134,7 +141,7 @@ def test_the_last_member_that_can_be_read_is_not_guessed(reading):
     reading.unreadable.update((2, 3))
     reading.inspect(1, times=3)
 
-    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.unread.replace_lasting() == 0
     assert reading.now.leader == 1
 
 
@@ -142,26 +149,18 @@ def test_only_a_member_that_this_process_can_read_leads(reading):
     reading.unreadable.add(2)
     reading.inspect(1, times=3)
 
-    assert reading.lasting.set_aside_unreadable() == 1
-    assert reading.now.leader == BrokerId(3)
+    assert reading.unread.replace_lasting() == 1
+    assert reading.now.leader == 3
 
 
 def test_it_rejoins_like_any_follower(reading):
-    reading.inspect(3, times=3)
-    reading.lasting.set_aside_unreadable()
-    assert sorted(reading.now.isr) == [1, 2]
+    reading.inspect(1, times=3)
+    reading.unread.replace_lasting()
+    assert sorted(reading.now.isr) == [2, 3]
 
     reading.run(is_sweep=True)
 
     assert sorted(reading.now.isr) == [1, 2, 3]
-
-
-def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
-    reading.inspect(1, of=FENCED, times=3)
-
-    assert reading.lasting.set_aside_unreadable() == 1
-    assert reading.now.leader == 2
-    assert LOST not in reading.now.directories
 
 
 def test_a_fence_of_a_later_generation_of_the_cluster_stops_everything(reading):
@@ -169,46 +168,41 @@ def test_a_fence_of_a_later_generation_of_the_cluster_stops_everything(reading):
     reading.inspect(1, of=FENCED, times=3)
 
     with pytest.raises(InconsistentClusterError, match="the cluster was forced"):
-        reading.lasting.set_aside_unreadable()
+        reading.unread.replace_lasting()
     assert reading.now.leader == 1
 
 
-def test_a_generation_that_can_not_be_read_stops_nobody(reading):
-    reading.generations["memory://1"] = KafkaStorageError("EIO")
+@pytest.mark.parametrize("generation", [0, KafkaStorageError("EIO")], ids=["same", "not known"])
+def test_a_fence_above_the_metadata_says_that_the_metadata_went_back(reading, generation):
+    reading.generations["memory://1"] = generation
     reading.inspect(1, of=FENCED, times=3)
 
-    assert reading.lasting.set_aside_unreadable() == 1
-
-
-def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_back(reading):
-    reading.inspect(1, 2, 3, of=FENCED, times=3)
-
-    with pytest.raises(InconsistentClusterError):
-        reading.lasting.set_aside_unreadable()
+    with pytest.raises(InconsistentClusterError, match="went back; stop and restore it"):
+        reading.unread.replace_lasting()
+    assert reading.now.leader == 1
 
 
 def test_inspections_under_an_older_leadership_do_not_count(reading):
     reading.inspect(1, times=3)
-    reading.inspect(3, times=3, apart_ms=1)
-    reading.lasting.set_aside_unreadable()  # another leads now
-    reading.inspect(1, of=FENCED, times=1)
+    reading.submit(fence_broker(reading.metadata.image, 1, "it is away").records)
 
-    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.unread.replace_lasting() == 0
+    assert sorted(reading.now.isr) == [2, 3]
 
 
 def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
     """Each asking probes roots and reads logs."""
-    asked, probes = [], reading.lasting._run_probes
+    asked, probes = [], reading.unread._run_probes
 
     def noted(orders):
         asked.append(reading.clock.monotonic_ms())
         return probes(orders)
 
-    reading.lasting._run_probes = noted
+    reading.unread._run_probes = noted
     reading.unreadable.update((2, 3))
     reading.inspect(1, times=3)
-    for _ in range(18):
-        assert reading.lasting.set_aside_unreadable() == 0
-        reading.clock.advance(500)
+    for _ in range(36):
+        assert reading.unread.replace_lasting() == 0
+        reading.inspect(1, apart_ms=500)
 
-    assert [each - asked[0] for each in asked] == [0, 3000, 6000]
+    assert [each - asked[0] for each in asked] == [0, SESSION_MS]
