@@ -1,9 +1,9 @@
 """Which replicas are in sync: the ISR shrinks by lag, and expands by AlterPartition's checks.
 
 Source: KIP-497. A member also leaves if its broker fails (`broker_changes`) or drains
-(`draining`), and a leader if its replica can't be read (`unreadable_replicas`). Lag in time needs no
-heartbeat: it is now minus the append time of the first batch that a follower lacks. A wrong clock
-moves a follower out or in at another time; it loses nothing.
+(`draining`), and a leader if its replica can't be read (`unreadable_replicas`). Lag in time needs
+no heartbeat: it is now minus the append time of the first batch that a follower lacks. A wrong
+clock moves a follower out or in at another time; it loses nothing.
 """
 
 from dataclasses import dataclass, replace

@@ -21,8 +21,8 @@ from kafka_on_spark.ports.replicas import ReplicaStore
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
-from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock

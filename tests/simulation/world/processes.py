@@ -23,10 +23,10 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from tests.simulation.world.compacting import compaction_of
 from tests.simulation.world.executors import Executors
 from tests.simulation.world.keyed import has_keyless
