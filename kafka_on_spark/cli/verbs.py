@@ -18,7 +18,7 @@ from kafka_on_spark.cli.call.options import OPTIONAL_VALUES
 NAME: Final = "kafka-on-spark"
 
 PLACES: Final = {
-    "cluster": "cluster.clusters",
+    "cluster": "clusters",
     "topics": "topics.topics",
     "configs": "topics.configs",
     "reassign-partitions": "topics.reassignment",
@@ -32,14 +32,14 @@ PLACES: Final = {
     "log-dirs": "topics.replicas",
     "replica-verification": "topics.replicas",
     "replicas": "cluster.lost_replicas",
-    "brokers": "cluster.brokers",
-    "controller": "cluster.controller",
+    "brokers": "brokers",
+    "controller": "upkeep",
     "serve": "serve.serve",
     "console": "serve.console",
-    "replicate": "topics.replication",
-    "maintain": "cluster.maintenance",
+    "replicate": "upkeep",
+    "maintain": "upkeep",
     "metadata": "cluster.metadata",
-    "metadata-quorum": "cluster.quorum",
+    "metadata-quorum": "quorum",
     "fsck": "logs.fsck",
 }
 """Verbs in the order of `--help`, and below this package the module that has the verb's function,

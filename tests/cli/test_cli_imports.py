@@ -84,7 +84,7 @@ def test_consume_imports_only_what_reads(call, new_topic):
 def test_a_verb_that_meets_no_record_imports_no_arithmetic_of_records(call):
     modules = imported(call, "brokers", "--list")
 
-    assert "kafka_on_spark.cli.cluster.brokers" in modules
+    assert "kafka_on_spark.cli.brokers" in modules
     assert {"pyarrow.compute", *FOREIGN, *APPENDING, *CONSUMING} & modules == set()
 
 

@@ -63,9 +63,9 @@ def test_a_voter_is_added_elected_and_removed(call, cluster, tmp_path):
 
 def test_calls_that_are_not_whole_are_refused(call):
     for words, sentence in [
-        (("add-controller",), "name the folder or URL of the new voter's root"),
-        (("remove-controller", "--yes"), "name the voter's id"),
-        (("elect", "--status"), "use them with describe"),
+        (("add-controller",), "NAME is missing: the new voter's root"),
+        (("remove-controller", "--yes"), "NAME is missing"),
+        (("elect", "--status"), "use it with describe"),
         (("remove-controller", "1", "--to", "2", "--yes"), "--to does not go with"),
         (("describe", "--status", "--to", "2"), "--to does not go with"),
         (("remove-controller", "1", "--yes"), "is the only voter"),

@@ -21,6 +21,7 @@ ClusterUrl = Annotated[
     typer.Option(
         "--cluster",
         "--bootstrap-server",
+        "--metadata-root",
         envvar="KAFKA_ON_SPARK_CLUSTER",
         metavar="URL",
         help="The cluster's metadata root: a folder or a URL; or several, with commas between.",
@@ -58,6 +59,18 @@ RootMode = Annotated[
         "--root-mode",
         metavar="MODE",
         help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
+    ),
+]
+
+Topics = Annotated[
+    str, typer.Option("--topic", metavar="NAMES", help="Topics, with commas between.")
+]
+Include = Annotated[
+    str | None,
+    typer.Option(
+        "--include",
+        metavar="EXPRESSION",
+        help="All topics whose whole name this regular expression matches.",
     ),
 ]
 
@@ -182,16 +195,6 @@ def moment(text: str | None) -> datetime | int | None:
             " 2026-11-21T13:00:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-Include = Annotated[
-    str | None,
-    typer.Option(
-        "--include",
-        metavar="EXPRESSION",
-        help="All topics whose whole name this regular expression matches.",
-    ),
-]
 
 
 def micros(text: str, option: str) -> int:

@@ -1,8 +1,8 @@
 """A cluster that one call of the command line opens: asked, changed, or changed in a dry run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_on_spark.cli.call.options import DryRunEnd, moment, pairs
@@ -27,25 +27,57 @@ Change = Callable[[Cluster], object]
 """A change, given the cluster or its dry run."""
 
 
-@dataclass(slots=True, kw_only=True)
 class Session:
     """One call of the command line.
 
     Attributes:
-        cluster: The open cluster; for a dry run, the cluster that decides only.
-        options: Credentials of all roots.
+        url: The cluster's.
+        cluster: The open cluster; of a dry run, the cluster that decides only.
+        storage_options: Credentials of all roots, as they were given.
+        options: The same, as roots take them.
         output: How the answer is written.
         is_yes: A change that can't be undone is made without a question.
-        dry_run: What `cluster` belongs to, if this is a dry run; else None.
-        is_past: The cluster was opened as of a past moment, with --as-of.
+        is_dry_run: Changes are decided, and not made.
+        is_past: The cluster is opened as of a past moment, with --as-of.
     """
 
-    cluster: Cluster
-    options: StorageOptions
-    output: Output
-    is_yes: bool = False
-    dry_run: "DryRun | None" = None
-    is_past: bool = False
+    def __init__(
+        self,
+        url: str,
+        storage_option: Sequence[str] | None,
+        output: Output,
+        *,
+        dry_run: bool = False,
+        yes: bool = False,
+        as_of: str | None = None,
+    ) -> None:
+        self.url = url
+        self.storage_options = pairs(storage_option, "--storage-option")
+        self.options = StorageOptions(self.storage_options)
+        self.output = output
+        self.is_yes = yes
+        self.is_dry_run = dry_run
+        self.is_past = as_of is not None
+        self._as_of = moment(as_of)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Have the cluster open."""
+        with progress("opening the cluster"):  # a long metadata log takes a while
+            handle = Cluster.open(self.url, as_of=self._as_of, storage_options=self.storage_options)
+        with handle:
+            self.cluster = handle
+            if self.is_dry_run:
+                self.cluster = self.dry_run.cluster
+            yield
+
+    @cached_property
+    def dry_run(self) -> "DryRun":
+        """Decides changes of the open cluster."""
+        # In the function: most calls decide nothing without its commit.
+        from kafka_on_spark.cli.call.dry_run import DryRun
+
+        return DryRun(self.cluster)
 
     def confirm(self, deed: str, *changes: Change) -> None:
         """Ask before a deed that can't be undone ("deleting 2 topics"); a dry run asks nothing.
@@ -57,20 +89,16 @@ class Session:
             typer.Abort: The answer was no.
             Also each error that a change raises.
         """
-        if self.dry_run is None:
+        if not self.is_dry_run:
             with progress("checking the change"):
                 self.decide(changes)
             confirm(deed, is_yes=self.is_yes)
 
     def decide(self, changes: Iterable[Change]) -> None:
         """Decide each change on the cluster as it is, and make none; a refused change raises."""
-        # In the function: most calls decide nothing without its commit.
-        from kafka_on_spark.cli.call.dry_run import DryRun
-
-        dry_run = self.dry_run or DryRun(self.cluster)
         for change in changes:
             with suppress(DryRunEnd):
-                change(dry_run.cluster)
+                change(self.dry_run.cluster)
 
     def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T:
         """Make a change and return its answer; `words` say what is done, should it last.
@@ -90,7 +118,7 @@ class Session:
         """
         with progress("changing the cluster", len(changes)) as steps:
             self.decide(changes)
-            if self.dry_run is not None:
+            if self.is_dry_run:
                 raise DryRunEnd
             for change in changes:
                 change(self.cluster)
@@ -98,7 +126,7 @@ class Session:
 
     def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
         """Say what was done, in one line or several; a dry run shows the records instead."""
-        if self.dry_run is not None:
+        if self.is_dry_run:
             self.show_decided()
         elif self.output is Output.JSON:
             write_json({"dry_run": False, **answer})
@@ -110,7 +138,6 @@ class Session:
         # In the function: most calls are no dry runs.
         from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 
-        assert self.dry_run is not None, "only a dry run decides without a commit"
         rows = decided_rows(self.dry_run.decided, self.cluster.image)
         if self.output is Output.JSON:
             write_json({"dry_run": True, "records": rows})
@@ -128,34 +155,18 @@ def opened(
     dry_run: bool = False,
     yes: bool = False,
     as_of: str | None = None,
+    is_open: bool = True,
 ) -> Iterator[Session]:
-    """Open the cluster at the URL `cluster` for one call; `as_of`: as it was at that moment.
+    """Give a session on the cluster at the URL `cluster`; `as_of`: as it was at that moment.
+    `is_open`: else the verb itself creates or opens it.
 
     Raises:
         ClusterNotFoundError: There is no cluster at the URL.
         InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
     """
-    options = pairs(storage_option, "--storage-option")
-    # A long metadata log takes a while.
-    with progress("opening the cluster"):
-        handle = Cluster.open(cluster, as_of=moment(as_of), storage_options=options)
-    with handle:
-        decided = _dry_run_of(handle) if dry_run else None
-        session = Session(
-            cluster=handle if decided is None else decided.cluster,
-            options=StorageOptions(options),
-            output=output,
-            is_yes=yes,
-            dry_run=decided,
-            is_past=as_of is not None,
-        )
+    session = Session(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of)
+    with session.open() if is_open else nullcontext():
         try:
             yield session
         except DryRunEnd:
             session.show_decided()
-
-
-def _dry_run_of(cluster: Cluster) -> "DryRun":
-    from kafka_on_spark.cli.call.dry_run import DryRun
-
-    return DryRun(cluster)

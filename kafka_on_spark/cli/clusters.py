@@ -1,101 +1,49 @@
 """`cluster`: creates a cluster, or describes one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import (
-    Format,
-    RootMode,
-    StorageOption,
-    chosen_action,
-    mode_of,
-    needed,
-    pairs,
-)
-from kafka_on_spark.cli.call.output import (
-    Output,
-    plural,
-    progress,
-    say,
-    write_json,
-    write_rows,
-)
-from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.call.actions import Action, verb
+from kafka_on_spark.cli.call.options import RootMode, mode_of, pairs
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 
-ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "create": ("broker", "config", "root_mode"),
-    "describe": (),
-}
 COLUMNS: Final = {"broker": "broker", "state": "state", "rack": "rack", "root": "root"}
 
 
-def cluster(
-    context: typer.Context,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            "--metadata-root",
-            "--cluster",
-            "--bootstrap-server",
-            envvar="KAFKA_ON_SPARK_CLUSTER",
-            metavar="URL",
-            help="The cluster's metadata root: a folder or a URL; or several, with commas between."
-            " A new cluster has a voter of its metadata log on each.",
-        ),
-    ],
-    create: Annotated[
-        bool, typer.Option("--create", help="Create a cluster: its metadata root and its brokers.")
-    ] = False,
-    describe: Annotated[
-        bool, typer.Option("--describe", help="Show its id, its settings and its brokers.")
-    ] = False,
+def create(
+    session: Session,
     broker: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option(
-            "--broker",
             metavar="ID=ROOT[,RACK]",
             help="A broker of the new cluster; may be given more than once.",
         ),
-    ] = None,
+    ],
     config: Annotated[
-        list[str] | None,
-        typer.Option("--config", metavar="NAME=VALUE", help="A setting of the new cluster."),
-    ] = None,
+        list[str], typer.Option(metavar="NAME=VALUE", help="A setting of the new cluster.")
+    ]
+    | None = None,
     root_mode: RootMode = None,
-    output: Format = Output.TABLE,
-    storage_option: StorageOption = None,
 ) -> None:
-    """Create a cluster on storage roots, or describe one.
-
-    Each root is tested first, and a root that is in use is refused. Source: kafka-storage format
-    and kafka-cluster.
-    """
-    if chosen_action(context, ACTIONS) == "create":
-        _create(context.params)
-        return
-    with opened(cluster, storage_option, output) as session:
-        _describe(session.cluster, output)
-
-
-def _create(given: Mapping[str, Any]) -> None:
-    brokers = needed(given["broker"], "--broker", "give each broker as ID=ROOT, or ID=ROOT,RACK")
-    roots, racks = brokers_of(brokers)
+    """Create a cluster: its metadata root, or several with a voter on each, and its brokers."""
+    roots, racks = brokers_of(broker)
     with progress("creating the cluster"):
         created = Cluster.create(
-            given["cluster"],
+            session.url,
             roots,
             racks=racks or None,
-            configs=pairs(given["config"], "--config"),
-            storage_options=pairs(given["storage_option"], "--storage-option"),
-            root_mode=mode_of(given["root_mode"]),
+            configs=pairs(config, "--config"),
+            storage_options=session.storage_options,
+            root_mode=mode_of(root_mode),
         )
     with created:
         answer = _answer(created)
-    if given["output"] is Output.JSON:
+    if session.output is Output.JSON:
         write_json(answer)
     else:
         say(
@@ -134,9 +82,10 @@ def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
     return roots, racks
 
 
-def _describe(cluster: Cluster, output: Output) -> None:
-    answer = _answer(cluster)
-    if output is Output.JSON:
+def describe(session: Session) -> None:
+    """Show its id, its settings and its brokers."""
+    answer = _answer(session.cluster)
+    if session.output is Output.JSON:
         write_json(answer)
         return
     settings = ", ".join(f"{name}={value}" for name, value in answer["configs"].items())
@@ -145,7 +94,7 @@ def _describe(cluster: Cluster, output: Output) -> None:
         f" {settings or 'none'}."
     )
     say(f"Its metadata log, for SQL: {answer['metadata_table']}")
-    write_rows(output, COLUMNS, answer["brokers"])
+    write_rows(session.output, COLUMNS, answer["brokers"])
 
 
 def _answer(cluster: Cluster) -> dict[str, Any]:
@@ -165,3 +114,12 @@ def _answer(cluster: Cluster) -> dict[str, Any]:
             for _, each in sorted(image.brokers.items())
         ],
     }
+
+
+cluster = verb(
+    "Create a cluster on storage roots, or describe one.\n\n"
+    "Each root is tested first, and a root that is in use is refused. Source: kafka-storage format"
+    " and kafka-cluster.",
+    Action(create, is_open=False),
+    Action(describe),
+)

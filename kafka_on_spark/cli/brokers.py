@@ -1,0 +1,142 @@
+"""`brokers`: lists, describes, registers, drains, resumes and unregisters brokers."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import RootMode, mode_of
+from kafka_on_spark.cli.call.output import plural, write_rows
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.controller.brokers.draining import registered_broker
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.service.describe.descriptions import describe_brokers
+from kafka_on_spark.storage.identity.root_identity import check_reachable
+from kafka_on_spark.storage.roots.roots import normalize
+
+LIST_COLUMNS: Final = {
+    "broker": "broker",
+    "state": "state",
+    "rack": "rack",
+    "root": "root",
+    "writes": "writes",
+}
+COLUMNS: Final = {
+    "broker": "broker",
+    "state": "state",
+    "rack": "rack",
+    "leaders": "leads",
+    "preferred": "preferred",
+    "replicas": "replicas",
+    "in_sync": "in sync",
+    "lost": "lost",
+    "root": "root",
+    "writes": "writes",
+}
+
+Broker = Annotated[int, typer.Option("--broker", "--id", help="The broker's id.")]
+
+
+def list_(session: Session) -> None:
+    """Show brokers, their states and roots."""
+    write_rows(session.output, LIST_COLUMNS, _rows(session, None))
+
+
+def describe(session: Session, broker: Broker | None = None) -> None:
+    """Show also what each broker leads and holds."""
+    write_rows(session.output, COLUMNS, _rows(session, broker))
+
+
+def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:
+    image = session.cluster.image
+    if wanted is not None:
+        registered_broker(image, BrokerId(wanted))
+    return [
+        {
+            "broker": each.registration.broker_id,
+            "state": each.registration.state.value,
+            "rack": each.registration.rack,
+            "root": each.registration.root,
+            "broker_epoch": each.registration.broker_epoch,
+            "directory_id": each.registration.directory_id,
+            "leaders": each.leader_count,
+            "preferred": each.preferred_count,
+            "replicas": each.replica_count,
+            "in_sync": each.in_sync_count,
+            "lost": each.lost_count,
+            "writes": each.registration.refused and f"refused: {each.registration.refused}",
+        }
+        for each in describe_brokers(image)
+        if wanted in (None, each.registration.broker_id)
+    ]
+
+
+def register(
+    session: Session,
+    broker: Broker,
+    root: Annotated[str, typer.Option(metavar="URL", help="Its root: a folder or a URL.")],
+    rack: Annotated[str, typer.Option(help="Its failure domain.")] | None = None,
+    root_mode: RootMode = None,
+) -> None:
+    """Add a broker, or give a fenced one another disk."""
+    mode = mode_of(root_mode)
+    _confirm_another_disk(session, broker, root)
+    session.do(lambda: session.cluster.register_broker(broker, root, rack=rack, root_mode=mode))
+    session.conclude(
+        f"Registered broker {broker} with the root {normalize(root)}.",
+        {"broker": broker, "root": normalize(root), "rack": rack},
+    )
+
+
+def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
+    """Ask before a fenced broker's replicas are given up for another disk."""
+    known = next((each for each in _rows(session, None) if each["broker"] == broker_id), None)
+    if known is None or known["state"] != "fenced" or not known["replicas"]:
+        return
+    found = check_reachable(normalize(root), session.options)
+    if found is None or found.directory_id != known["directory_id"]:
+        session.confirm(
+            f"giving broker {broker_id} another disk, and giving up what its"
+            f" {plural(known['replicas'], 'replica')} had on {known['root']},"
+        )
+
+
+def drain(session: Session, broker: Broker) -> None:
+    """Move a broker's leaderships to others."""
+    moved = session.do(lambda: session.cluster.drain_broker(broker))
+    [left] = [each["leaders"] for each in _rows(session, broker)]
+    rest = f"; it leads {plural(left, 'partition')} until others can" if left else ""
+    session.conclude(
+        f"Broker {broker} is draining: {plural(len(moved), 'leadership')} moved{rest}.",
+        {
+            "broker": broker,
+            "state": "draining",
+            "moved": [each._asdict() for each in moved],
+            "still_leads": left,
+        },
+    )
+
+
+def resume(session: Session, broker: Broker) -> None:
+    """Let a draining broker lead again."""
+    session.do(lambda: session.cluster.resume_broker(broker))
+    session.conclude(
+        f"Broker {broker} may lead and be in sync again.", {"broker": broker, "state": "active"}
+    )
+
+
+def unregister(session: Session, broker: Broker) -> None:
+    """Remove a broker that has no replicas."""
+    session.do(lambda: session.cluster.unregister_broker(broker))
+    session.conclude(f"Unregistered broker {broker}.", {"broker": broker, "state": "unregistered"})
+
+
+brokers = verb(
+    "List, describe, register, drain, resume or unregister brokers.",
+    Action(list_, "as_of"),
+    Action(describe, "as_of"),
+    Action(register, *CHANGING),
+    Action(drain, *CHANGING),
+    Action(resume, *CHANGING),
+    Action(unregister, *CHANGING),
+)

@@ -1,0 +1,241 @@
+"""`metadata-quorum`: shows who leads the metadata log and who votes, and changes both."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import RootMode, mode_of
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.raft.quorum.description import QuorumDescription
+from kafka_on_spark.raft.voter_set import Voter, majority_of
+from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, check_forcing
+from kafka_on_spark.storage.roots.root_lists import cluster_url
+
+STATUS_COLUMNS: Final = {"name": "what", "value": "value"}
+REPLICATION_COLUMNS: Final = {
+    "node_id": "node",
+    "directory_id": "directory",
+    "log_end_offset": "log end offset",
+    "lag": "lag",
+    "epoch": "epoch",
+    "status": "status",
+    "root": "root",
+    "problem": "problem",
+}
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="The new voter's root, for add-controller; a voter's id, for remove-controller."
+    ),
+]
+
+
+def describe(
+    session: Session,
+    status: Annotated[bool, typer.Option(help="Who leads, in which epoch, and who votes.")] = False,
+    replication: Annotated[
+        bool, typer.Option(help="How far each voter is, and its state.")
+    ] = False,
+) -> None:
+    """Show who leads and who votes, or how far each voter is."""
+    if status == replication:
+        raise InvalidRequestError("describe shows one thing: choose one of --status, --replication")
+    with progress("asking voters"):
+        found = session.cluster.describe_quorum()
+    if status:
+        rows = _status_rows(found, session.cluster.image.cluster_id)
+        write_rows(session.output, STATUS_COLUMNS, rows)
+        return
+    rows = (
+        {
+            **_voter(each.voter),
+            "log_end_offset": each.log_end_offset,
+            "lag": each.lag,
+            "epoch": each.epoch,
+            "status": each.state,
+            "problem": each.problem,
+        }
+        for each in found.voters
+    )
+    write_rows(session.output, REPLICATION_COLUMNS, rows)
+
+
+def _status_rows(found: QuorumDescription, cluster_id: str | None) -> Iterator[dict[str, Any]]:
+    values = {
+        "cluster id": cluster_id,
+        "leader": found.leader.node_id,
+        "leader epoch": found.epoch,
+        "high watermark": found.high_watermark,
+        "max follower lag": found.lag_max,
+        "voters": [each.voter.key.node_id for each in found.voters],
+        "roots": [each.voter.root for each in found.voters],
+        "away": [each.voter.key.node_id for each in found.voters if each.problem is not None],
+    }
+    for name, value in values.items():
+        yield {"name": name, "value": value}
+
+
+def add_controller(session: Session, name: Name, root_mode: RootMode = None) -> None:
+    """Add a voter at a root."""
+    mode = mode_of(root_mode)
+    done = session.do(
+        lambda: session.cluster.add_controller(name, root_mode=mode), "copying the metadata log"
+    )
+    session.conclude(
+        [f"Added voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)],
+        {"added": _voter(done.voter), "voters": [_voter(each) for each in done.voters]},
+    )
+
+
+def remove_controller(session: Session, name: Name) -> None:
+    """Remove a voter."""
+    session.confirm(
+        f"removing voter {name} from the metadata quorum",
+        lambda cluster: cluster.remove_controller(name),
+    )
+    done = session.do(lambda: session.cluster.remove_controller(name))
+    lines = [f"Removed voter {done.voter.key.node_id} at {done.voter.root}.", _needed(done.voters)]
+    if not done.is_marked:
+        lines.append(
+            "Its root could not be reached, and does not say so: take it off all lists of metadata"
+            " roots, and empty it before it is used again."
+        )
+    session.conclude(
+        lines,
+        {
+            "removed": _voter(done.voter),
+            "voters": [_voter(each) for each in done.voters],
+            "is_marked": done.is_marked,
+        },
+    )
+
+
+def elect(
+    session: Session,
+    to: Annotated[
+        str,
+        typer.Option(metavar="VOTER", help="Who is to lead, an id; else the best and lowest."),
+    ]
+    | None = None,
+) -> None:
+    """Have a voter lead."""
+    leader = session.do(lambda: session.cluster.elect_controller(to), "electing")
+    session.conclude(
+        f"Voter {leader.key.node_id} leads the metadata quorum, at {leader.root}.",
+        {"leader": _voter(leader)},
+    )
+
+
+def force(
+    session: Session,
+    from_: Annotated[
+        int,
+        typer.Option(
+            metavar="VOTER",
+            help="Who goes on alone, an id; for force, where a majority is lost for ever.",
+        ),
+    ],
+) -> None:
+    """Go on from one voter, where a majority is lost for ever."""
+    url = cluster_url(session.url)
+    with progress("asking voters"):
+        found = check_forcing(url, from_, session.options)
+    standing = {
+        "voter": from_,
+        "answering": sorted(each.key.node_id for each in found.answering),
+        "voters": [_voter(each) for each in found.newest.voters],
+        "metadata_offset": found.table.log.end_offset,
+    }
+    words = (
+        f"{len(found.answering)} of {len(found.newest.voters)} voters answer from here; voter"
+        f" {from_} has the metadata up to offset {found.table.log.end_offset}"
+    )
+    if session.is_dry_run:
+        if session.output is Output.JSON:
+            write_json({"dry_run": True, **standing})
+        else:
+            say(f"{words}. A dry run: nothing was changed.")
+        return
+    session.confirm(
+        f"giving up what the other voters may have known alone ({words}; others may still reach"
+        " more of them: stop all other processes first)"
+    )
+    with progress("forcing the cluster on"):
+        done = Cluster.force_controller(url, from_, storage_options=session.storage_options)
+    report = done.elections
+    session.conclude(
+        list(_forced_lines(done)),
+        {
+            **standing,
+            "generation": done.generation,
+            "fenced": report.fenced_count,
+            "proven": [each._asdict() for each in report.proven],
+            "unclean": [each._asdict() for each in report.unclean],
+            "leaderless": [each._asdict() for each in report.leaderless],
+            "unreached_brokers": list(report.unreached),
+        },
+    )
+
+
+def _forced_lines(done: ForcedGeneration) -> Iterator[str]:
+    report = done.elections
+    yield (
+        f"Generation {done.generation} of the cluster goes on from voter"
+        f" {done.voter.key.node_id}; {plural(report.fenced_count, 'replica')} fenced."
+    )
+    yield f"{plural(len(report.proven), 'partition')} led by proof, without loss."
+    if report.unclean:
+        names = ", ".join(map(str, report.unclean[:20]))
+        yield (
+            f"{plural(len(report.unclean), 'partition')} led uncleanly, and may lack records:"
+            f" {names}."
+        )
+    if report.leaderless:
+        names = ", ".join(map(str, report.leaderless[:20]))
+        yield (
+            f"{plural(len(report.leaderless), 'partition')} without a leader, since no replica"
+            f" answered: {names}. Bring a broker back and force again."
+        )
+    if report.unreached:
+        yield (
+            f"Not reached: the roots of brokers {', '.join(map(str, report.unreached))}. Processes"
+            " of the old generation may go on there: force again once they are back."
+        )
+    yield (
+        "Run `controller` or `serve`, which bring the replicas in sync, and add other voters at"
+        " empty roots: `metadata-quorum add-controller`."
+    )
+
+
+def _needed(voters: Sequence[Voter]) -> str:
+    """Return how many voters may be lost now."""
+    count = len(voters)
+    if count == 1:
+        return "There is one voter: if its root is lost, the cluster is."
+    words = f"There are {count} voters, of which {majority_of(count)} must answer"
+    return f"{words}: an odd number is better." if count % 2 == 0 else f"{words}."
+
+
+def _voter(voter: Voter) -> dict[str, Any]:
+    return {
+        "node_id": voter.key.node_id,
+        "directory_id": voter.key.directory_id,
+        "root": voter.root,
+    }
+
+
+metadata_quorum = verb(
+    "Show who leads the metadata log and how far each of its voters is, or change them.",
+    Action(describe),
+    Action(add_controller, *CHANGING),
+    Action(remove_controller, *CHANGING),
+    Action(elect, *CHANGING),
+    Action(force, *CHANGING, is_open=False),
+    by_word=True,
+)

@@ -1,0 +1,263 @@
+"""`controller`, `replicate`, `maintain`: what Kafka's brokers do by themselves."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import Action, alone, verb
+from kafka_on_spark.cli.call.options import FOUND, Include, Topics
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+    write_table,
+)
+from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows, time_text
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
+
+STATUS_COLUMNS: Final = {"name": "what", "value": "value"}
+UPKEEP_COLUMNS: Final = {
+    "log": "log",
+    "broker": "broker",
+    "kind": "work",
+    "count": "count",
+    "what": "what",
+    "bytes": "bytes",
+    "left": "left",
+}
+SHOWN_MAX: Final = 20
+"""Lines that name what was not looked at: a broker may have a hundred thousand replicas."""
+
+
+def describe(session: Session) -> None:
+    """Show the active controller."""
+    image = session.cluster.image
+    lease = image.controller
+    states = [broker.state for broker in image.brokers.values()]
+    answer = {
+        "cluster_id": image.cluster_id,
+        "controller": None if lease is None else lease.controller_id,
+        "controller_epoch": None if lease is None else lease.controller_epoch,
+        "lease_offset": None if lease is None else lease.offset,
+        "metadata_offset": image.offset,
+        "metadata_time": time_text(image.time_ms),
+        "pending_requests": len(image.requests),
+        "topics": len(image.topics),
+        "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
+        **{f"brokers_{each.value}": states.count(each) for each in BrokerState},
+    }
+    if session.output is Output.JSON:
+        write_json(answer)
+    else:
+        rows = [{"name": name.replace("_", " "), "value": answer[name]} for name in answer]
+        write_rows(session.output, STATUS_COLUMNS, rows)
+
+
+def run(
+    session: Session,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="With --run: for so long; without it, one pass.")
+    ]
+    | None = None,
+) -> None:
+    """Be the controller: probe brokers, elect leaders, move replicas."""
+    if session.is_dry_run and seconds is not None:
+        raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
+    words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
+    report = session.do(lambda: session.cluster.run_controller(seconds), words)
+    if session.output is Output.JSON:
+        write_json(
+            {
+                "passes": report.passes,
+                "fenced": list(report.fenced),
+                "unfenced": list(report.unfenced),
+                "leaders_moved": report.leaders_moved,
+                "records_deleted": report.records_deleted,
+                "upkeep_failures": list(report.upkeep_failures),
+            }
+        )
+        return
+    deleted = (
+        f" Retention deleted {plural(report.records_deleted, 'record')}."
+        if report.records_deleted
+        else ""
+    )
+    say(
+        f"{report.passes} {'pass' if report.passes == 1 else 'passes'}:"
+        f" fenced {_names(report.fenced)}, came back {_names(report.unfenced)},"
+        f" {plural(report.leaders_moved, 'partition')} with another leader.{deleted}"
+    )
+    for failure in report.upkeep_failures:
+        note(failure)
+
+
+def _names(broker_ids: tuple[int, ...]) -> str:
+    return " and ".join(f"broker {each}" for each in broker_ids) or "no broker"
+
+
+controller = verb(
+    "Show the active controller, or be it for one pass or some seconds.\n\n"
+    "A new controller waits until the one before has resigned or stopped renewing its lease. An"
+    " interrupted controller resigns.",
+    Action(describe, "as_of"),
+    Action(run, "dry_run"),
+)
+
+
+@alone("dry_run")
+def replicate(
+    session: Session,
+    topic: Topics | None = None,
+    include: Include = None,
+    sweep: Annotated[
+        bool, typer.Option(help="Visit all partitions, not only those with work.")
+    ] = False,
+) -> None:
+    """Bring followers up to their leaders in one round, and say whether all are in sync.
+
+    A round visits the partitions with work and inspects a part of the others, so that rounds
+    inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1
+    while a follower is behind or out of sync, or a partition was not inspected in time: run it
+    again, and a controller; and while upkeep fails, which each call says. A dry run reads the
+    tables, and says what would be copied, cut and decided.
+    """
+    with progress("inspecting" if session.is_dry_run else "copying"):
+        report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
+    rows = []
+    if session.is_dry_run:
+        rows = decided_rows(session.dry_run.decided, session.cluster.image)
+    if session.output is Output.JSON:
+        answer = {"dry_run": session.is_dry_run, **_as_dict(report)}
+        write_json({**answer, "records": rows} if session.is_dry_run else answer)
+    else:
+        write_table(RECORD_COLUMNS, rows)
+        _show_round(report, is_done=not session.is_dry_run)
+    is_well = report.is_caught_up and not report.upkeep_failures
+    raise typer.Exit(0 if is_well else FOUND)
+
+
+def _topics(session: Session, topic: str | None, include: str | None) -> list[str] | None:
+    """Return the topics that a call names, or None for all."""
+    if topic is None and include is None:
+        return None
+    return named_topics(session.cluster.image, topic, include)
+
+
+def _as_dict(report: ReplicationReport) -> dict[str, Any]:
+    return {
+        "partition_count": report.partition_count,
+        "slice_count": report.slice_count,
+        "not_looked_at": report.not_looked_at,
+        "once_round_ms": report.once_round_ms,
+        "copied_records": report.copied_records,
+        "copied_bytes": report.copied_bytes,
+        "truncated_records": report.truncated_records,
+        "isr_changes": report.isr_changes,
+        "failures": list(report.failures),
+        "is_caught_up": report.is_caught_up,
+        "upkeep_failures": list(report.upkeep_failures),
+    }
+
+
+def _show_round(report: ReplicationReport, *, is_done: bool) -> None:
+    for failure in report.failures:
+        note(failure)
+    cut = plural(report.truncated_records, "uncommitted record")
+    visited = "Visited" if is_done else "A dry run: nothing was changed; it would have visited"
+    say(
+        f"{visited} {plural(report.partition_count, 'partition')}{_inspected(report)}, copied"
+        f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
+        f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
+        f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
+    )
+    if report.not_looked_at:
+        say(
+            f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"
+            " replica.sweep.interval.ms: --sweep inspects all now."
+        )
+    for failure in report.upkeep_failures:
+        note(failure)
+
+
+def _inspected(report: ReplicationReport) -> str:
+    """Return how many idle partitions were inspected, and how often rounds inspect all."""
+    if not report.slice_count:
+        return ""
+    if report.once_round_ms is None:
+        return f" and inspected {report.slice_count} more (never all: the share is 0)"
+    minutes = report.once_round_ms / 60_000
+    return f" and inspected {report.slice_count} more (all once in {minutes:,.1f} minutes)"
+
+
+@alone()
+def maintain(
+    session: Session,
+    topic: Topics | None = None,
+    include: Include = None,
+    dry_run: Annotated[bool, typer.Option(help="Say what is due, and change nothing.")] = False,
+) -> None:
+    """Do all upkeep of replicas that is due now, and say what was done.
+
+    Rounds of replication and passes of the controller do a share of it by themselves
+    (log.cleaner.share), and this call all at once, as fast as
+    log.cleaner.io.max.bytes.per.second lets it. The exit code is 1 if something is left,
+    because it went wrong, or could not be looked at: a broker is fenced, or a partition has no
+    leader.
+    """
+    topics = _topics(session, topic, include)
+    with progress("looking for work" if dry_run else "maintaining") as steps:
+        report = session.cluster.maintain(topics, is_dry_run=dry_run, after_part=steps.show)
+    rows = [
+        {
+            "topic": row.topic,
+            "partition": row.partition,
+            "broker": row.broker_id,
+            "kind": row.kind,
+            "count": row.count,
+            "what": row.what,
+            "bytes": row.size_bytes,
+            "left": row.is_left,
+            "error": row.error,
+        }
+        for row in report.rows
+    ]
+    if session.output is Output.JSON:
+        fields = {"dry_run": dry_run, "replicas": report.visited, "rows": rows}
+        write_json({**fields, "not_looked_at": list(report.not_looked_at)})
+    else:
+        _show_upkeep(report, rows, is_dry_run=dry_run)
+    raise typer.Exit(FOUND if report.is_left else 0)
+
+
+def _show_upkeep(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run: bool) -> None:
+    for row in report.rows:
+        if row.error:
+            note(str(row))
+    for each in report.not_looked_at[:SHOWN_MAX]:
+        note(f"not looked at: {each}")
+    more = len(report.not_looked_at) - SHOWN_MAX
+    if more > 0:
+        note(f"not looked at: {more:,} more, all of which --output json lists")
+    done = [
+        {**shown, "log": row.log, "left": row.is_left or None}
+        for row, shown in zip(report.rows, rows, strict=True)
+        if row.count or row.is_left
+    ]
+    write_table(UPKEEP_COLUMNS, done)
+    visited = f"Visited {plural(report.visited, 'replica')}"
+    if not rows:
+        there = " there" if report.not_looked_at else ""
+        say(f"{visited}: nothing {'is' if is_dry_run else 'was'} due{there}.")
+    elif is_dry_run:
+        say(f"{visited}: a dry run, nothing was changed.")
+    else:
+        say(f"{visited}: {'work is left' if report.is_left else 'all that was due is done'}.")
