@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_on_spark.audit.findings import FsckReport
-    from kafka_on_spark.cluster.consuming.consumer import Consumer
-    from kafka_on_spark.cluster.consuming.one_caller import OnPartitions
+    from kafka_on_spark.cluster.consuming.consumer import Consumer, OnPartitions
     from kafka_on_spark.cluster.producing.producer import Producer
     from kafka_on_spark.cluster.producing.sender import Sender
     from kafka_on_spark.cluster.quorum import VotersChange

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafka_on_spark.cluster.answers import Answers
     from kafka_on_spark.cluster.appends import Appends
     from kafka_on_spark.cluster.brokers import Brokers
-    from kafka_on_spark.cluster.consumers import Consumers
+    from kafka_on_spark.cluster.consuming.consumer import Consumers
     from kafka_on_spark.cluster.quorum import Quorum
     from kafka_on_spark.cluster.records import Changes, Reads
     from kafka_on_spark.cluster.refusing import Refusing
@@ -144,7 +144,7 @@ def _appends(services: Services) -> "Appends":
 
 
 def _consumers(services: Services) -> "Consumers":
-    from kafka_on_spark.cluster.consumers import Consumers
+    from kafka_on_spark.cluster.consuming.consumer import Consumers
 
     return Consumers(services)
 

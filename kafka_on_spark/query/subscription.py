@@ -1,6 +1,6 @@
-"""Which partitions a query reads: `assign`, `subscribe` or `subscribePattern`.
+"""Which partitions a query or a consumer reads: `assign`, `subscribe` or `subscribePattern`.
 
-Pure. A query resolves its subscription each time that it asks for data, so that it finds
+Pure. Each resolves its subscription each time that it asks for data, so that it finds
 partitions, and with a pattern topics, that are created later.
 """
 
@@ -12,7 +12,9 @@ from functools import lru_cache
 from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import PartitionKey, check_text, listed
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.partition_names import keys_of
 from kafka_on_spark.stored_json import parse_json
 
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
@@ -161,6 +163,66 @@ def _assigned(image: MetadataImage, subscription: Assign, *, is_missing_failed: 
             )
         found[name] = [number for number in numbers if number in there]
     return found
+
+
+def subscription_of(
+    image: MetadataImage, topics: object, pattern: object, partitions: object
+) -> Subscription | None:
+    """Return what a consumer is made for: topics, a pattern or partitions; None: nothing yet.
+
+    Raises:
+        InvalidRequestError: More than one is given, or one is not what it should be.
+        UnknownTopicOrPartitionError: A topic or partition does not exist.
+    """
+    given = [each for each in (topics, pattern, partitions) if each is not None]
+    if len(given) > 1:
+        raise InvalidRequestError(
+            "a consumer reads topics, or what matches a pattern, or partitions: give one of them"
+        )
+    if partitions is not None:
+        return assignment_of(image, partitions)
+    if pattern is not None:
+        check_text(pattern, "a pattern", InvalidRequestError)
+        compile_pattern(str(pattern))
+        return SubscribePattern(str(pattern))
+    if topics is None:
+        return None
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "topics' names")
+    if not names:
+        raise InvalidRequestError(
+            "a consumer of no topics reads nothing: name one, or leave it out"
+        )
+    return Subscribe(tuple(sorted({image.topic(name).name for name in names})))
+
+
+def assignment_of(image: MetadataImage, partitions: object) -> Assign:
+    """Return some partitions, named by topic and number, as a subscription.
+
+    Raises:
+        InvalidRequestError: They are not, or there is none.
+        UnknownTopicOrPartitionError: One does not exist.
+    """
+    names = {image.name_of(key) for key in keys_of(image, partitions)}
+    if not names:
+        raise InvalidRequestError(
+            "a consumer of no partitions reads nothing: name one, as in ('orders', 0)"
+        )
+    numbers: dict[str, tuple[int, ...]] = {}
+    for topic, number in sorted(names):
+        numbers[topic] = (*numbers.get(topic, ()), number)
+    return Assign(numbers)
+
+
+def assigned_keys(image: MetadataImage, subscription: Subscription) -> list[PartitionKey]:
+    """Return the keys of the partitions that `subscription` means in `image`.
+
+    Raises: as `partitions_of`.
+    """
+    return [
+        PartitionKey(image.topic_ids[name], number)
+        for name, numbers in partitions_of(image, subscription).items()
+        for number in numbers
+    ]
 
 
 def names_of(partitions: Mapping[str, Iterable[int]]) -> list[str]:

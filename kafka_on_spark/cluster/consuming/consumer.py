@@ -1,38 +1,77 @@
 """The object that reads a topic as it grows: Kafka's consumer, in plain Python."""
 
+import logging
 import math
+import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from datetime import datetime
+from operator import index
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
-from kafka_on_spark.cluster.consuming.handouts import Handouts
-from kafka_on_spark.cluster.consuming.member_threads import MemberThreads
-from kafka_on_spark.cluster.consuming.one_caller import NamesOf, OneCaller, OnPartitions
-from kafka_on_spark.cluster.consuming.partition_offsets import (
-    given_offsets,
-    offsets_at,
-    offsets_at_times,
+from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord, records_of
+from kafka_on_spark.errors import (
+    ClusterClosedError,
+    ConsumerClosedError,
+    InvalidRequestError,
+    KafkaOnSparkError,
 )
-from kafka_on_spark.errors import ConsumerClosedError, KafkaOnSparkError
-from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition, check_whole_number
-from kafka_on_spark.query.consuming.assigned import assignment_of
-from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST, ConsumerSettings
-from kafka_on_spark.query.consuming.standing import partition_of
+from kafka_on_spark.ids import (
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    check_mapping,
+    check_number,
+    check_whole_number,
+)
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.query.consuming.settings import (
+    EARLIEST,
+    LATEST,
+    ConsumerSettings,
+    consumer_settings,
+)
+from kafka_on_spark.query.consuming.standing import at, partition_of
+from kafka_on_spark.query.moments import given_micros
+from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.partition_names import key_of, keys_of, names_of
-from kafka_on_spark.query.subscription import Assign, Subscription
+from kafka_on_spark.query.subscription import (
+    Assign,
+    Subscription,
+    assignment_of,
+    subscription_of,
+)
 from kafka_on_spark.service.consume.consuming import Consuming
-from kafka_on_spark.service.consume.members.membership import Listeners
-from kafka_on_spark.spark.wiring.accounts import CONSUME
-from kafka_on_spark.spark.wiring.consuming import consuming_of, witness_of
+from kafka_on_spark.service.consume.member import Listeners
+from kafka_on_spark.service.consume.witness import Witness
+from kafka_on_spark.spark.wiring.accounts import CONSUME, charged
+from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times, witness_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.requests import operating
-from kafka_on_spark.storage.calls.forks import is_forked
+from kafka_on_spark.storage.calls.daemon_threads import no_thread_error
+from kafka_on_spark.storage.calls.forks import FORKED, is_forked
+from kafka_on_spark.storage.replicas.reader import row_schema
+
+log = logging.getLogger(__name__)
+
+CHUNK_ROWS: Final = 500
+"""Rows that become records at once. Source: max.poll.records."""
+
+SLICE_MS: Final = 500
+"""So long at least a member waits at once for partitions that others have, however short its
+timeout is."""
+
+GATHER_MS: Final = 50
+"""A poll that has rows takes more of what is committed for so long."""
+
+OnPartitions = Callable[[list[TopicPartition]], None]
+"""Called in a poll, with partitions that come or go."""
+
+NamesOf = Callable[[Iterable[PartitionKey]], list[TopicPartition]]
 
 Partition = tuple[str, int]
 
@@ -74,13 +113,13 @@ class Consumer:
         self._handouts = Handouts(self._consuming, services.clock)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
-        self._threads: MemberThreads | None = None
+        self._ended: threading.Event | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
             if witness is not None and not isinstance(subscription, Assign):
-                self._threads = MemberThreads(witness)
+                self._ended = _begin_threads(witness)
                 # A consumer that nobody has any more is no reason to beat.
-                weakref.finalize(self, self._threads.end).atexit = False
+                weakref.finalize(self, self._ended.set).atexit = False
 
     # Records
 
@@ -253,8 +292,8 @@ class Consumer:
         with self._alone() as consuming:
             image = self._metadata.catch_up()
             keys = consuming.assignment() if partitions is None else keys_of(image, partitions)
-            for key, offset in offsets_at(image, place, keys).items():
-                consuming.seek(key, offset)
+            for key in keys:
+                consuming.seek(key, at(partition_of(image, key), place).offset)
 
     def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
         """Return the first offset that is kept of each partition.
@@ -275,8 +314,10 @@ class Consumer:
     def _offsets(self, place: str, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset]:
         with self._alone():
             image = self._metadata.catch_up()
-            found = offsets_at(image, place, keys_of(image, partitions))
-            return {image.name_of(key): offset for key, offset in found.items()}
+            return {
+                image.name_of(key): at(partition_of(image, key), place).offset
+                for key in keys_of(image, partitions)
+            }
 
     def offsets_for_times(
         self, times: Mapping[Partition, datetime | int]
@@ -290,7 +331,16 @@ class Consumer:
             KafkaStorageError: No replica can answer.
         """
         with self._alone() as consuming:
-            return offsets_at_times(self._services, times, consuming.settings.client_rack)
+            check_mapping(times, "times", "partitions and times")
+            image = self._metadata.catch_up()
+            questions = [
+                TimeQuestion(key_of(image, name), _milliseconds(time))
+                for name, time in times.items()
+            ]
+            rack = consuming.settings.client_rack
+            found = look_up_times(self._services, image, questions, rack)
+            names = [image.name_of(each.key) for each in questions]
+            return dict(zip(names, found, strict=True))
 
     # Commits
 
@@ -312,8 +362,14 @@ class Consumer:
         with self._alone() as consuming:
             if offsets is None:
                 consuming.commit()
-            else:
-                consuming.commit_offsets(given_offsets(self._services, offsets))
+                return
+            check_mapping(offsets, "offsets", "partitions and offsets")
+            for offset in offsets.values():
+                check_whole_number(offset, "the offset")
+            image = self._metadata.catch_up()
+            consuming.commit_offsets(
+                {key_of(image, name): offset for name, offset in offsets.items()}
+            )
 
     def committed(self, partitions: Iterable[Partition]) -> dict[TopicPartition, Offset | None]:
         """Return the group's offsets; None where it has none.
@@ -325,7 +381,7 @@ class Consumer:
         with self._alone() as consuming:
             image = self._metadata.catch_up()
             keys = keys_of(image, partitions)
-            found = consuming.saving.committed(keys)
+            found = consuming.committed(keys)
             return {image.name_of(key): found[key] for key in keys}
 
     # The end
@@ -348,8 +404,8 @@ class Consumer:
                 consuming.end(is_failed=is_failed)
             finally:
                 self._is_ending = False
-                if self._threads is not None:
-                    self._threads.end()
+                if self._ended is not None:
+                    self._ended.set()
 
     def __enter__(self) -> Self:
         return self
@@ -401,3 +457,231 @@ class Consumer:
 
     def _keys(self, names: object) -> list[PartitionKey]:
         return keys_of(self._consuming.newest(), names)
+
+
+class Consumers:
+    """Makes consumers, as documented at `Cluster.consumer`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def make_a_consumer(
+        self,
+        topics: object,
+        pattern: object,
+        partitions: object,
+        consumer_timeout_ms: float | None,
+        on_assigned: OnPartitions | None,
+        on_revoked: OnPartitions | None,
+        on_lost: OnPartitions | None,
+        **given: Any,
+    ) -> Consumer:
+        image = self._services.metadata.catch_up()
+        if consumer_timeout_ms is not None:
+            check_number(consumer_timeout_ms, "consumer_timeout_ms")
+        _check_callbacks(on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
+        settings = consumer_settings(**given)
+        subscription = subscription_of(image, topics, pattern, partitions)
+        return Consumer(
+            self._services,
+            settings,
+            subscription,
+            consumer_timeout_ms,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+            on_lost=on_lost,
+        )
+
+
+def _check_callbacks(**callbacks: object) -> None:
+    """Check what a poll calls, before a member has joined its group for it."""
+    for name, given in callbacks.items():
+        if given is not None and not callable(given):
+            raise InvalidRequestError(
+                f"{name} can't be {given!r}: give a function, which is called with partitions"
+            )
+
+
+class Handouts:
+    """Takes rows from one consumer's loop: a table of what there is, or the next record. For one
+    thread at a time.
+
+    Rows that were read for a record serve the calls after it, as long as they are the consumer's.
+    """
+
+    def __init__(self, consuming: Consuming[pa.RecordBatch], clock: Clock) -> None:
+        self._consuming = consuming
+        self._clock = clock
+        self._chunk: Iterator[ConsumerRecord] = iter(())
+        self._rows: pa.RecordBatch | None = None
+        self._next_row = 0
+        self._turn: object = None
+
+    def next_rows(self, timeout_ms: float | None) -> pa.RecordBatch | None:
+        """Return the first rows of a table; wait for them for at most `timeout_ms` (None: for as
+        long as it takes). None: there are none. Rows that were read for records are forgotten.
+
+        Raises:
+            InvalidRequestError: The timeout is no number.
+            And as `Consuming.next_rows`.
+        """
+        if timeout_ms is not None:
+            check_number(timeout_ms, "timeout_ms")
+        self._turn = None
+        rows_max = self._consuming.settings.max_poll_records
+        return self._consuming.next_rows(math.inf if timeout_ms is None else timeout_ms, rows_max)
+
+    def table(self, rows: pa.RecordBatch | None) -> pa.Table:
+        """Hand out these first rows, and what else there is for a moment, as one table.
+
+        Raises: as `Consuming.next_rows`.
+        """
+        rows_max = self._consuming.settings.max_poll_records
+        batches, count = [], 0
+        until_ms = self._clock.monotonic_ms() + GATHER_MS
+        while rows is not None:
+            self._consuming.hand_out(rows)
+            batches.append(rows)
+            count += rows.num_rows
+            if count >= rows_max or self._clock.monotonic_ms() >= until_ms:
+                break
+            rows = self._consuming.more_rows(rows_max - count)
+        return pa.Table.from_batches(batches, row_schema(has_headers=True, has_epochs=True))
+
+    def next_record(self, timeout_ms: float) -> ConsumerRecord | None:
+        """Return the next record, which `hand_out_record` hands out; wait for it for at most
+        `timeout_ms`, and as long as it is a member that waits for what others have. None: there is
+        none.
+
+        Raises: as `Consuming.next_rows`.
+        """
+        record = None
+        if self._turn is not None:
+            self._go_on()
+            if self._consuming.turn is self._turn:
+                record = next(self._chunk, None)
+        if record is None:
+            self._turn = None
+            with operating(CONSUME):
+                rows = self._consuming.next_rows(timeout_ms, CHUNK_ROWS)
+                while rows is None and self._consuming.is_waiting:
+                    rows = self._consuming.next_rows(max(timeout_ms, SLICE_MS), CHUNK_ROWS)
+            if rows is None:
+                return None
+            self._rows, self._next_row, self._chunk = rows, 0, records_of(rows)
+            self._turn = self._consuming.turn
+            record = next(self._chunk)
+        return record
+
+    def _go_on(self) -> None:
+        """Have an operation begin only where something is due: to begin one at each
+        record costs about as much as the record."""
+        if not self._consuming.is_due():
+            self._consuming.take_as_processed()
+            return
+        with operating(CONSUME):
+            self._consuming.go_on()
+
+    def hand_out_record(self) -> None:
+        """Take the record that `next_record` has returned as handed out."""
+        assert self._rows is not None, "a record is one of its rows"
+        self._consuming.hand_out(self._rows.slice(self._next_row, 1))
+        self._next_row += 1
+
+
+class OneCaller:
+    """The thread that is in a call. A callback may make calls in the middle of its caller's.
+
+    A thread never keeps itself out: ^C may end a call that has the lock and no block yet that gives
+    it back, and the thread must be able to close. Source: KafkaConsumer.acquire.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._called_back: int | None = None
+
+    def telling(
+        self, callback: OnPartitions | None, names_of: NamesOf
+    ) -> Callable[[Set[PartitionKey]], None]:
+        """Return what calls `callback` with the names of partitions, if they have any."""
+
+        def tell(keys: Set[PartitionKey]) -> None:
+            names = [] if callback is None else names_of(keys)
+            if callback is None or not names:
+                return
+            self._called_back = threading.get_ident()
+            try:
+                callback(names)
+            finally:
+                self._called_back = None
+
+        return tell
+
+    @contextmanager
+    def alone(self, *, in_callbacks: bool) -> Iterator[None]:
+        """Keep other threads out. `in_callbacks`: a callback may do this.
+
+        Raises:
+            ClusterClosedError: This process was forked.
+            InvalidRequestError: Another thread is in a call, or a callback may not do this.
+        """
+        if is_forked():
+            raise ClusterClosedError(FORKED)
+        if self._called_back == threading.get_ident():
+            if not in_callbacks:
+                raise InvalidRequestError(
+                    "a callback about partitions can't ask for records or close the consumer, which"
+                    " is in the middle of that: do it after the poll"
+                )
+            yield
+            return
+        if not self._lock.acquire(blocking=False):
+            raise InvalidRequestError(
+                "another thread is in a call of this consumer, which is for one thread at a time:"
+                " make a consumer for each thread, or end the call by wakeup()"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _begin_threads(witness: Witness) -> threading.Event:
+    """Have daemon threads beat and look, turn by turn; return what ends them when it is set.
+
+    Raises:
+        KafkaStorageError: The process can't start a thread.
+    """
+    ended = threading.Event()
+    for name, work in (("beat", witness.beat), ("look", witness.look)):
+        thread = threading.Thread(
+            target=_repeat,
+            args=(charged(work, CONSUME), witness, ended),
+            name=f"member_{name}",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            ended.set()
+            raise no_thread_error() from error
+    return ended
+
+
+def _repeat(work: Callable[[], None], witness: Witness, ended: threading.Event) -> None:
+    while not ended.wait(witness.turn_ms / 1000):
+        try:
+            work()
+        except ClusterClosedError:
+            return  # nobody beats for a cluster that this process has closed
+        except KafkaOnSparkError as error:
+            log.warning("a member's look at its group has failed: %s", error)
+        except Exception:
+            log.exception("a member's turn has failed")
+
+
+def _milliseconds(time: object) -> int:
+    if isinstance(time, datetime):
+        return given_micros("a time", time) // 1000
+    check_whole_number(time, "a time that is no datetime")
+    return index(time)  # type: ignore[arg-type]

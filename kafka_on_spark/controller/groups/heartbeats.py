@@ -28,16 +28,6 @@ Content = Mapping[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """When one look at a heartbeat began and ended, by a clock that never goes back, and what it
-    found on the roots that it read: a majority of them, as a heartbeat is written to."""
-
-    began_ms: int
-    ended_ms: int
-    content: Content
-
-
-@dataclass(frozen=True, slots=True)
 class Heard:
     """Looks at one member that have found the same.
 
@@ -74,8 +64,12 @@ class Heard:
         return self.has_beaten and not self.is_late(interval_ms)
 
 
-def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
-    """Return what is known of a member after one more look.
+def after_look(
+    before: Heard | None, content: Content, began_ms: int, ended_ms: int, session_ms: int
+) -> Heard:
+    """Return what is known of a member after one more look, which began and ended then, by a clock
+    that never goes back. It has found `content` on the roots that it read: a majority of them, as a
+    heartbeat is written to.
 
     Each root is held against itself: what others have of a heartbeat is older or newer, and says
     nothing. Two majorities share a root, so of roots that all were read before one has a heartbeat
@@ -83,13 +77,12 @@ def after_look(before: Heard | None, look: Look, session_ms: int) -> Heard:
     there.
     """
     known = {} if before is None else before.content
-    has_beaten = any(known.get(root, each) != each for root, each in look.content.items())
-    if before is None or has_beaten or look.began_ms - before.ended_ms > _gap_ms(session_ms):
-        return Heard(look.content, look.ended_ms, look.began_ms, look.ended_ms, has_beaten)
-    if look.content.keys() <= known.keys():
-        return replace(before, until_ms=look.began_ms, ended_ms=look.ended_ms)
-    content = {**known, **look.content}
-    return Heard(content, look.ended_ms, look.began_ms, look.ended_ms)
+    has_beaten = any(known.get(root, each) != each for root, each in content.items())
+    if before is None or has_beaten or began_ms - before.ended_ms > _gap_ms(session_ms):
+        return Heard(content, ended_ms, began_ms, ended_ms, has_beaten)
+    if content.keys() <= known.keys():
+        return replace(before, until_ms=began_ms, ended_ms=ended_ms)
+    return Heard({**known, **content}, ended_ms, began_ms, ended_ms)
 
 
 def _gap_ms(session_ms: int) -> float:
@@ -157,8 +150,3 @@ def may_go_on(beats: Beats | None, asked_ms: int, now_ms: int, session_ms: int) 
         return True
     is_unbroken = beats is not None and beats.since_ms <= asked_ms
     return is_unbroken and beats is not None and now_ms - beats.last_ms < session_ms
-
-
-def turn_ms(interval_ms: int, session_ms: int) -> int:
-    """Return how often a member beats and listens: often enough for the session at any interval."""
-    return max(min(interval_ms, session_ms // (GAPS_A_SESSION + 1)), 1)

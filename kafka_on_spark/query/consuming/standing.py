@@ -77,6 +77,15 @@ def at(partition: PartitionRegistration, place: str) -> Standing:
     return Standing(start if place == EARLIEST else end, partition.unclean_generation)
 
 
+def is_due(partition: PartitionRegistration, standing: Standing) -> bool:
+    """Return whether a partition has records at a position, or the position has to be revised."""
+    return (
+        partition.high_watermark > standing.offset
+        or partition.unclean_generation != standing.unclean_generation
+        or standing.offset > partition.known_log_end
+    )
+
+
 def revised(
     image: MetadataImage, key: PartitionKey, standing: Standing, *, reset: str, find_cuts: FindCuts
 ) -> Standing:

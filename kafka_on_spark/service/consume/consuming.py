@@ -1,35 +1,125 @@
 """A consumer's loop: hands out what is committed, partition by partition, and commits positions.
 
 One thread at a time calls it. It asks the metadata root only when all that it has read is handed
-out, as seldom as CommitWait allows; a member of a group asks also between two calls.
+out, as seldom as CommitWait allows; a member of a group asks also between two calls. Partitions
+take turns: a turn reads all that is committed of one, up to TURN_OFFSETS_MAX, because a file is
+read and checked as a whole, and turns row by row would read it again and again.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Generic
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, Protocol, Self, TypeVar
 
+from kafka_on_spark.controller.commands.groups import save_offsets
 from kafka_on_spark.controller.groups.checks import Membership
-from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, WakeupError
+from kafka_on_spark.controller.groups.offsets import added_since
+from kafka_on_spark.controller.result import submit_if_due
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    KafkaOnSparkError,
+    OffsetOutOfRangeError,
+    RequestTimedOutError,
+    WakeupError,
+)
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
-from kafka_on_spark.query.consuming.assigned import assigned_keys
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
-from kafka_on_spark.query.consuming.standing import Standing, partition_of
-from kafka_on_spark.query.subscription import Assign, Subscription
-from kafka_on_spark.service.consume.members.membership import Hands, Member
-from kafka_on_spark.service.consume.positions import Positions
-from kafka_on_spark.service.consume.saving import Saving
-from kafka_on_spark.service.consume.turn_taking import TurnTaking
-from kafka_on_spark.service.consume.turns import EndOf, ReadRows, Rows
+from kafka_on_spark.query.consuming.standing import (
+    Standing,
+    begin,
+    cuts_after,
+    is_due,
+    partition_of,
+    revised,
+)
+from kafka_on_spark.query.offsets.following import save_positions
+from kafka_on_spark.query.reads.read_order import ReadOrder, plan_read
+from kafka_on_spark.query.subscription import Assign, Subscription, assigned_keys
+from kafka_on_spark.service.consume.member import RETRY_MS, Listeners, Member
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.setting_values import LONG_MAX
 
 log = logging.getLogger(__name__)
 
-MakeMember = Callable[[Hands, Subscription], Member]
-"""Makes a member of the consumer's group, which has not joined."""
+TURN_OFFSETS_MAX: Final = 1_000_000
+"""So many offsets of one partition are read before the next has its turn."""
+
+COMMIT_PAUSE_MS_MIN: Final = 100
+"""Automatic commits are so far apart at least, whatever auto.commit.interval.ms says."""
+
+TRIED_AGAIN: Final = (*ROOTS_AWAY, RequestTimedOutError, CommitOutcomeUnknownError)
+"""Errors of a read that may succeed later: of its replicas, or of a compaction that it waits for,
+which commits."""
+
+
+class RowBatch(Protocol):
+    """Rows of one partition in offset order: a batch of Arrow's."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return some of the rows."""
+        ...
+
+
+Rows = TypeVar("Rows", bound=RowBatch)
+
+ReadRows = Callable[[ReadOrder], Iterator[Rows]]
+"""Reads an order's rows; raises OffsetOutOfRangeError if records of it were deleted meanwhile."""
+
+EndOf = Callable[[Rows], Offset]
+"""Returns the offset after the last of some rows."""
+
+
+@dataclass(slots=True)
+class Turn(Generic[Rows]):
+    """A partition's turn.
+
+    Attributes:
+        order: What is read.
+        source: The batches that are still to come.
+        rows: The batch that is being handed out.
+        start: Its first row that was not handed out.
+    """
+
+    order: ReadOrder
+    source: Iterator[Rows]
+    rows: Rows | None = None
+    start: int = 0
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition."""
+        return self.order.key
+
+    def peek(self, rows_max: int) -> Rows | None:
+        """Return the next rows, of which `start` is moved as they are handed out; None at the end
+        of the turn."""
+        while self.rows is None or self.start >= self.rows.num_rows:
+            self.rows, self.start = next(self.source, None), 0
+            if self.rows is None:
+                return None
+        return self.rows.slice(self.start, min(rows_max, self.rows.num_rows - self.start))
+
+
+@dataclass(slots=True)
+class _Failing:
+    """Why no replica serves a partition, and since when; by the process's monotonic clock."""
+
+    error: KafkaOnSparkError
+    since_ms: int
+    retry_at_ms: int
 
 
 class Consuming(Generic[Rows]):
@@ -38,7 +128,6 @@ class Consuming(Generic[Rows]):
     Attributes:
         settings: The consumer's.
         paused: Partitions of which it hands out nothing.
-        saving: Commits its offsets.
     """
 
     def __init__(
@@ -51,33 +140,36 @@ class Consuming(Generic[Rows]):
         read: ReadRows[Rows],
         end_of: EndOf[Rows],
         timeout_ms: int,
-        make_member: MakeMember | None = None,
+        witness: Witness | None,
+        listeners: Listeners,
+        new_id: Callable[[], str],
     ) -> None:
         self.settings = settings
         self.paused: Set[PartitionKey] = frozenset()
         self._metadata = metadata
         self._clock = clock
         self._wait = wait
+        self._read = read
         self._end_of = end_of
-        self._make_member = make_member
+        self._timeout_ms = timeout_ms
+        self._witness = witness
+        self._listeners = listeners
+        self._new_id = new_id
         self._member: Member | None = None
         self._subscription: Subscription | None = None
-        self._resolved: Mapping[PartitionKey, None] | None = None
         self._assignment: tuple[MetadataImage | None, object, Mapping[PartitionKey, None]]
         self._assignment = None, None, {}
+        self._resolved: Mapping[PartitionKey, None] | None = None
         self._is_begun = False
-        self._positions = Positions(settings, metadata.pieces_newest_first)
-        self.saving = Saving(
-            metadata, clock, settings, self._positions, self._speaker, timeout_ms=timeout_ms
-        )
-        self._turns = TurnTaking(
-            metadata,
-            clock,
-            self._positions,
-            read,
-            client_rack=settings.client_rack,
-            timeout_ms=timeout_ms,
-        )
+        # Where it goes on, by partition; and where it stood before what is in its caller's hands.
+        self._standings: dict[PartitionKey, Standing] = {}
+        self._handed_out: dict[PartitionKey, Standing] = {}
+        self._turn: Turn[Rows] | None = None
+        self._last: PartitionKey | None = None
+        self._due: deque[PartitionKey] = deque()
+        self._due_in: MetadataImage | None = None
+        self._failing: dict[PartitionKey, _Failing] = {}
+        self._commit_at_ms = clock.monotonic_ms() + settings.auto_commit_interval_ms
         self._is_woken = False
 
     # What is read
@@ -92,16 +184,26 @@ class Consuming(Generic[Rows]):
         Raises: as `assigned_keys` and `leave_group`.
         """
         keys = assigned_keys(self._wait.newest(), subscription)
-        self._positions.take_as_processed()
+        self._handed_out.clear()
         # A member whose leaving fails is none from here on, and has none of the group's partitions.
         self._subscription, self._is_begun, self._resolved = subscription, False, None
         if self._member is None:
-            self.saving.try_to_save()
+            self._try_to_save()
         else:
-            self.leave_group(is_failed=False)
-        self.leave((self._positions.standings.keys() | self.paused) - set(keys))
-        if self._make_member is not None and not isinstance(subscription, Assign):
-            self._member = self._make_member(self, subscription)
+            self._leave_group(is_failed=False)
+        self.leave((self._standings.keys() | self.paused) - set(keys))
+        if self._witness is not None and not isinstance(subscription, Assign):
+            self._member = Member(
+                self._metadata,
+                self._witness,
+                self.processed,
+                self.leave,
+                self._listeners,
+                settings=self.settings,
+                subscription=subscription,
+                new_id=self._new_id,
+                timeout_ms=self._timeout_ms,
+            )
 
     def newest(self) -> MetadataImage:
         """Return the newest image, looked for as seldom as by who waits; an outage of the metadata
@@ -117,12 +219,9 @@ class Consuming(Generic[Rows]):
         Raises: as `assigned_keys`; and InvalidRequestError: nothing was subscribed to.
         """
         image = self._wait.newest()
-        self._follow_first()
-        return list(self._assigned(image))
-
-    def _follow_first(self) -> None:
         if self._member is not None and not self._member.is_begun:
             self._member.follow()
+        return list(self._assigned(image))
 
     def _assigned(self, image: MetadataImage) -> Mapping[PartitionKey, None]:
         """Return the partitions that are read in an image, in order: the same as long as nothing
@@ -148,33 +247,33 @@ class Consuming(Generic[Rows]):
             InvalidRequestError: The partition is not assigned.
             And as `begin` and `revised`.
         """
-        self._check_assigned(key)
+        self._check_assigned([key])
         image = self._metadata.image
-        standings = self._positions.standings
-        if key not in standings:
+        if key not in self._standings:
             self._begin(image, [key])
-        before = standings[key]
-        self._positions.revise(image, key)
-        if standings[key] != before:
+        before = self._standings[key]
+        self._revise(image, key)
+        if self._standings[key] != before and self._turn is not None and self._turn.key == key:
             # Its rows were read before an election, or before the log start has passed them.
-            self._turns.forget({key})
-        return standings[key]
+            self._turn = None
+        return self._standings[key]
 
     def seek(self, key: PartitionKey, offset: int) -> None:
-        """Go on at `offset` in a partition.
+        """Go on at `offset` in a partition; what was handed out of it counts as processed.
 
         Raises:
             InvalidRequestError: The partition is not assigned, or no record can have the offset.
         """
-        self._check_assigned(key)
+        self._check_assigned([key])
         if not 0 <= offset <= LONG_MAX:
             raise InvalidRequestError(
                 f"can't seek to offset {offset}: give one from 0 to {LONG_MAX}, or seek to the"
                 " beginning or the end"
             )
         generation = partition_of(self._metadata.image, key).unclean_generation
-        self._positions.seek(key, Standing(Offset(offset), generation))
-        self._turns.leave({key})
+        self._standings[key] = Standing(Offset(offset), generation)
+        self._handed_out.pop(key, None)
+        self._leave_turns({key})
 
     def pause(self, keys: Set[PartitionKey]) -> None:
         """Hand out nothing of some partitions until they are resumed.
@@ -182,10 +281,9 @@ class Consuming(Generic[Rows]):
         Raises:
             InvalidRequestError: One is not assigned.
         """
-        for key in keys:
-            self._check_assigned(key)
+        self._check_assigned(keys)
         self.paused |= keys
-        self._turns.leave(keys)
+        self._leave_turns(keys)
 
     def resume(self, keys: Set[PartitionKey]) -> None:
         """Go on with partitions that were paused.
@@ -193,32 +291,65 @@ class Consuming(Generic[Rows]):
         Raises:
             InvalidRequestError: One is not assigned.
         """
-        for key in keys:
-            self._check_assigned(key)
+        self._check_assigned(keys)
         self.paused -= keys
 
-    def _check_assigned(self, key: PartitionKey) -> None:
-        image = self._wait.newest()
-        self._follow_first()
-        if key not in self._assigned(image):
-            name = self._metadata.image.name_of(key)
-            raise InvalidRequestError(f"{name} is not assigned to this consumer: assign it first")
+    def _check_assigned(self, keys: Iterable[PartitionKey]) -> None:
+        self.assignment()
+        for key in keys:
+            if key not in self._assignment[2]:
+                name = self._metadata.image.name_of(key)
+                raise InvalidRequestError(
+                    f"{name} is not assigned to this consumer: assign it first"
+                )
+
+    def _begin(self, image: MetadataImage, keys: Sequence[PartitionKey]) -> None:
+        """Begin in partitions. Where a member begins in partitions that were added, the group's
+        offsets say."""
+        group, reset = self.settings.group, self.settings.auto_offset_reset
+        added: Set[PartitionKey] = frozenset()
+        if self._member is None:
+            added = set(keys) if self._is_begun else added_since(image, keys, group)
+        for key in keys:
+            self._standings[key] = begin(
+                image, key, group=group, reset=reset, is_added=key in added
+            )
+
+    def _revise(self, image: MetadataImage, key: PartitionKey) -> None:
+        """Take what an image leaves of a position.
+
+        Raises: as `revised`.
+        """
+        before = self._standings[key]
+        after = revised(
+            image,
+            key,
+            before,
+            reset=self.settings.auto_offset_reset,
+            find_cuts=lambda since: cuts_after(self._metadata.pieces_newest_first(), since),
+        )
+        if after.offset != before.offset:
+            name = image.name_of(key)
+            log.warning("%s goes on at offset %d, not %d", name, after.offset, before.offset)
+        self._standings[key] = after
 
     def void(self) -> None:
         """Forget all that was read and not handed out: a call was interrupted anywhere."""
-        self._turns.turn = None
+        self._turn = None
 
     def take_back(self) -> None:
         """Go back to before what was handed out and is not processed: nobody has got it."""
-        self._positions.take_back()
-        self._turns.turn = None
+        self._standings |= self._handed_out
+        self._handed_out.clear()
+        self._turn = None
 
     # Handing out
 
     @property
     def failure(self) -> KafkaOnSparkError | None:
-        """Why the partition that fails for longest can't be read; None: all can."""
-        return self._turns.failure
+        """The last error of the partition that can't be read for longest; None: all can."""
+        longest = min(self._failing.values(), key=lambda each: each.since_ms, default=None)
+        return None if longest is None else longest.error
 
     @property
     def is_waiting(self) -> bool:
@@ -254,11 +385,11 @@ class Consuming(Generic[Rows]):
 
     def take_as_processed(self) -> None:
         """Take what was handed out as processed, and do no more."""
-        self._positions.take_as_processed()
+        self._handed_out.clear()
 
     def is_due(self) -> bool:
         """Return whether `go_on` would do more than `take_as_processed`."""
-        if self._is_woken or self.saving.is_due():
+        if self._is_woken or self._is_commit_due():
             return True
         return self._member is not None and (self._wait.is_due or self._member.is_due)
 
@@ -270,8 +401,9 @@ class Consuming(Generic[Rows]):
             WakeupError: Another thread has woken it.
             And as `Member.follow`.
         """
-        self._positions.take_as_processed()
-        self.saving.save_if_due()
+        self._handed_out.clear()
+        if self._is_commit_due():
+            self._try_to_save()
         if self._member is not None:
             self._wait.newest()
             self._member.follow()
@@ -284,116 +416,275 @@ class Consuming(Generic[Rows]):
 
         Raises: as `next_rows`.
         """
-        while (rows := self._turns.peek(rows_max)) is None:
+        while (rows := self._peek(rows_max)) is None:
             image = self._wait.newest()
             self._resolve(image)
-            if not self._turns.begin(image, self.paused):
+            if not self._begin_turn(image):
                 return None
         return rows if self._may_hand_out() else None
 
     def _may_hand_out(self) -> bool:
         """Return whether the turn's partition is still this consumer's, as far as can be known."""
-        member, turn = self._member, self._turns.turn
+        member, turn = self._member, self._turn
         if member is None:
             return True
-        if not member.may_hand_out() and not self._positions.has_in_hand:
+        if not member.may_hand_out() and not self._handed_out:
             member.follow()
-        return member.may_hand_out() and self._turns.turn is turn
+        return member.may_hand_out() and self._turn is turn
 
     def hand_out(self, rows: Rows) -> None:
         """Take rows that `next_rows` has returned, or the first of them, as handed out."""
-        assert self._turns.turn is not None, "there are rows of it"
-        key = self._turns.turn.key
-        self._positions.note_handed_out(key)
-        self._turns.turn.advance(rows.num_rows)
-        self._positions.move(key, self._end_of(rows))
+        assert self._turn is not None, "there are rows of it"
+        key = self._turn.key
+        self._handed_out.setdefault(key, self._standings[key])
+        self._turn.start += rows.num_rows
+        self._move(key, self._end_of(rows))
+
+    def _move(self, key: PartitionKey, offset: Offset) -> None:
+        self._standings[key] = Standing(offset, self._standings[key].unclean_generation)
 
     @property
-    def turn(self) -> object:
+    def turn(self) -> Turn[Rows] | None:
         """Whose rows `next_rows` has returned; what it has returned is void once this is another,
         or None."""
         is_sure = self._member is None or self._member.is_sure
-        return self._turns.turn if is_sure else None
+        return self._turn if is_sure else None
 
     def _until_due(self, left_ms: float) -> float:
         """Return how long to wait: until a partition is tried again, or a commit or a member's turn
         is due."""
         now_ms = self._clock.monotonic_ms()
-        due = [left_ms, *self._turns.pauses_ms(now_ms)]
-        if (commit_ms := self.saving.pause_ms(now_ms)) is not None:
-            due.append(commit_ms)
+        due = [left_ms]
+        if self._turn is None:
+            due += (each.retry_at_ms - now_ms for each in self._failing.values())
+        if self.settings.is_auto_commit:
+            due.append(self._commit_at_ms - now_ms)
         if self._member is not None:
             due.append(self._member.pause_ms())
         return max(min(due), 1)
 
     def _resolve(self, image: MetadataImage) -> None:
         """Take up partitions that are new in `image`, and leave those that are gone."""
-        standings, keys = self._positions.standings, self._assigned(image)
+        keys = self._assigned(image)
         if self._resolved is keys:
             return
-        self.leave(standings.keys() - keys.keys())
-        self._begin(image, [key for key in keys if key not in standings])
+        self.leave(self._standings.keys() - keys.keys())
+        self._begin(image, [key for key in keys if key not in self._standings])
         self._resolved, self._is_begun = keys, True
 
-    def _begin(self, image: MetadataImage, keys: Sequence[PartitionKey]) -> None:
-        is_member = self._member is not None
-        self._positions.begin(image, keys, is_begun=self._is_begun, is_member=is_member)
+    # Turns
+
+    def _peek(self, rows_max: int) -> Rows | None:
+        """Return the next rows of the turn under way; None if there is none, or it is over.
+
+        Raises:
+            KafkaStorageError, or another of TRIED_AGAIN: No replica serves the partition, and that
+                has lasted.
+            OffsetOutOfRangeError: The records are gone, and the log does not start behind them.
+        """
+        # An error ends its source, which is no end of the turn: what is left is read again.
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return None
+        try:
+            rows = turn.peek(rows_max)
+        except TRIED_AGAIN as error:
+            self._note_failing(turn.key, error)
+            return None
+        except OffsetOutOfRangeError:
+            now = self._metadata.catch_up().partition(turn.key)
+            if now is not None and now.log_start_offset <= turn.order.partition.log_start_offset:
+                raise
+            return None  # the newest image says where the log starts
+        self._failing.pop(turn.key, None)
+        if rows is None:
+            self._move(turn.key, turn.order.end_offset)  # behind gaps that compaction has left
+        else:
+            self._turn = turn
+        return rows
+
+    def _note_failing(self, key: PartitionKey, error: KafkaOnSparkError) -> None:
+        """Read other partitions meanwhile, and try this one again; raise `error` if it has failed
+        for too long."""
+        now_ms = self._clock.monotonic_ms()
+        known = self._failing.get(key)
+        if known is None:
+            log.warning("a consumer reads other partitions meanwhile: %s", error)
+        elif now_ms - known.since_ms >= self._timeout_ms:
+            del self._failing[key]
+            raise error
+        since_ms = now_ms if known is None else known.since_ms
+        self._failing[key] = _Failing(error, since_ms, now_ms + RETRY_MS)
+
+    def _begin_turn(self, image: MetadataImage) -> bool:
+        """Begin to read the next partition that has records; return whether there is one.
+
+        Raises: as `revised`.
+        """
+        # For each turn it would take too long to look for all that are due.
+        if image is self._due_in and self._due and self._begin_due(image):
+            return True
+        self._due_in = image
+        self._due = deque(self._due_in_turn(image))
+        if self._failing:  # those that are not due have nothing that could be tried again
+            self._failing = {key: self._failing[key] for key in self._due if key in self._failing}
+        return self._begin_due(image)
+
+    def _due_in_turn(self, image: MetadataImage) -> Sequence[PartitionKey]:
+        """Return the partitions that have something: those behind the one that had its turn last
+        come first."""
+        due = sorted(
+            key
+            for key, standing in self._standings.items()
+            if (partition := image.partition(key)) is not None and is_due(partition, standing)
+        )
+        place = 0 if self._last is None else sum(key <= self._last for key in due)
+        return [*due[place:], *due[:place]]
+
+    def _begin_due(self, image: MetadataImage) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        while self._due:
+            key = self._due[0]
+            failing = self._failing.get(key)
+            is_waiting = failing is not None and now_ms < failing.retry_at_ms
+            if is_waiting or key in self.paused or key not in self._standings:
+                self._due.popleft()
+                continue
+            self._revise(image, key)  # where that raises, this one stays the next
+            self._due.popleft()
+            start = self._standings[key].offset
+            end = partition_of(image, key).high_watermark
+            if start < end:
+                order = plan_read(
+                    image,
+                    key,
+                    start_offset=start,
+                    end_offset=Offset(min(end, start + TURN_OFFSETS_MAX)),
+                    client_rack=self.settings.client_rack,
+                )
+                self._turn, self._last = Turn(order, self._read(order)), key
+                return True
+        return False
+
+    def _leave_turns(self, keys: Set[PartitionKey]) -> None:
+        """Forget what was read of some partitions and not handed out, and that they fail."""
+        if self._turn is not None and self._turn.key in keys:
+            self._turn = None
+        for key in keys:
+            self._failing.pop(key, None)
 
     # Commits, and the group
 
     def commit(self) -> None:
         """Commit the positions: all that was handed out counts as processed.
 
-        Raises: as `Saving.save`.
+        Raises: as `_save`.
         """
-        self.saving.save(self._positions.standings)
-        self._positions.take_as_processed()
+        self._save(self._standings)
+        self._handed_out.clear()
 
     def commit_offsets(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Commit these offsets; positions stay. What was handed out below them counts as processed.
 
-        Raises: as `Saving.save_offsets`.
+        Raises:
+            OffsetOutOfRangeError: One is below the log start or above the high watermark.
+            And as `_save`.
         """
-        self.saving.save_offsets(offsets)
-        self._positions.take_as_processed_to(offsets)
+        group, member, now_ms = self._group(), self._speaker(), self._clock.now_ms()
+        self._metadata.submit(
+            lambda image: save_offsets(image, group, offsets, member, now_ms),
+            timeout_ms=self._timeout_ms,
+        )
+        for key, offset in offsets.items():
+            before = self._handed_out.get(key)
+            if before is None or offset <= before.offset:
+                continue
+            if offset >= self._standings[key].offset:
+                del self._handed_out[key]
+            else:
+                self._handed_out[key] = Standing(Offset(offset), before.unclean_generation)
+
+    def committed(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, Offset | None]:
+        """Return the group's offsets; None where it has none.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+        """
+        group, groups = self._group(), self._metadata.catch_up().groups
+        found = {key: groups.get((group, key)) for key in keys}
+        return {key: None if each is None else each.offset for key, each in found.items()}
+
+    def _group(self) -> str:
+        if self.settings.group is None:
+            raise InvalidRequestError("the consumer has no group to commit for: give it one")
+        return self.settings.group
 
     def _speaker(self) -> Membership | None:
         return None if self._member is None else self._member.speaker()
 
+    def _save(self, standings: Mapping[PartitionKey, Standing]) -> None:
+        """Save positions.
+
+        Raises:
+            InvalidRequestError: The consumer has no group.
+            UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
+            RequestTimedOutError, CommitOutcomeUnknownError: As `MetadataService.submit`.
+        """
+        group, now_ms, positions = self._group(), self._clock.now_ms(), dict(standings)
+        if not positions:
+            return
+        member = self._speaker()
+        submit_if_due(
+            self._metadata.image,
+            lambda image: save_positions(image, group, positions, member, now_ms),
+            partial(self._metadata.submit, timeout_ms=self._timeout_ms),
+        )
+
+    def _is_commit_due(self) -> bool:
+        """Return whether commits are automatic, and it is time to."""
+        return self.settings.is_auto_commit and self._clock.monotonic_ms() >= self._commit_at_ms
+
+    def _try_to_save(self) -> None:
+        """Save what was processed, if commits are automatic; a failure is logged."""
+        if not self.settings.is_auto_commit:
+            return
+        pause_ms = max(self.settings.auto_commit_interval_ms, COMMIT_PAUSE_MS_MIN)
+        self._commit_at_ms = self._clock.monotonic_ms() + pause_ms
+        try:
+            self._save({**self._standings, **self._handed_out})
+        except KafkaOnSparkError as error:
+            log.warning("the offsets of group %r were not committed: %s", self._group(), error)
+
     def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Standing]:
         """Return up to where all is processed in some partitions."""
-        known = self._positions.processed()
+        known = {**self._standings, **self._handed_out}
         return {key: known[key] for key in keys if key in known}
 
     def leave(self, keys: Set[PartitionKey]) -> None:
         """Forget partitions: nothing of them is handed out any more."""
-        self._turns.leave(keys)
+        self._leave_turns(keys)
         self.paused -= keys
-        self._positions.forget(keys)
+        for key in keys:
+            self._standings.pop(key, None)
+            self._handed_out.pop(key, None)
 
     def end(self, *, is_failed: bool) -> None:
         """Commit the positions, if commits are automatic, and leave the group. `is_failed`: what
         was handed out last is not processed.
 
-        Raises: as `Saving.save`; a member has left then, or will be fenced.
+        Raises: as `_save`; a member has left then, or will be fenced.
         """
         if self._member is not None:
-            self.leave_group(is_failed=is_failed)
+            self._leave_group(is_failed=is_failed)
         elif self.settings.is_auto_commit:
-            known = self._positions
-            self.saving.save(known.processed() if is_failed else known.standings)
+            in_hand = self._handed_out if is_failed else {}
+            self._save({**self._standings, **in_hand})
 
-    def leave_group(self, *, is_failed: bool) -> None:
-        """Leave the group, if the consumer is a member, with its positions committed if commits are
-        automatic.
-
-        Raises: as `Member.leave`.
-        """
+    def _leave_group(self, *, is_failed: bool) -> None:
         member = self._member
-        if member is None:
-            return
+        assert member is not None, "it is one"
         if not is_failed:
-            self._positions.take_as_processed()
+            self._handed_out.clear()
         try:
             member.leave()
         finally:

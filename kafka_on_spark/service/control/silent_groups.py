@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
-from kafka_on_spark.controller.groups.heartbeats import GAPS_A_SESSION, Heard, Look, after_look
+from kafka_on_spark.controller.groups.heartbeats import GAPS_A_SESSION, Heard
 from kafka_on_spark.controller.groups.membership import fence_all
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaStorageError
@@ -19,6 +19,7 @@ from kafka_on_spark.metadata.group import ConsumerGroup
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.metadata import Heartbeats
 from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.consume.witness import looked_at
 
 log = logging.getLogger(__name__)
 
@@ -81,16 +82,6 @@ class SilentGroups:
         return lambda image: offsets_kept(image, name, fence_all(image, name, silent_ms), now_ms)
 
     def _looked_at(
-        self,
-        name: str,
-        members: list[MemberId],
-        known: Mapping[MemberId, Heard],
-        silence_ms: int,
+        self, name: str, members: list[MemberId], known: Mapping[MemberId, Heard], silence_ms: int
     ) -> dict[MemberId, Heard]:
-        began_ms = self._clock.monotonic_ms()
-        contents = self._heartbeats.listen(name, members)
-        ended_ms = self._clock.monotonic_ms()
-        return {
-            each: after_look(known.get(each), Look(began_ms, ended_ms, content), silence_ms)
-            for each, content in zip(members, contents, strict=True)
-        }
+        return looked_at(self._heartbeats, self._clock, name, members, known, silence_ms)

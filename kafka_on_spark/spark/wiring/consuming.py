@@ -1,6 +1,5 @@
 """Wires a consumer: its reads of replicas, its wait, its place in a group, its lookup of times."""
 
-import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,11 +11,9 @@ from kafka_on_spark.ports.counting import BYTES_OUT, MESSAGES_OUT, REQUEST_MS, R
 from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.reads.read_order import ReadOrder
-from kafka_on_spark.query.subscription import Subscription
 from kafka_on_spark.service.consume.consuming import Consuming
-from kafka_on_spark.service.consume.members.membership import Hands, Listeners, Member
-from kafka_on_spark.service.consume.members.share_pace import SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.member import Listeners
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.spark.run.time_lookup import time_lookup
 from kafka_on_spark.spark.wiring.services import Services
@@ -41,7 +38,6 @@ def witness_of(services: Services, settings: ConsumerSettings) -> Witness | None
         group=settings.group,
         max_poll_interval_ms=settings.max_poll_interval_ms,
         timeout_ms=services.timeout_ms,
-        random=random.random,
     )
 
 
@@ -49,21 +45,6 @@ def consuming_of(
     services: Services, settings: ConsumerSettings, witness: Witness | None, listeners: Listeners
 ) -> Consuming[pa.RecordBatch]:
     """Return a consumer of the cluster that has no partitions yet."""
-
-    def member(hands: Hands, subscription: Subscription) -> Member:
-        assert witness is not None, "a member is one of a group"
-        return Member(
-            services.metadata,
-            witness,
-            WakingClock(),
-            hands,
-            listeners,
-            settings=settings,
-            subscription=subscription,
-            new_id=new_uuid,
-            pace=SharePace(random.random),
-            timeout_ms=services.timeout_ms,
-        )
 
     def read(order: ReadOrder) -> Iterator[pa.RecordBatch]:
         batches = read_rows(
@@ -89,7 +70,9 @@ def consuming_of(
         read=read,
         end_of=end_of,
         timeout_ms=services.timeout_ms,
-        make_member=None if witness is None else member,
+        witness=witness,
+        listeners=listeners,
+        new_id=new_uuid,
     )
 
 

@@ -8,12 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.cluster.consuming.handouts import Handouts
-from kafka_on_spark.cluster.consuming.one_caller import OneCaller
+from kafka_on_spark.cluster.consuming.consumer import Consumer, Handouts, OneCaller
 from kafka_on_spark.errors import OffsetOutOfRangeError
-from kafka_on_spark.service.consume.positions import Positions
-from kafka_on_spark.service.consume.turns import Turn
+from kafka_on_spark.service.consume.consuming import Consuming, Turn
 from tests.cluster.consuming.polled import SOON, drained, values
 from tests.cluster.disks import records
 
@@ -166,9 +163,9 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_with_the_next_record(
     cluster.append(topic, records(*(b"%d" % each for each in range(5))))
     with cluster.consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
         assert next(consumer).value == b"0"
-        for name in ("advance", "peek"):
+        for kind, name in ((Consuming, "hand_out"), (Turn, "peek")):
             with monkeypatch.context() as patched:
-                patched.setattr(Turn, name, _interrupt)
+                patched.setattr(kind, name, _interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     consumer.poll(0)
 
@@ -196,8 +193,8 @@ def test_a_record_that_a_loop_has_read_and_not_handed_out_yet_comes_again(
         assert [each.value for each in consumer] == [b"1", b"2", b"3"]
 
 
-def _moves_and_is_interrupted(positions, *arguments):
-    _MOVE(positions, *arguments)
+def _moves_and_is_interrupted(consuming, *arguments):
+    _MOVE(consuming, *arguments)
     raise KeyboardInterrupt
 
 
@@ -207,11 +204,11 @@ def _interrupted_as_it_ends(callers, *, in_callbacks):
     raise KeyboardInterrupt
 
 
-_MOVE = Positions.move
+_MOVE = Consuming._move
 
 # fmt: off
 INTERRUPTED = {
-    "handed out":     (Positions, "move", _moves_and_is_interrupted),
+    "handed out":     (Consuming, "_move", _moves_and_is_interrupted),
     "call is ending": (OneCaller, "alone", _interrupted_as_it_ends),
 }
 # fmt: on

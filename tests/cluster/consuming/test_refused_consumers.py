@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.consuming.handouts import Handouts
-from kafka_on_spark.cluster.consuming.one_caller import OneCaller
+from kafka_on_spark.cluster.consuming.consumer import Handouts, OneCaller
 from kafka_on_spark.errors import (
     ClusterClosedError,
     ConsumerClosedError,

@@ -17,9 +17,8 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.subscription import Subscribe
 from kafka_on_spark.service.consume.consuming import Consuming
-from kafka_on_spark.service.consume.members.membership import Listeners, Member
-from kafka_on_spark.service.consume.members.share_pace import SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.member import Listeners
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
@@ -149,7 +148,6 @@ class Process:
             group=GROUP,
             max_poll_interval_ms=60_000,
             timeout_ms=TIMEOUT_MS,
-            random=world.rng.random,
         )
         self.consuming = Consuming(
             self.metadata,
@@ -159,18 +157,9 @@ class Process:
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
             timeout_ms=TIMEOUT_MS,
-            make_member=lambda hands, subscription: Member(
-                self.metadata,
-                self.witness,
-                self.clock,
-                hands,
-                Listeners(assigned=lambda _: None, revoked=lambda _: None, lost=lambda _: None),
-                settings=settings,
-                subscription=subscription,
-                new_id=self._new_life,
-                pace=SharePace(world.rng.random),
-                timeout_ms=TIMEOUT_MS,
-            ),
+            witness=self.witness,
+            listeners=Listeners(*([lambda keys: None] * 3)),
+            new_id=self._new_life,
         )
         self.consuming.subscribe(Subscribe(world.topics))
         self.beat_at_ms = self.look_at_ms = world.now_ms + INTERVAL_MS

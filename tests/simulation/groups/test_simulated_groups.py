@@ -8,8 +8,7 @@ import pytest
 from kafka_on_spark.controller.groups import heartbeats, sharing
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.query.offsets import following, group_offsets
-from kafka_on_spark.service.consume import saving
-from kafka_on_spark.service.consume.members import membership, witness
+from kafka_on_spark.service.consume import consuming, member, witness
 from tests.simulation.groups.world import run_seed
 
 SEEDS = 16
@@ -66,7 +65,7 @@ def saves_offsets_of_what_it_does_not_own(patch):
         return group_offsets.save_standings(image, group, processed, now_ms, member)
 
     patch.setattr(group_offsets, "check_may_commit", lambda *_: None)
-    patch.setattr(saving, "save_positions", wrong)
+    patch.setattr(consuming, "save_positions", wrong)
 
 
 def takes_what_another_owns(patch):
@@ -78,8 +77,8 @@ def gives_up_before_the_offsets_are_saved(patch):
 
 
 def goes_on_without_asking(patch):
-    patch.setattr(membership, "may_go_on", lambda *_: True)
-    patch.setattr(membership.Member, "_is_known", lambda self, image: self._is_member)
+    patch.setattr(member, "may_go_on", lambda *_: True)
+    patch.setattr(member.Member, "_is_known", lambda self, image: self._is_member)
 
 
 def fences_by_looks_from_before_it_was_frozen(patch):
@@ -87,7 +86,10 @@ def fences_by_looks_from_before_it_was_frozen(patch):
 
 
 def begins_where_a_partition_ends_when_it_looks(patch):
-    patch.setattr(membership.Member, "_begins_at", lambda self: None)
+    def wrong(*arguments, begins_at, **others):
+        return following.follow_target(*arguments, begins_at=None, **others)
+
+    patch.setattr(member, "follow_target", wrong)
 
 
 def reads_added_partitions_as_any_other(patch):

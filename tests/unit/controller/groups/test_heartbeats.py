@@ -7,12 +7,10 @@ import pytest
 
 from kafka_on_spark.controller.groups.heartbeats import (
     Heard,
-    Look,
     after_beat,
     after_look,
     may_go_on,
     to_listen_to,
-    turn_ms,
 )
 
 SESSION_MS = 45_000
@@ -25,7 +23,7 @@ def heard(*looks):
     known = None
     for moment, content in looks:
         began, ended = moment if isinstance(moment, tuple) else (moment, moment)
-        known = after_look(known, Look(began * 1000, ended * 1000, content), SESSION_MS)
+        known = after_look(known, content, began * 1000, ended * 1000, SESSION_MS)
     return known
 
 
@@ -105,7 +103,7 @@ def test_whichever_roots_are_read_no_member_is_silent_for_longer_than_it_was():
                     stands |= dict.fromkeys(beaten, str(turn + 1).encode())
                     last_ms = now_ms - 1
                 content = {each: stands[each] for each in roots}
-                known = after_look(known, Look(now_ms, now_ms, content), SESSION_MS)
+                known = after_look(known, content, now_ms, now_ms, SESSION_MS)
                 assert known.silent_ms <= now_ms - last_ms, (beaten_on, read)
                 heard_at = turn if known.has_beaten else heard_at
                 assert turn - heard_at < 2 or not all(beaten_on), (beaten_on, read)
@@ -177,8 +175,3 @@ def beaten(*moments):
 )
 def test_who_may_have_been_fenced_looks_before_it_goes_on(beats, asked_s, now_s, may):
     assert may_go_on(beats, asked_s * 1000, now_s * 1000, SESSION_MS) is may
-
-
-@pytest.mark.parametrize("given, turn", [((5_000, 45_000), 5_000), ((9, 10), 2), ((1, 2), 1)])
-def test_a_turn_is_short_enough_for_the_session(given, turn):
-    assert turn_ms(*given) == turn

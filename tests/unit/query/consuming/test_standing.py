@@ -14,7 +14,6 @@ from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from kafka_on_spark.query.consuming.assigned import due_in_turn
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.consuming.standing import (
     Standing,
@@ -233,14 +232,6 @@ def test_of_the_metadata_log_no_more_is_read_than_back_to_the_generation_of_a_po
     assert cuts_after(pieces(), {key(): 2}).get(key()) is None
     assert cuts_after(pieces(), {key(): 1}).get(key()) == 4
     assert cuts_after(pieces(), {key(): 0}).get(key()) == 4
-
-
-def test_partitions_take_turns():
-    now = image(*(partition("1", hw=9) for _ in range(4)))
-    standings = {key(number): Standing(Offset(9 if number == 1 else 0), 0) for number in range(4)}
-
-    assert [each.partition for each in due_in_turn(now, standings, None)] == [0, 2, 3]
-    assert [each.partition for each in due_in_turn(now, standings, key(2))] == [3, 0, 2]
 
 
 def test_a_position_from_before_an_unclean_election_is_not_saved():

@@ -18,9 +18,8 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.subscription import Assign, Subscribe
 from kafka_on_spark.service.consume.consuming import Consuming
-from kafka_on_spark.service.consume.members.membership import Listeners, Member
-from kafka_on_spark.service.consume.members.share_pace import SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.member import Listeners
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.commit_wait import CommitWait
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import TOPIC, TOPIC_ID, digest_at, disk, partition
@@ -110,6 +109,14 @@ class Reader:
             client_rack=None,
             max_poll_interval_ms=max_poll_interval_ms,
         )
+        self.witness = Witness(
+            self.metadata,
+            self.heartbeats,
+            self.clock,
+            group=GROUP,
+            max_poll_interval_ms=max_poll_interval_ms,
+            timeout_ms=TIMEOUT_MS,
+        )
         self.consuming = Consuming(
             self.metadata,
             self.clock,
@@ -118,33 +125,12 @@ class Reader:
             read=self._read,
             end_of=lambda rows: Offset(rows.end),
             timeout_ms=TIMEOUT_MS,
-            make_member=self._member if is_member else None,
+            witness=self.witness if is_member else None,
+            listeners=Listeners(*([lambda keys: None] * 3)),
+            new_id=lambda: "m",
         )
         numbers = tuple(range(len(ends)))
         self.consuming.subscribe(Subscribe((TOPIC,)) if is_member else Assign({TOPIC: numbers}))
-
-    def _member(self, hands, subscription):
-        self.witness = Witness(
-            self.metadata,
-            self.heartbeats,
-            self.clock,
-            group=GROUP,
-            max_poll_interval_ms=self.settings.max_poll_interval_ms,
-            timeout_ms=TIMEOUT_MS,
-            random=lambda: 0.5,
-        )
-        return Member(
-            self.metadata,
-            self.witness,
-            self.clock,
-            hands,
-            Listeners(*([lambda keys: None] * 3)),
-            settings=self.settings,
-            subscription=subscription,
-            new_id=lambda: "m",
-            pace=SharePace(lambda: 0.5),
-            timeout_ms=TIMEOUT_MS,
-        )
 
     def _read(self, order):
         if order.key in self.failing:

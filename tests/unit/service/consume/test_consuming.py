@@ -11,7 +11,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.query.subscription import Assign
-from kafka_on_spark.service.consume import turn_taking
+from kafka_on_spark.service.consume.consuming import Consuming
 from tests.builders import KEY, TOPIC, TOPIC_ID
 from tests.unit.service.consume.readers import TIMEOUT_MS, Reader
 
@@ -122,8 +122,8 @@ def test_a_member_that_waits_for_records_for_longer_than_its_poll_interval_stays
 def test_partitions_that_are_due_are_looked_for_once_a_round_and_one_sought_back_has_its_turn(
     monkeypatch,
 ):
-    looked, look = [], turn_taking.due_in_turn
-    monkeypatch.setattr(turn_taking, "due_in_turn", lambda *of: looked.append(of) or look(*of))
+    looked, look = [], Consuming._due_in_turn
+    monkeypatch.setattr(Consuming, "_due_in_turn", lambda *of: looked.append(of) or look(*of))
     reader = Reader(*[1] * 30)
 
     first = [reader.poll()[0] for _ in range(15)]
@@ -145,7 +145,7 @@ def test_a_read_that_is_broken_off_goes_on_behind_what_was_handed_out(fault):
 
     reader.consuming.commit()
 
-    assert reader.consuming.saving.committed([KEY]) == {KEY: 1}
+    assert reader.consuming.committed([KEY]) == {KEY: 1}
     assert reader.poll() == (0, 0, 1, 10)
 
 

@@ -3,17 +3,14 @@
 import pytest
 
 from kafka_on_spark.controller.groups.heartbeats import Heard
-from kafka_on_spark.controller.groups.membership import fence, join
-from kafka_on_spark.controller.groups.sharing import share_out
+from kafka_on_spark.controller.groups.membership import join
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.records import TopicRecord
-from kafka_on_spark.service.consume.members.share_pace import SHARE_MS, SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from tests.builders import TOPIC, TOPIC_ID, image_of, partition
-from tests.committing import replay
+from tests.builders import TOPIC, TOPIC_ID
 from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
 
 SESSION_MS, INTERVAL_MS = 45_000, 5_000
@@ -37,7 +34,6 @@ class Members:
                 group="g",
                 max_poll_interval_ms=300_000,
                 timeout_ms=1_000,
-                random=lambda: 0.5,
             )
             if name == names[0]:
                 self.commit(name, lambda _: ControllerResult([_TOPIC], None))
@@ -134,8 +130,8 @@ def test_two_that_fence_the_same_one_do_it_once():
         each.catch_up()
     silent = Heard({"memory": b"c"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
 
-    assert members.witnesses["a"].fence({"c": silent})
-    assert members.witnesses["b"].fence({"c": silent})
+    members.witnesses["a"].fence({"c": silent})
+    members.witnesses["b"].fence({"c": silent})
 
     assert members.names == set("ab")
     assert len(members.log.batches) == batches + 1
@@ -146,7 +142,7 @@ def test_a_look_from_before_a_freeze_fences_nobody():
     silent = Heard({"memory": b"b"}, 0, SESSION_MS, members.clocks["a"].monotonic_ms())
     members.clocks["a"].advance(SESSION_MS / 3 + 1)
 
-    assert not members.witnesses["a"].fence({"b": silent})
+    members.witnesses["a"].fence({"b": silent})
 
     assert members.names == {"a", "b"}
 
@@ -158,18 +154,6 @@ def test_heartbeats_that_can_not_be_written_are_told_of_the_first_alone():
     members.witnesses["a"].beat()
     with pytest.raises(KafkaStorageError):
         members.witnesses["a"].begin("another")
-
-
-def test_that_heartbeats_fail_is_told_once_and_so_is_its_end(caplog):
-    caplog.set_level("INFO")
-    members = Members("a")
-    for is_offline in (True, True, False, False):
-        members.heartbeats.is_offline = is_offline
-        members.witnesses["a"].beat()
-
-    told = [each.getMessage() for each in caplog.records]
-    assert ["was not written" in each for each in told] == [True, False]
-    assert told[-1] == "heartbeats of group 'g' are written again"
 
 
 def test_who_is_asked_for_nothing_for_long_stops_to_beat_and_leaves():
@@ -201,52 +185,3 @@ def test_what_killed_members_have_left_goes_when_somebody_joins():
     members.witnesses["b"].tidy()
 
     assert {name for _, name in members.heartbeats.counts} == {"a", "b"}
-
-
-class Paces:
-    """A group of a, b and c, and how the pace of each sees it."""
-
-    def __init__(self):
-        image = image_of(partition("1"), partition("1"))
-        for name in "abc":
-            image = replay(image, _join(image, name))
-        self.image = image
-        self.paces = {name: SharePace(lambda: 0.5) for name in "abc"}
-
-    def due(self, now_ms):
-        group = self.image.consumer_groups["g"]
-        return "".join(
-            name
-            for name, pace in self.paces.items()
-            if pace.is_due(self.image, group, name, now_ms, INTERVAL_MS)
-        )
-
-
-def test_the_first_sharing_out_is_at_once_and_none_follows():
-    paces = Paces()
-    assert paces.due(0) == "abc"
-
-    paces.image = replay(paces.image, share_out(paces.image, "g"))
-
-    assert paces.due(1) == ""
-
-
-def test_later_the_first_member_does_it_or_who_has_changed_the_group_or_anybody():
-    paces = Paces()
-    paces.image = replay(paces.image, share_out(paces.image, "g"))
-    assert paces.due(10_000) == ""
-    paces.image = replay(paces.image, fence(paces.image, "g", {"b": SESSION_MS}))
-    paces.paces.pop("b")
-
-    assert paces.due(10_001) == "", "others may join in the same moment"
-    assert paces.due(10_001 + SHARE_MS) == "a"
-    assert paces.due(10_001 + INTERVAL_MS) == "ac"
-
-    other = Paces()
-    other.image = replay(other.image, share_out(other.image, "g"))
-    assert other.due(10_000) == ""
-    other.image = replay(other.image, _join(other.image, "d"))
-    other.paces["d"] = SharePace(lambda: 0.5)
-    other.paces["d"].claim()
-    assert other.due(20_000) == "a"
-    assert other.due(20_000 + SHARE_MS) == "ad"

@@ -8,24 +8,13 @@ from kafka_on_spark.errors import RootAccessDeniedError, UnreleasedInstanceIdErr
 from kafka_on_spark.metadata.records import TopicRecord
 from kafka_on_spark.query.consuming.settings import consumer_settings
 from kafka_on_spark.query.subscription import Subscribe
-from kafka_on_spark.service.consume.members.membership import Listeners, Member
-from kafka_on_spark.service.consume.members.share_pace import SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.member import Listeners, Member
+from kafka_on_spark.service.consume.witness import Witness
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import TOPIC, TOPIC_ID
 from tests.fakes import FakeClock, MemoryHeartbeats, MemoryMetadataLog
 
 TIMEOUT_MS = 1_000
-
-
-class Hands:
-    """Nothing was handed out."""
-
-    def processed(self, keys):
-        return {}
-
-    def leave(self, keys):
-        pass
 
 
 class Place:
@@ -47,13 +36,12 @@ class Place:
             group="g",
             max_poll_interval_ms=300_000,
             timeout_ms=TIMEOUT_MS,
-            random=lambda: 0.5,
         )
         self.member = Member(
             self.metadata,
             self.witness,
-            self.clock,
-            Hands(),
+            lambda keys: {},
+            lambda keys: None,
             Listeners(*([lambda keys: None] * 3)),
             settings=consumer_settings(
                 group="g",
@@ -66,7 +54,6 @@ class Place:
             ),
             subscription=Subscribe((TOPIC,)),
             new_id=lambda: "after",
-            pace=SharePace(lambda: 0.5),
             timeout_ms=TIMEOUT_MS,
         )
 
@@ -151,12 +138,11 @@ def test_a_holder_that_was_killed_does_not_live_as_another_root_is_read(place):
 
 
 def test_a_holder_that_lives_keeps_its_place_and_its_successor_is_told(place):
-    place.heartbeats.beat("g", "before", 1)
     place.member.follow()
-    place.clock.advance(5_000)
-    place.heartbeats.beat("g", "before", 2)
-    place.witness.look()
-    place.clock.advance(5_000)
+    for count in (1, 2):
+        place.heartbeats.beat("g", "before", count)
+        place.witness.look()
+        place.clock.advance(5_000)
 
     with pytest.raises(UnreleasedInstanceIdError):
         place.member.follow()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.cluster.consuming import handouts
-from kafka_on_spark.cluster.consuming.handouts import Handouts
+from kafka_on_spark.cluster.consuming import consumer
+from kafka_on_spark.cluster.consuming.consumer import Handouts
 from tests.unit.service.consume.readers import Reader
 
 TIMEOUT_MS = 10_000
@@ -12,7 +12,7 @@ TIMEOUT_MS = 10_000
 @pytest.fixture
 def loop(monkeypatch):
     """Returns what a loop over a reader's consumer does: offsets, until the timeout."""
-    monkeypatch.setattr(handouts, "records_of", lambda rows: iter(range(rows.start, rows.end)))
+    monkeypatch.setattr(consumer, "records_of", lambda rows: iter(range(rows.start, rows.end)))
 
     def loop(reader):
         found = []
@@ -59,6 +59,7 @@ def test_a_loop_waits_for_the_end_of_the_member_behind_it_though_one_further_beh
     reader.have_turns("a", each_turn=lambda: reader.follow_target("a"))
 
     found = loop(reader)
+    reader.follow_target("a")
 
     # Each of those that live has at least one partition, and one of them what x had.
     members = reader.metadata.catch_up().consumer_groups["g"].members

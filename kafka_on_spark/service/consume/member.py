@@ -9,16 +9,20 @@ without a commit, and joins again under another id.
 import logging
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from kafka_on_spark.controller.groups.checks import Membership, check_not_replaced
 from kafka_on_spark.controller.groups.heartbeats import may_go_on
 from kafka_on_spark.controller.groups.membership import join, subscribe
-from kafka_on_spark.controller.groups.sharing import is_to_share
+from kafka_on_spark.controller.groups.sharing import is_to_share, share_out
+from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
     FencedInstanceIdError,
     FencedMemberEpochError,
     KafkaOnSparkError,
+    RequestTimedOutError,
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
@@ -26,17 +30,22 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NO_EPOCH, MemberId, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.query.consuming.settings import NONE, ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.following import follow_target, leave_group, subscribed_topics
 from kafka_on_spark.query.subscription import Subscription
-from kafka_on_spark.service.consume.members.retries import Retries
-from kafka_on_spark.service.consume.members.share_pace import SharePace
-from kafka_on_spark.service.consume.members.witness import Witness
+from kafka_on_spark.service.consume.witness import Witness
+from kafka_on_spark.service.metadata.metadata_outage import is_failing
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
+
+RETRY_MS: Final = 500
+"""Between two tries of what has failed."""
+
+SHARE_MS: Final = 1_000
+"""Between two targets of a group, about, so that many that join at once have few targets between
+them. Source: group.consumer.assignment.interval.ms."""
 
 SHARE_PAUSE_MS: Final = 100
 """How often a member looks whether it is its turn to share out."""
@@ -46,6 +55,18 @@ FOLLOW_MS: Final = 20
 
 STEPS_MAX: Final = 10
 """Steps of one call: a member that joins alone takes three."""
+
+SESSIONS_WAITED_MAX: Final = 2
+"""A member waits for others for so many sessions: within one a member that was killed is silent,
+and soon after those that died with it."""
+
+_PASSING: Final = (
+    RequestTimedOutError,
+    CommitOutcomeUnknownError,
+    # The epoch was that of an older image, or a commit of its own whose outcome was unknown stands.
+    FencedMemberEpochError,
+    StaleMemberEpochError,
+)
 
 Tell = Callable[[Set[PartitionKey]], None]
 """Tells the user of partitions."""
@@ -66,20 +87,9 @@ class Listeners:
     lost: Tell
 
 
-class Hands(Protocol):
-    """What a member asks of the consumer whose hands the records go through."""
-
-    def processed(self, keys: Set[PartitionKey]) -> Mapping[PartitionKey, Standing]:
-        """Return the positions in some partitions up to which all is processed."""
-        ...
-
-    def leave(self, keys: Set[PartitionKey]) -> None:
-        """Forget partitions: nothing of them is handed out any more."""
-        ...
-
-
 class Member:
-    """One consumer's place in its group.
+    """One consumer's place in its group. `processed` returns the positions in some partitions up to
+    which all is processed; `forget` hands out nothing more of some.
 
     Attributes:
         owned: The partitions that it may hand out.
@@ -91,42 +101,44 @@ class Member:
         self,
         metadata: MetadataService,
         witness: Witness,
-        clock: Clock,
-        hands: Hands,
+        processed: Callable[[Set[PartitionKey]], Mapping[PartitionKey, Standing]],
+        forget: Tell,
         listeners: Listeners,
         *,
         settings: ConsumerSettings,
         subscription: Subscription,
         new_id: Callable[[], str],
-        pace: SharePace,
         timeout_ms: int,
     ) -> None:
-        assert settings.group is not None, "a member is one of a group"
         self.owned: frozenset[PartitionKey] = frozenset()
-        self._group = settings.group
+        self.is_begun = self.is_sure = False
+        self._group = witness.group
         self._metadata = metadata
         self._witness = witness
-        self._clock = clock
-        self._hands = hands
+        self._clock = witness.clock
+        self._processed = processed
+        self._forget = forget
         self._listeners = listeners
         self._settings = settings
         self._subscription = subscription
         self._new_id = new_id
-        self._pace = pace
         self._timeout_ms = timeout_ms
-        self._retries = Retries(
-            metadata, witness, clock, group=self._group, instance_id=settings.group_instance_id
-        )
-        self.is_begun = False
         self._id: MemberId | None = None
         self._is_member = False
         self._stopped: dict[PartitionKey, Standing] = {}
         self._asked_ms = 0
-        self._quiet: object = None
         self._told: Exception | None = None
+        # When it looks again at what is due, and what has kept it from it.
         self._followed: MetadataImage | None = None
-        self._follow_at_ms = 0
-        self.is_sure = False
+        self._follow_at_ms = self._retry_at_ms = 0
+        self._failing_since_ms: int | None = None
+        self._waits_since_ms: int | None = None
+        self._is_awaiting = False
+        # What it knows of targets.
+        self._is_mine = False
+        self._target_epoch: int = NO_EPOCH
+        self._target_at_ms = 0
+        self._to_share_since_ms: int | None = None
 
     # What holds of it
 
@@ -143,9 +155,12 @@ class Member:
         return self._known_as(self._id)
 
     def _known_as(self, member_id: MemberId) -> Membership:
-        group = self._metadata.image.consumer_groups.get(self._group)
-        me = None if group is None else group.members.get(member_id)
+        me = self._me(self._metadata.image)
         return Membership(member_id, NO_EPOCH if me is None else me.member_epoch)
+
+    def _me(self, image: MetadataImage) -> GroupMember | None:
+        group = image.consumer_groups.get(self._group)
+        return None if group is None or self._id is None else group.members.get(self._id)
 
     def may_hand_out(self) -> bool:
         """Return whether it may hand out more of what it owns without asking the metadata log."""
@@ -156,35 +171,33 @@ class Member:
 
     def _is_known(self, image: MetadataImage) -> bool:
         """Return whether it has joined, and an image has it as a member."""
-        group = image.consumer_groups.get(self._group)
-        return self._is_member and group is not None and self._id in group.members
+        return self._is_member and self._me(image) is not None
 
     def pause_ms(self) -> float:
         """Return how long it may be left alone: until it has to be asked for more, and not so long
         that a consumer that waits for records counts as one that asks for none."""
-        return min(self._until_due_ms(), self._settings.max_poll_interval_ms / 2)
-
-    def _until_due_ms(self) -> float:
-        if left_ms := self._retries.left_ms(self._clock.monotonic_ms()):
-            return left_ms
-        image = self._metadata.image
-        group = image.consumer_groups.get(self._group)
-        is_waiting = group is not None and is_to_share(image, group)
-        return SHARE_PAUSE_MS if is_waiting else self._witness.turn_ms
+        now_ms, image = self._clock.monotonic_ms(), self._metadata.image
+        due_ms: float = self._witness.turn_ms
+        if self._retry_at_ms > now_ms:
+            due_ms = self._retry_at_ms - now_ms
+        elif (group := image.consumer_groups.get(self._group)) and is_to_share(image, group):
+            due_ms = SHARE_PAUSE_MS
+        return min(due_ms, self._settings.max_poll_interval_ms / 2)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for what others have, as `Retries.is_waiting` says."""
-        return self._retries.is_waiting
+        """Whether it waits for what others have, and not for longer than it takes to fence them if
+        they were killed."""
+        since_ms, most_ms = self._waits_since_ms, SESSIONS_WAITED_MAX * self._witness.session_ms
+        return since_ms is not None and self._clock.monotonic_ms() - since_ms < most_ms
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to `follow`."""
         now_ms = self._clock.monotonic_ms()
-        return self._retries.left_ms(now_ms) > 0 or self._is_time_to_look(now_ms)
-
-    def _is_time_to_look(self, now_ms: int) -> bool:
-        return now_ms >= self._follow_at_ms or self._metadata.image is not self._followed
+        if now_ms < self._retry_at_ms or now_ms >= self._follow_at_ms:
+            return True
+        return self._metadata.image is not self._followed
 
     # What it does
 
@@ -203,41 +216,62 @@ class Member:
         """
         now_ms = self._clock.monotonic_ms()
         self._witness.note_asked_for(now_ms)
-        if self._retries.left_ms(now_ms) > 0:
-            self.is_sure = self.may_hand_out()
+        if not self.is_due:
             return
-        if not self._is_time_to_look(now_ms):
-            return
-        try:
-            self._attempt()
-        except KafkaOnSparkError as error:
-            self._retries.note_failure(error)
-        else:
-            self._retries.note_success(self._id)
+        if now_ms >= self._retry_at_ms:
+            try:
+                self._do_what_is_due()
+            except KafkaOnSparkError as error:
+                self._note_failure(error)
+            else:
+                self._failing_since_ms = None
+                is_short = self._is_short()
+                self._waits_since_ms = (self._waits_since_ms or now_ms) if is_short else None
+            self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
         self.is_sure = self.may_hand_out()
-        self._followed, self._follow_at_ms = self._metadata.image, now_ms + FOLLOW_MS
         told, self._told = self._told, None
         if told is not None:
             raise told
 
-    def _attempt(self) -> None:
+    def _note_failure(self, error: KafkaOnSparkError) -> None:
+        """Try again later, or raise what does not pass, or has lasted."""
+        if not (is_failing(error) or isinstance(error, _PASSING)):
+            raise error
+        now_ms = self._clock.monotonic_ms()
+        if self._failing_since_ms is None:
+            log.warning("group %r: tries again: %s", self._group, error)
+            self._failing_since_ms = now_ms
+        timeout_ms = self._metadata.image.settings().integer("metadata.away.timeout.ms")
+        if now_ms - self._failing_since_ms >= timeout_ms:
+            self._failing_since_ms = None
+            raise error
+        self._retry_at_ms = now_ms + RETRY_MS
+
+    def _is_short(self) -> bool:
+        """Return whether others have its place, or partitions that it shall own, or have yet to say
+        which these are; or may have been killed, with partitions that nobody reads."""
+        image = self._metadata.image
+        group, me = image.consumer_groups.get(self._group), self._me(image)
+        if group is None or me is None:
+            return self._is_awaiting
+        if is_to_share(image, group) or not me.target <= me.owned:
+            return True
+        return len(group.members) > 1 and not self._witness.hears_others
+
+    def _do_what_is_due(self) -> None:
         try:
             self._ask_if_unsure()
             for _ in range(STEPS_MAX):
                 if not self._step(self._metadata.image):
                     break
-        except (FencedMemberEpochError, StaleMemberEpochError):
-            self._metadata.catch_up()  # a commit of its own whose outcome was unknown
-            raise
         except UnknownMemberIdError:
             self._lose()
         except UnreleasedInstanceIdError as error:
-            self._retries.await_holder(error)
+            self._await_holder(error)
 
     def _step(self, image: MetadataImage) -> bool:
         """Do the next thing that is due; return whether there was one."""
-        group = image.consumer_groups.get(self._group)
-        me = None if group is None or self._id is None else group.members.get(self._id)
+        group, me = image.consumer_groups.get(self._group), self._me(image)
         if group is None or me is None or not self._is_member:
             if self._is_member:
                 self._lose()
@@ -245,11 +279,37 @@ class Member:
             return True
         topics = tuple(sorted(set(subscribed_topics(image, self._subscription))))
         if topics != me.subscribed_topics:
-            self._subscribe(me, topics)
+            member_id, assignor = me.member_id, me.assignor
+            self._submit(lambda image: subscribe(image, self._group, member_id, topics, assignor))
+            self._is_mine = True
             return True
-        if self._witness.share_out(self._pace, me.member_id):
+        if self._shares_out(image, group, me.member_id):
+            self._submit(lambda newest: share_out(newest, self._group))
             return True
-        return self._reconcile(group, me)
+        return self._reconcile(me)
+
+    def _submit(self, decide: Decide[None]) -> None:
+        self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _shares_out(self, image: MetadataImage, group: ConsumerGroup, me: MemberId) -> bool:
+        """Return whether it shares out the group's partitions now: any member may, and one is
+        enough. Who has changed the group does, and the first of its members; the others do if these
+        have not for an interval. Who comes second finds nothing to decide."""
+        now_ms = self._clock.monotonic_ms()
+        if group.target_epoch != self._target_epoch:
+            self._target_epoch, self._target_at_ms = group.target_epoch, now_ms
+        if not is_to_share(image, group):
+            self._to_share_since_ms, self._is_mine = None, False
+            return False
+        if self._to_share_since_ms is None:
+            self._to_share_since_ms = now_ms
+        if group.target_epoch == NO_EPOCH:
+            return True
+        due_ms = self._target_at_ms + SHARE_MS
+        first = min(name for name, each in group.members.items() if not each.is_away)
+        if not self._is_mine and me != first:
+            due_ms = max(due_ms, self._to_share_since_ms + self._witness.turn_ms)
+        return now_ms >= due_ms
 
     def _join(self) -> None:
         if self._id is None:
@@ -259,7 +319,7 @@ class Member:
         self._metadata.check_writable()
         member_id, asked_ms = self._id, self._clock.monotonic_ms()
         self._witness.begin(member_id)
-        self._metadata.submit(
+        self._submit(
             lambda image: join(
                 image,
                 self._group,
@@ -267,61 +327,66 @@ class Member:
                 topics=subscribed_topics(image, self._subscription),
                 instance_id=self._settings.group_instance_id,
                 assignor=self._settings.group_remote_assignor,
-            ),
-            timeout_ms=self._timeout_ms,
+            )
         )
-        self._is_member, self._asked_ms, self._quiet = True, asked_ms, None
-        self._retries.note_joined()
-        self._pace.claim()
+        self._is_member, self._asked_ms, self._is_mine = True, asked_ms, True
+        self._is_awaiting = False
+        self._witness.watch(None)
         self._witness.tidy()
 
-    def _subscribe(self, me: GroupMember, topics: tuple[str, ...]) -> None:
-        self._metadata.submit(
-            lambda image: subscribe(image, self._group, me.member_id, topics, me.assignor),
-            timeout_ms=self._timeout_ms,
-        )
-        self._pace.claim()
+    def _await_holder(self, error: UnreleasedInstanceIdError) -> None:
+        """Wait for the end of the member that has this static member's place, if it is silent: it
+        may be a life of this consumer that was killed, and nobody else may be there to fence it.
 
-    def _reconcile(self, group: ConsumerGroup, me: GroupMember) -> bool:
-        """Give up and take what is due; return whether there was something."""
-        if self._quiet is group and self.owned == me.owned:
-            return False
+        Raises:
+            UnreleasedInstanceIdError: It lives.
+        """
+        # A commit that this process has seen since may have ended the member, and its group.
+        group = self._metadata.image.consumer_groups.get(self._group)
+        holder = None if group is None else group.with_instance(self._settings.group_instance_id)
+        self._is_awaiting = holder is not None
+        if holder is None:
+            return
+        if self._witness.watch(holder.member_id):
+            self._witness.watch(None)
+            raise error
+        self._retry_at_ms = self._clock.monotonic_ms() + self._witness.turn_ms
+
+    def _reconcile(self, me: GroupMember) -> bool:
+        """Give up and take what is due; return whether the group may have changed by it."""
         if giving_up := me.to_give_up & self.owned:
             self._stop(giving_up)
-        member, now_ms = self.speaker(), self._clock.now_ms()
-        owned = self._metadata.submit(
+        member, now_ms, known = self.speaker(), self._clock.now_ms(), self._metadata.image
+        settings = self._settings
+        is_saved = settings.is_beginning_committed and settings.auto_offset_reset != NONE
+        owned = submit_if_due(
+            known,
             lambda image: follow_target(
                 image,
                 self._group,
                 member,
                 held=self.owned,
                 processed=self._stopped,
-                begins_at=self._begins_at(),
+                begins_at=settings.auto_offset_reset if is_saved else None,
                 now_ms=now_ms,
             ),
-            timeout_ms=self._timeout_ms,
+            partial(self._metadata.submit, timeout_ms=self._timeout_ms),
         )
         self._stopped = {}
         taken = owned - self.owned
-        self.owned = owned
-        after = self._metadata.image.consumer_groups.get(self._group)
-        self._quiet = after if after is group else None
+        if owned != self.owned:
+            self.owned = owned
         if taken:
             self._tell(self._listeners.assigned, taken)
-        return after is not group
-
-    def _begins_at(self) -> str | None:
-        settings = self._settings
-        is_saved = settings.is_beginning_committed and settings.auto_offset_reset != NONE
-        return settings.auto_offset_reset if is_saved else None
+        return self._metadata.image is not known
 
     def _stop(self, keys: frozenset[PartitionKey]) -> None:
         """Hand out no more of some partitions; remember how far they are processed."""
         self._tell(self._listeners.revoked, keys)
         if self._settings.is_auto_commit:
-            self._stopped |= self._hands.processed(keys)
+            self._stopped |= self._processed(keys)
         self.owned -= keys
-        self._hands.leave(keys)
+        self._forget(keys)
 
     def _ask_if_unsure(self) -> None:
         if self._is_member and not self.may_hand_out():
@@ -335,7 +400,7 @@ class Member:
         """Forget all partitions: they are others'."""
         log.warning("the consumer %s is no member of group %r any more", self._id, self._group)
         lost, self.owned = self.owned, frozenset()
-        self._hands.leave(lost)
+        self._forget(lost)
         self._stopped, self._id, self._is_member = {}, None, False
         self._witness.end()
         if lost:
@@ -377,9 +442,9 @@ class Member:
             self._tell(self._listeners.revoked, self.owned)
         self._metadata.catch_up()  # a join whose outcome was unknown may stand in the log
         is_saved = self._settings.is_auto_commit
-        processed = self._stopped | dict(self._hands.processed(self.owned)) if is_saved else {}
+        processed = self._stopped | dict(self._processed(self.owned)) if is_saved else {}
         member, now_ms = self._known_as(member_id), self._clock.now_ms()
-        self._metadata.submit(
+        self._submit(
             lambda image: leave_group(
                 image,
                 self._group,
@@ -387,6 +452,5 @@ class Member:
                 processed=processed,
                 returns=self._settings.group_instance_id is not None,
                 now_ms=now_ms,
-            ),
-            timeout_ms=self._timeout_ms,
+            )
         )
