@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.groups.heartbeats import Look, after_look
+from kafka_on_spark.controller.groups.heartbeats import after_look
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles, name_in_path
@@ -36,8 +36,8 @@ class Hearer:
     def look(self):
         """Return what is known of the member after one more look."""
         [content] = self.heartbeats.listen("g", ["a"])
-        look = Look(self.now_ms, self.now_ms, content)
-        self.heard, self.now_ms = after_look(self.heard, look, 45_000), self.now_ms + 5_000
+        self.heard = after_look(self.heard, content, self.now_ms, self.now_ms, 45_000)
+        self.now_ms += 5_000
         return self.heard
 
 
