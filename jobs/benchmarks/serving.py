@@ -89,8 +89,8 @@ class _Served:
         """Wait until the sweep has come to all partitions."""
         until = time.monotonic() + READ_S_MAX
         while time.monotonic() < until:
-            found = self._ready()["looks"].get("round", {})
-            if found.get("count") and found.get("not_inspected_in_time") == 0:
+            found = self._ready()["round"]
+            if found["count"] and found["not_inspected_in_time"] == 0:
                 return
             time.sleep(1)  # asked more often, it would not be idle
         raise TimeoutError(f"not all partitions were inspected within {READ_S_MAX} s")

@@ -31,15 +31,13 @@ def metrics_of(
     logs: Sequence[LogDescription] = (),
     *,
     is_cut_off: bool = False,
-    holds_lease: bool = True,
 ) -> list[Metric]:
     """Return the figures, with those of `logs`. Nothing is read for it but the room on local disks:
-    the image is the newest that this process knows. `is_cut_off`: that is too old to say anything.
-    `holds_lease`: a lease that this process has in the image lasts."""
+    the image is the newest that this process knows. `is_cut_off`: that is too old."""
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
     counted = services.counts.metrics()
-    is_controller = holds_lease and is_held_by(image, services.controller_id)
+    is_controller = is_held_by(image, services.controller_id)
     return [
         *(cut_off_metrics() if is_cut_off else state_metrics(image, is_controller=is_controller)),
         *(() if is_cut_off else [_time_ahead(image, now_ms)]),

@@ -15,11 +15,8 @@ FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"
 
 # fmt: off
 REFUSALS = [
-    (("--health-host", "127.0.0.1"), "--health-host goes with --health-port: leave it out, or give both"),
     (("--stop-seconds", "inf"), "Invalid value for '--stop-seconds'"),
-    (("--ready-seconds", "inf"), "Invalid value for '--ready-seconds'"),
     (("--stalled-seconds", "1e300"), "Invalid value for '--stalled-seconds'"),
-    (("--rounds-stalled-seconds", "inf"), "Invalid value for '--rounds-stalled-seconds'"),
 ]
 # fmt: on
 

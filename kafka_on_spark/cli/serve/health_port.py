@@ -1,25 +1,21 @@
 """The port at which a serving process answers by HTTP: /healthz and /readyz, and its /metrics."""
 
-import asyncio
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kafka_on_spark.cluster.openmetrics import OPENMETRICS, openmetrics
+from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.console.http_server import HttpServer, listening, shown
-from kafka_on_spark.service.serve.health import Answer
-from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 
 log = logging.getLogger(__name__)
-
-THREADS: Final = 4
-"""Answers of /metrics at work at once. Probes need none: a disk that hangs holds up no probe."""
 
 
 class HealthPort:
@@ -31,34 +27,30 @@ class HealthPort:
         address: Where it answers, as a client writes it.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        healthz: Callable[[], Answer],
-        readyz: Callable[[], Answer],
-        metrics: Callable[[], str],
-        metrics_type: str,
-    ) -> None:
+    def __init__(self, host: str, port: int, served: ServedCluster, *, stalled_ms: int) -> None:
         """Listen.
 
         Raises:
             InvalidRequestError: The address can't be had.
         """
-        self._threads = DaemonThreads(THREADS, "metrics")
 
-        async def figures() -> Response:
-            text = await asyncio.wrap_future(self._threads.submit(metrics))
-            return Response(text, headers={"Content-Type": metrics_type})
+        async def healthz(request: Request) -> Response:
+            return _answer(served.health(stalled_ms))
 
-        routes = [
-            Route("/healthz", _page(_probe(healthz))),
-            Route("/readyz", _page(_probe(readyz))),
-            Route("/metrics", _page(figures)),
-        ]
+        async def readyz(request: Request) -> Response:
+            return _answer(served.readiness())
+
+        def metrics(request: Request) -> Response:  # in a thread: a disk may hang for a moment
+            text = openmetrics(served.metrics(), has_process=True)
+            return Response(text, headers={"Content-Type": OPENMETRICS})
+
+        pages: list[Callable[..., Any]] = [healthz, readyz, metrics]
+        app = Starlette(
+            routes=[Route(f"/{page.__name__}", page) for page in pages],
+            exception_handlers={Exception: _failed},
+        )
         # What a client sends that is no HTTP is no line of the log.
-        self._server = HttpServer(Starlette(routes=routes), log_level="critical")
+        self._server = HttpServer(app, log_level="critical")
         self._socket = listening(
             host, port, what="the health port", options="--health-port or --health-host"
         )
@@ -74,29 +66,14 @@ class HealthPort:
         """Answer nothing more; wait for so long until that is so."""
         self._server.should_exit = True
         self._thread.join(max(within_s, 0))
-        self._threads.shutdown(wait=False, cancel_futures=True)
         self._socket.close()
 
 
-def _probe(ask: Callable[[], Answer]) -> Callable[[], Awaitable[Response]]:
-    async def page() -> Response:
-        answer = ask()
-        body = json.dumps({"ok": answer.is_well, **answer.body}, indent=2) + "\n"
-        return Response(body, 200 if answer.is_well else 503, media_type="application/json")
-
-    return page
+def _answer(body: dict[str, Any]) -> Response:
+    text = json.dumps(body, indent=2) + "\n"
+    return Response(text, 200 if body["ok"] else 503, media_type="application/json")
 
 
-def _page(answer: Callable[[], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Return a page whose failure is an answer, too, and a line of this program's log."""
-
-    async def page(request: Request) -> Response:
-        try:
-            response = await answer()
-        except Exception:
-            log.exception("the page %s has failed", request.url.path)
-            response = Response("this page has failed: the log says why\n", 500)
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-    return page
+def _failed(request: Request, error: Exception) -> Response:
+    log.error("the page %s has failed", request.url.path, exc_info=error)
+    return Response("this page has failed: the log says why\n", 500)

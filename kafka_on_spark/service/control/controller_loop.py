@@ -5,7 +5,7 @@ commits them, and ends when a higher controller epoch is seen.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import (
@@ -34,7 +34,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.chores import Chores, Clean, Expiry, Maintain
-from kafka_on_spark.service.control.controller_report import AfterPass, ControllerReport, Tally
+from kafka_on_spark.service.control.controller_report import ControllerReport, Tally
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.lease_watch import LeaseWatch
 from kafka_on_spark.service.control.silent_groups import SilentGroups
@@ -81,7 +81,14 @@ def duration_ms(seconds: float | None) -> int | None:
 
 
 class ControllerLoop:
-    """One controllership, from claim to resignation."""
+    """One controllership, from claim to resignation.
+
+    `after_pass` is called after each pass, with how long it took, ms.
+
+    Attributes:
+        moved_at_ms: When the loop last waited for the lease or served requests: one that is stuck
+            does neither.
+    """
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class ControllerLoop:
         expiry: Expiry | None = None,
         silent_groups: SilentGroups | None = None,
         compaction: CompactionPasses | None = None,
-        after_pass: AfterPass | None = None,
+        after_pass: Callable[[int], None] | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -129,7 +136,7 @@ class ControllerLoop:
         self._refusing: frozenset[BrokerId] = frozenset()
         self._is_single_pass = False
         self._tally = Tally()
-        self._served_at_ms = 0
+        self.moved_at_ms = clock.monotonic_ms()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
@@ -176,7 +183,7 @@ class ControllerLoop:
         self._tally, began_ms = Tally(), self._clock.monotonic_ms()
         self._pass()
         self._denied = frozenset(self._tally.denied)
-        self._after_pass(self._tally.report(), self._clock.monotonic_ms() - began_ms)
+        self._after_pass(self._clock.monotonic_ms() - began_ms)
 
     @property
     def _term(self) -> Term:
@@ -188,6 +195,7 @@ class ControllerLoop:
         watch = LeaseWatch(self._clock)
         started_ms = self._clock.monotonic_ms()
         while True:
+            self.moved_at_ms = self._clock.monotonic_ms()
             image = self._metadata.catch_up()
             if watch.is_over(image):
                 term = Term.claim(
@@ -214,7 +222,7 @@ class ControllerLoop:
             self._serve_requests()
 
     def _serve_requests(self) -> None:
-        self._served_at_ms = self._clock.monotonic_ms()
+        self.moved_at_ms = self._clock.monotonic_ms()
         self._term.serve_requests(self._id_source)
         self._commands.send(self._metadata.image)
 
@@ -230,7 +238,7 @@ class ControllerLoop:
     def _after_part(self) -> None:
         """Serve requests between two parts of a pass, each of which may take seconds: a controller
         that is too busy to renew its lease would count as dead."""
-        if self._clock.monotonic_ms() - self._served_at_ms >= POLL_MS:
+        if self._clock.monotonic_ms() - self.moved_at_ms >= POLL_MS:
             self._serve_requests()
 
     def _pass(self) -> None:

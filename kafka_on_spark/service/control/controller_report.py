@@ -3,7 +3,6 @@
 Apart from the loop, since who runs one, serves it or prints it needs no more than this.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
@@ -33,10 +32,6 @@ class ControllerReport(Shown):
     denied: tuple[BrokerId, ...] = ()
     records_deleted: int = 0
     upkeep_failures: tuple[str, ...] = ()
-
-
-AfterPass = Callable[[ControllerReport, int], None]
-"""Called with what a pass has decided, and how long it took, ms."""
 
 
 @dataclass(slots=True)

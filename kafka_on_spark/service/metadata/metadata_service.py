@@ -72,6 +72,8 @@ class MetadataService:
 
     Attributes:
         clock: Says the time of what this process commits and appends.
+        read_at_ms: By the monotonic clock, when the newest read began that came to its end: what
+            others committed since may be missing.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class MetadataService:
         self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
         self._image = MetadataImage()
-        self._replayed_at_ms = clock.monotonic_ms()
+        self._replayed_at_ms = self.read_at_ms = clock.monotonic_ms()
         self._snapshot_offset = 0
         self._snapshot_record_count = 0
         self._awaited_results = AwaitedResults()
@@ -167,6 +169,7 @@ class MetadataService:
             if self._last_read > begun:
                 return self._image
             self._reads_begun += 1
+            began_ms = self._clock.monotonic_ms()
             is_first = self._image.offset == 0
             if is_first:
                 self._start_from_snapshot()
@@ -185,7 +188,7 @@ class MetadataService:
                 self._awaited_results.record_all(batches)
                 if not is_first:
                     self._watch.replayed(before, batches, self._image)
-            self._last_read = self._reads_begun
+            self._last_read, self.read_at_ms = self._reads_begun, began_ms
             return self._image
 
     def has_next(self) -> bool:
@@ -196,7 +199,11 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
         """
         self.check_open()
-        return self._log.has_next()
+        began_ms = self._clock.monotonic_ms()
+        has_next = self._log.has_next()
+        if not has_next:
+            self.read_at_ms = began_ms
+        return has_next
 
     def catch_up_waiting(self) -> MetadataImage:
         """Do as `catch_up`, and wait for a metadata root that is away, for as long as

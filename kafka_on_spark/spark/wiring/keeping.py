@@ -17,13 +17,11 @@ from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.chores import Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.controller_report import AfterPass
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.describe.counts import Counts
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
@@ -160,14 +158,13 @@ class Keeping:
         self,
         dry_run: DryRunMetadata | None = None,
         *,
-        metadata: MetadataDecider | None = None,
         clock: Clock | None = None,
-        after_pass: AfterPass | None = None,
+        after_pass: Callable[[int], None] | None = None,
     ) -> ControllerLoop:
         """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone.
-        `metadata` and `clock` are taken in place of those of the services."""
+        `clock` is taken in place of that of the services."""
         return ControllerLoop(
-            dry_run or metadata or self._metadata,
+            dry_run or self._metadata,
             clock or self.clock,
             controller_id=self._ports.controller_id,
             run_probes=self._probe,

@@ -4,10 +4,8 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.service.serve.health import Limits, readyz
 from kafka_on_spark.spark.run import opening
 from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.metadata.hints import root_hint, sweep_hint
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, PATIENCE_MS, records, values_of
@@ -93,18 +91,15 @@ def test_a_process_begins_without_the_root_that_it_names_first(cluster, folder):
 
 def test_a_process_that_serves_goes_on_and_one_begins_without_the_first_root(cluster, folder):
     url = ",".join(map(str, roots_in(folder)))
-    limits = Limits(stalled_ms=60_000, rounds_stalled_ms=60_000, look_ms=20_000)
     served = [ServedCluster(url, StorageOptions(), None)]
     try:
         served[0].begin()
-        wait_for(lambda: is_well(served[0], limits))
+        wait_for(lambda: is_well(served[0]))
         (folder / "m1").rename(folder / "away")
         served.append(ServedCluster(url, StorageOptions(), None))
         served[1].begin()
-        for each in served:
-            before = each.looks.seen
-            wait_for(lambda each=each, before=before: each.looks.seen != before)
-        wait_for(lambda: any(is_well(each, limits) for each in served))
+        wait_for(lambda: served[1].readiness()["ok"])
+        wait_for(lambda: any(is_well(each) for each in served))
         cluster.append("orders", records(b"b"))
     finally:
         for each in served:
@@ -114,9 +109,9 @@ def test_a_process_that_serves_goes_on_and_one_begins_without_the_first_root(clu
     assert values_of(cluster, "orders") == [b"a", b"b"]
 
 
-def is_well(served, limits):
-    found = readyz(served.looks.seen, SystemClock().monotonic_ms(), limits)
-    return found.is_well and found.body["role"] == "controller"
+def is_well(served):
+    found = served.readiness()
+    return found["ok"] and found["role"] == "controller"
 
 
 def test_the_commit_lock_lies_on_the_leaders_folder(cluster, folder, monkeypatch):

@@ -1,14 +1,14 @@
 """`serve` as a supervisor sees it: real processes, probes, signals, and roots that go away."""
 
+import logging
 import threading
 import time
 
 import pytest
 
+from kafka_on_spark.cluster import serving
 from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.service.serve.health import Limits, healthz, readyz
-from kafka_on_spark.service.serve.serving import Serving
-from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.storage.roots import local_changes
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
@@ -20,7 +20,7 @@ QUICK = {
     # A test's own appends and what is served conflict, and a busy machine takes its time for both.
     "delivery.timeout.ms": 120_000,
 }
-LIMITS = Limits(stalled_ms=60_000, rounds_stalled_ms=60_000, look_ms=20_000)
+STALLED_MS = 60_000
 END_MS = 30_000
 
 
@@ -39,18 +39,19 @@ class InProcess:
         self.served = ServedCluster(str(root), StorageOptions(), None)
         self.served.begin()
 
-    def ready(self):
-        return readyz(self.served.looks.seen, SystemClock().monotonic_ms(), LIMITS)
-
-    def health(self):
-        return healthz(self.served.looks.seen, SystemClock().monotonic_ms(), LIMITS)
+    def is_healthy(self, stalled_ms=STALLED_MS):
+        return self.served.health(stalled_ms)["ok"]
 
     def becomes_ready(self):
-        wait_for(lambda: self.ready().is_well and self.ready().body["role"] == "controller")
+        def is_it():
+            found = self.served.readiness()
+            return found["ok"] and found["role"] == "controller"
+
+        wait_for(is_it)
 
     def says(self, words):
         """Wait until it is not ready, for that reason."""
-        wait_for(lambda: any(words in each for each in self.ready().body["reasons"]))
+        wait_for(lambda: any(words in each for each in self.served.readiness()["reasons"]))
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_a_brokers_root_that_goes_away_and_comes_back_is_fenced_and_catches_up(d
     disks.give_back(3)
 
     wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2, 3])
-    assert serving.health().is_well
+    assert serving.is_healthy()
     assert sorted(values_of(disks.cluster, "orders")) == [b"first", b"second"]
 
 
@@ -140,7 +141,7 @@ def test_it_waits_for_a_metadata_root_that_is_away_and_says_so(disks, serve):
 
     disks.metadata_root.rename(away)
     serving.says("is away")
-    assert serving.health().is_well
+    assert serving.is_healthy()
     away.rename(disks.metadata_root)
 
     serving.becomes_ready()
@@ -160,7 +161,7 @@ def test_a_full_disk_of_the_metadata_root_is_no_end(disks, serve, monkeypatch):
 
     monkeypatch.setattr(local_changes.os, "link", no_room)
     serving.says("No space left")
-    assert serving.health().is_well
+    assert serving.is_healthy()
     is_full = False
 
     serving.becomes_ready()
@@ -180,17 +181,17 @@ def test_it_ends_if_another_cluster_is_in_the_place_of_its_own(disks, serve):
 
 
 def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
-    def die(_):
+    def die(*_, **__):
         raise SystemExit("a bug")
 
-    monkeypatch.setattr(Serving, "replicate", die)
+    monkeypatch.setattr(Upkeep, "replicate", die)
     serving = serve()
 
     assert serving.served.ended.wait(WAIT_S_MAX)
     assert "by an error of its own: SystemExit" in serving.served.failure
 
 
-def test_the_end_waits_so_long_for_a_pass_that_hangs_and_resigns_in_its_place(
+def test_a_pass_that_hangs_is_not_healthy_and_the_end_resigns_in_its_place(
     disks, serve, monkeypatch
 ):
     serving = serve()
@@ -203,8 +204,52 @@ def test_the_end_waits_so_long_for_a_pass_that_hangs_and_resigns_in_its_place(
 
     monkeypatch.setattr(serving.served._services.keeping.retention, "run", hang)
     assert hung.wait(WAIT_S_MAX)
+    wait_for(lambda: not serving.is_healthy(stalled_ms=1000))
+    assert serving.is_healthy()
     is_clean = serving.served.end(3000)
     thawed.set()
 
     assert not is_clean
     assert disks.cluster.image.controller.controller_id is None
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), ZeroDivisionError("a bug")])
+def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
+    disks, serve, monkeypatch, caplog, error
+):
+    caplog.set_level(logging.INFO)
+    replicate, failures = Upkeep.replicate, [error, error, error]
+
+    def run(self, *given, **named):
+        if failures:
+            raise failures.pop()
+        return replicate(self, *given, **named)
+
+    monkeypatch.setattr(serving, "RETRY_MS_MAX", 1.0)
+    monkeypatch.setattr(serving, "RETRY_MS_MIN", 1.0)
+    monkeypatch.setattr(Upkeep, "replicate", run)
+    process = serve()
+    wait_for(lambda: process.served.round_count)
+    process.becomes_ready()
+
+    told = [each for each in caplog.records if each.getMessage().startswith("round: ")]
+    assert [each.getMessage() for each in told] == [
+        f"round: has failed, and is tried again: {error}",
+        "round: has come to its end again",
+    ]
+    assert told[0].levelno == logging.WARNING
+    assert bool(told[0].exc_info) == isinstance(error, ZeroDivisionError)
+
+
+def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve, monkeypatch):
+    monkeypatch.setattr(Upkeep, "replicate", lambda *_, **__: 1 / 0)
+    first = serve()
+    first.says("division by zero")
+
+    wait_for(lambda: disks.cluster.image.controller.controller_id is not None)
+    first.served._controlling.resign()
+    second = serve()
+    wait_for(lambda: second.served.readiness()["role"] == "controller")
+
+    wait_for(lambda: first.served.readiness()["ok"])
+    assert first.served.readiness()["role"] == "standby"

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.service.serve.looks import ROUND
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records
 from tests.cluster.serving.processes import wait_for
@@ -25,7 +24,7 @@ def test_rounds_of_a_served_cluster_copy_by_spark_and_leave_the_session_when_it_
 
             wait_for(lambda: disks.cluster.offsets("orders")[0].high_watermark == 2)
             wait_for(lambda: isr_of(disks.cluster, "orders") == [1, 2, 3])
-            wait_for(lambda: served.looks.count(ROUND))
+            wait_for(lambda: served.round_count)
         finally:
             is_clean = served.end(END_MS)
 

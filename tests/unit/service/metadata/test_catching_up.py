@@ -106,3 +106,29 @@ def test_a_read_that_failed_is_shared_by_nobody(log, open_service):
     log.append([ProducerRecord(producer_id="p", producer_epoch=0)], STAMP, expected_offset=0)
 
     assert service.catch_up().producers == {"p": 0}
+
+
+def test_the_time_of_the_newest_read_is_when_one_began_that_came_to_its_end(
+    log, clock, open_service, monkeypatch
+):
+    service = open_service()
+    read = log.read
+
+    def read_slowly(**asked):
+        clock.advance(500)
+        return read(**asked)
+
+    monkeypatch.setattr(log, "read", read_slowly)
+    clock.advance(1000)
+    service.catch_up()
+    assert service.read_at_ms == 1000
+
+    log.is_offline = True
+    with pytest.raises(KafkaStorageError):
+        service.catch_up()
+    assert service.read_at_ms == 1000
+
+    log.is_offline = False
+    monkeypatch.setattr(log, "has_next", lambda: False)
+    service.has_next()
+    assert service.read_at_ms == clock.monotonic_ms()
