@@ -18,14 +18,8 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.group_offsets import groups_of
 from kafka_on_spark.query.offsets.group_resets import (
-    Current,
-    Earliest,
-    Latest,
     Reset,
-    Shift,
     Target,
-    To,
-    ToTime,
     parse_datetime,
     parse_duration,
     plan_resets,
@@ -35,13 +29,8 @@ from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.replica_inspection import find_offset
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
-SIMPLE_TARGETS: Final[Mapping[str, Target]] = {
-    "to_earliest": Earliest(),
-    "to_latest": Latest(),
-    "to_current": Current(),
-}
 TARGETS: Final = (
-    *SIMPLE_TARGETS,
+    *("to_earliest", "to_latest", "to_current"),
     *("to_offset", "shift_by", "to_datetime", "by_duration", "from_file"),
 )
 RESET_COLUMNS: Final = {
@@ -128,7 +117,7 @@ def _from_file(session: Session, given: Mapping[str, Any]) -> dict[str, list[Res
             reset
             for name, offset in offsets[group].items()
             for key in [partition_key(image, name.topic, name.partition)]
-            for reset in plan_resets(image, group, [key], To(offset), find)
+            for reset in plan_resets(image, group, [key], Target("offset", offset), find)
         ]
         for group in groups
         if group in offsets
@@ -164,14 +153,15 @@ def _target_name(given: Mapping[str, Any]) -> str:
 
 def _target(given: Mapping[str, Any], name: str) -> Target:
     if name == "to_offset":
-        return To(given[name])
+        return Target("offset", given[name])
     if name == "shift_by":
-        return Shift(given[name])
+        return Target("shift", given[name])
     if name == "to_datetime":
-        return ToTime(parse_datetime(given[name]))
+        return Target("time", parse_datetime(given[name]))
     if name == "by_duration":
-        return ToTime(SystemClock().now_ms() * 1000 - parse_duration(given[name]))
-    return SIMPLE_TARGETS[name]
+        since_us = SystemClock().now_ms() * 1000 - parse_duration(given[name])
+        return Target("time", since_us)
+    return Target(name.removeprefix("to_"))
 
 
 def _keys(image: MetadataImage, group: str, given: Mapping[str, Any]) -> Sequence[PartitionKey]:

@@ -33,7 +33,6 @@ from kafka_on_spark.query.consuming.settings import (
     EARLIEST,
     LATEST,
     ConsumerSettings,
-    consumer_settings,
 )
 from kafka_on_spark.query.consuming.standing import at, partition_of
 from kafka_on_spark.query.moments import given_micros
@@ -480,7 +479,7 @@ class Consumers:
         if consumer_timeout_ms is not None:
             check_number(consumer_timeout_ms, "consumer_timeout_ms")
         _check_callbacks(on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
-        settings = consumer_settings(**given)
+        settings = ConsumerSettings(**given)
         subscription = subscription_of(image, topics, pattern, partitions)
         return Consumer(
             self._services,

@@ -12,7 +12,6 @@ from typing import Final
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.query.moments import micros_of
 
 FindOffset = Callable[[PartitionKey, int], Offset | None]
@@ -25,42 +24,14 @@ _DURATION: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Earliest:
-    """To the log start."""
+class Target:
+    """Where a group is reset to: "earliest"; "latest"; "current", its own offset, moved into the
+    range that the log still has; "offset", by its number; "shift", by a number of records from its
+    own offset, backwards if negative; "time", the first record that is not older than µs since 1970
+    UTC."""
 
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """To the high watermark."""
-
-
-@dataclass(frozen=True, slots=True)
-class Current:
-    """To the group's own offset, moved into the range that the log still has."""
-
-
-@dataclass(frozen=True, slots=True)
-class To:
-    """To an offset."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """By a number of records from the group's offset; backwards if negative."""
-
-    by: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToTime:
-    """To the first record that is not older than a time, µs since 1970 UTC."""
-
-    timestamp_us: int
-
-
-Target = Earliest | Latest | Current | To | Shift | ToTime
+    kind: str
+    value: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,43 +74,35 @@ def _reset(
     assert partition is not None, "the partition is in this image"
     known = image.groups.get((group, key))
     before = None if known is None else known.offset
-    if isinstance(target, Shift) and before is None:
+    if target.kind == "shift" and before is None:
         raise InvalidRequestError(
             f"group {group!r} has no offset of {image.name_of(key)} to shift: name partitions of"
             " which it has one, or reset it to an offset"
         )
-    asked = _asked(partition, key, before, target, find_offset)
-    offset = min(max(asked, partition.log_start_offset), partition.high_watermark)
+    start, end = partition.log_start_offset, partition.high_watermark
+    asked: int | None
+    match target.kind:
+        case "earliest":
+            asked = start
+        case "offset":
+            asked = target.value
+        case "shift":
+            asked = (before or 0) + target.value
+        case "time":
+            asked = find_offset(key, target.value)
+        case "current":
+            asked = before
+        case _:
+            asked = end
+    if asked is None:
+        asked = end  # as in Kafka, if no record matches
+    offset = min(max(asked, start), end)
     return Reset(
         name=image.name_of(key),
         before=before,
         offset=offset,
         asked=None if asked == offset else asked,
     )
-
-
-def _asked(
-    partition: PartitionRegistration,
-    key: PartitionKey,
-    before: int | None,
-    target: Target,
-    find_offset: FindOffset,
-) -> int:
-    """Return the offset that is asked for; the high watermark if no record matches, as in Kafka."""
-    match target:
-        case Earliest():
-            return partition.log_start_offset
-        case To(offset):
-            return offset
-        case Shift(by):
-            assert before is not None, "checked"
-            return before + by
-        case ToTime(timestamp_us):
-            found = find_offset(key, timestamp_us)
-            return partition.high_watermark if found is None else found
-        case Current() if before is not None:
-            return before
-    return partition.high_watermark
 
 
 def parse_datetime(text: str) -> int:

@@ -3,8 +3,6 @@
 A cut is an image: the high watermarks of all partitions at one metadata offset. Pure.
 """
 
-from collections.abc import Mapping
-
 from kafka_on_spark.errors import (
     InconsistentTopicIdError,
     InvalidRequestError,
@@ -14,7 +12,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 Ranges = dict[int, tuple[Offset, Offset]]
@@ -91,47 +89,39 @@ def ranges_between(
         )
     older = before.topics.get(topic_id)
     partitions = after.topics[topic_id].partitions
-    _check_none_removed(topic, older, partitions)
-    ranges: Ranges = {}
-    for number, partition in sorted(partitions.items()):
-        name = TopicPartition(topic, number)
-        newest = now.topics[topic_id].partitions.get(number)
-        if newest is None:
-            raise UnknownTopicOrPartitionError(f"{name} of that moment was removed")
-        was = None if older is None else older.partitions.get(number)
-        start = Offset(0) if was is None else was.high_watermark
-        check_cut(name, partition.high_watermark, newest)
-        # What became of a partition between its creation and the later cut makes no difference.
-        _check_nothing_lost(name, was or partition, newest)
-        _check_nothing_gone(name, start, partition.high_watermark, newest)
-        ranges[number] = (start, partition.high_watermark)
-    return ranges
-
-
-def _check_none_removed(
-    topic: str, older: TopicImage | None, partitions: Mapping[int, PartitionRegistration]
-) -> None:
     removed = sorted(older.partitions.keys() - partitions.keys()) if older is not None else []
     if removed:
         raise UnknownTopicOrPartitionError(
             f"{TopicPartition(topic, removed[0])} was removed between the two moments: read the"
             " whole table again"
         )
+    ranges: Ranges = {}
+    for number, partition in sorted(partitions.items()):
+        name, end = TopicPartition(topic, number), partition.high_watermark
+        newest = now.topics[topic_id].partitions.get(number)
+        if newest is None:
+            raise UnknownTopicOrPartitionError(f"{name} of that moment was removed")
+        was = None if older is None else older.partitions.get(number)
+        start = Offset(0) if was is None else was.high_watermark
+        check_cut(name, end, newest)
+        # What became of a partition between its creation and the later cut makes no difference.
+        _check_kept(name, start, end, was or partition, newest)
+        ranges[number] = (start, end)
+    return ranges
 
 
-def _check_nothing_lost(
-    name: TopicPartition, was: PartitionRegistration, now: PartitionRegistration
+def _check_kept(
+    name: TopicPartition,
+    start: Offset,
+    end: Offset,
+    was: PartitionRegistration,
+    now: PartitionRegistration,
 ) -> None:
     if was.unclean_generation != now.unclean_generation:
         raise LogTruncatedError(
             f"records of {name} were lost since, by an unclean election or as it was removed and"
             " added again: read the whole table again"
         )
-
-
-def _check_nothing_gone(
-    name: TopicPartition, start: Offset, end: Offset, now: PartitionRegistration
-) -> None:
     if start < min(now.log_start_offset, end):
         raise OffsetOutOfRangeError(
             f"records of {name} from {start} on are deleted, its log starts at"

@@ -30,7 +30,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NO_EPOCH, MemberId, PartitionKey
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.consuming.settings import NONE, ConsumerSettings
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.consuming.standing import Standing
 from kafka_on_spark.query.offsets.following import follow_target, leave_group, subscribed_topics
 from kafka_on_spark.query.subscription import Subscription
@@ -357,8 +357,6 @@ class Member:
         if giving_up := me.to_give_up & self.owned:
             self._stop(giving_up)
         member, now_ms, known = self.speaker(), self._clock.now_ms(), self._metadata.image
-        settings = self._settings
-        is_saved = settings.is_beginning_committed and settings.auto_offset_reset != NONE
         owned = submit_if_due(
             known,
             lambda image: follow_target(
@@ -367,7 +365,7 @@ class Member:
                 member,
                 held=self.owned,
                 processed=self._stopped,
-                begins_at=settings.auto_offset_reset if is_saved else None,
+                begins_at=self._settings.place_committed,
                 now_ms=now_ms,
             ),
             partial(self._metadata.submit, timeout_ms=self._timeout_ms),

@@ -14,7 +14,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.subscription import Subscribe
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
@@ -131,7 +131,7 @@ class Process:
         self.ports = PortsOf(self)
         self.metadata = MetadataService(self.ports, self.clock, random=lambda: 0.0)
         self.lives = 0
-        settings = consumer_settings(
+        settings = ConsumerSettings(
             group=GROUP,
             auto_offset_reset=world.reset,
             max_poll_records=ROWS_MAX,

@@ -14,7 +14,7 @@ from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.consuming.standing import (
     Standing,
     begin,
@@ -260,22 +260,22 @@ GIVEN = {
 )
 def test_settings_that_are_wrong_are_refused(wrong):
     with pytest.raises(InvalidConfigError, match=next(iter(wrong))):
-        consumer_settings(**GIVEN | wrong)
+        ConsumerSettings(**GIVEN | wrong)
 
 
 def test_without_a_group_nothing_is_committed():
-    without = consumer_settings(**GIVEN | {"group": None, "commit_beginning": True})
+    without = ConsumerSettings(**GIVEN | {"group": None, "commit_beginning": True})
 
-    assert consumer_settings(**GIVEN).is_auto_commit
+    assert ConsumerSettings(**GIVEN).is_auto_commit
     assert not without.is_auto_commit
-    assert not without.is_beginning_committed
+    assert without.place_committed is None
 
 
 def test_where_a_member_begins_is_committed_as_offsets_are_or_as_it_is_asked_for():
     by_hand = GIVEN | {"enable_auto_commit": False}
 
-    assert consumer_settings(**GIVEN).is_beginning_committed
-    assert not consumer_settings(**by_hand).is_beginning_committed
-    assert consumer_settings(**by_hand, commit_beginning=True).is_beginning_committed
+    assert ConsumerSettings(**GIVEN).place_committed == "latest"
+    assert ConsumerSettings(**by_hand).place_committed is None
+    assert ConsumerSettings(**by_hand, commit_beginning=True).place_committed == "latest"
     with pytest.raises(InvalidRequestError, match="commit_beginning can't be 'yes'"):
-        consumer_settings(**GIVEN, commit_beginning="yes")
+        ConsumerSettings(**GIVEN, commit_beginning="yes")

@@ -7,13 +7,8 @@ import pytest
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import GroupOffset
 from kafka_on_spark.query.offsets.group_resets import (
-    Current,
-    Earliest,
-    Latest,
     Reset,
-    Shift,
-    To,
-    ToTime,
+    Target,
     parse_datetime,
     parse_duration,
     plan_resets,
@@ -36,25 +31,25 @@ def by_second(key, timestamp_us):
 
 # fmt: off
 TARGETS = [  # stands at, target, new offset, what was asked for if that is not there
-    (5,    Earliest(),        2, None),
-    (5,    Latest(),          8, None),
-    (None, Latest(),          8, None),
-    (5,    Current(),         5, None),
-    (None, Current(),         8, None),
-    (1,    Current(),         2, 1),       # its records were deleted
-    (9,    Current(),         8, 9),       # they are gone by an unclean election
-    (5,    To(3),             3, None),
-    (None, To(8),             8, None),
-    (5,    To(0),             2, 0),
-    (5,    To(100),           8, 100),
-    (5,    Shift(2),          7, None),
-    (5,    Shift(-3),         2, None),
-    (5,    Shift(-4),         2, 1),
-    (5,    Shift(4),          8, 9),
-    (5,    ToTime(3_000_000), 3, None),
-    (5,    ToTime(3_000_001), 4, None),
-    (5,    ToTime(0),         2, None),
-    (5,    ToTime(9_000_000), 8, None),    # none as young: the end, as in Kafka
+    (5,    Target("earliest"),        2, None),
+    (5,    Target("latest"),          8, None),
+    (None, Target("latest"),          8, None),
+    (5,    Target("current"),         5, None),
+    (None, Target("current"),         8, None),
+    (1,    Target("current"),         2, 1),       # its records were deleted
+    (9,    Target("current"),         8, 9),       # they are gone by an unclean election
+    (5,    Target("offset", 3),             3, None),
+    (None, Target("offset", 8),             8, None),
+    (5,    Target("offset", 0),             2, 0),
+    (5,    Target("offset", 100),           8, 100),
+    (5,    Target("shift", 2),          7, None),
+    (5,    Target("shift", -3),         2, None),
+    (5,    Target("shift", -4),         2, 1),
+    (5,    Target("shift", 4),          8, 9),
+    (5,    Target("time", 3_000_000), 3, None),
+    (5,    Target("time", 3_000_001), 4, None),
+    (5,    Target("time", 0),         2, None),
+    (5,    Target("time", 9_000_000), 8, None),    # none as young: the end, as in Kafka
 ]
 # fmt: on
 
@@ -68,7 +63,7 @@ def test_a_reset_ends_in_what_is_committed(before, target, offset, asked):
 
 def test_what_has_no_offset_can_not_be_shifted():
     with pytest.raises(InvalidRequestError) as caught:
-        plan_resets(image(None), "g", [KEY], Shift(1), by_second)
+        plan_resets(image(None), "g", [KEY], Target("shift", 1), by_second)
 
     assert str(caught.value) == (
         "group 'g' has no offset of orders-0 to shift: name partitions of which it has one, or"

@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.subscription import Assign, Subscribe
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
@@ -100,7 +100,7 @@ class Reader:
         )
         self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
         self.metadata.catch_up()
-        self.settings = consumer_settings(
+        self.settings = ConsumerSettings(
             group=GROUP,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=100,

@@ -6,7 +6,7 @@ from kafka_on_spark.controller.groups.membership import join, leave
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import RootAccessDeniedError, UnreleasedInstanceIdError
 from kafka_on_spark.metadata.records import TopicRecord
-from kafka_on_spark.query.consuming.settings import consumer_settings
+from kafka_on_spark.query.consuming.settings import ConsumerSettings
 from kafka_on_spark.query.subscription import Subscribe
 from kafka_on_spark.service.consume.member import Listeners, Member
 from kafka_on_spark.service.consume.witness import Witness
@@ -43,7 +43,7 @@ class Place:
             lambda keys: {},
             lambda keys: None,
             Listeners(*([lambda keys: None] * 3)),
-            settings=consumer_settings(
+            settings=ConsumerSettings(
                 group="g",
                 auto_offset_reset="earliest",
                 max_poll_records=100,
