@@ -42,7 +42,7 @@ OTHER_VERBS = {
     "kafka_on_spark.cli.call.dry_run",
     "kafka_on_spark.cli.logs.fsck",
     "kafka_on_spark.cli.serve.serve",
-    "kafka_on_spark.cli.topics.reassignment",
+    "kafka_on_spark.cli.reassignment",
 }
 APPENDING = {"kafka_on_spark.cluster.appends", "kafka_on_spark.storage.staging.staging"}
 CONSUMING = {"kafka_on_spark.cluster.consuming.consumer", "kafka_on_spark.service.read.reading"}

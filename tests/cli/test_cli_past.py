@@ -102,13 +102,6 @@ def test_settings_moves_and_the_metadata_log_are_shown_as_they_were(call, cluste
     assert call.json("metadata", "--snapshot", *past) == []
 
 
-@pytest.mark.parametrize("verb", ["log-dirs", "replica-verification"])
-def test_disks_are_not_shown_as_they_were(call, verb):
-    said = call.refused(verb, "--as-of", 3)
-
-    assert f"--as-of does not go with {verb}, which reads the disks as they are now" in said
-
-
 def test_a_replicas_log_is_not_shown_as_it_was(call):
     said = call.refused("dump-log", "--topic", "x", "--as-of", 3)
 

@@ -8,6 +8,7 @@ exactly one, and an option that does not go with it is refused rather than ignor
 import inspect
 from collections.abc import Callable, Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
@@ -27,18 +28,26 @@ class Action:
     """One thing that a verb does: `run`, whose name, without a `_` at the end, is the action's.
 
     `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
-    creates or opens the cluster.
+    creates or opens the cluster. `flags`: the names of further ones, and what they say.
     """
 
-    def __init__(self, run: Callable[..., None], *shared: str, is_open: bool = True) -> None:
+    def __init__(
+        self,
+        run: Callable[..., None],
+        *shared: str,
+        flags: Mapping[str, str] = MappingProxyType({}),
+        is_open: bool = True,
+    ) -> None:
         self.run = run
         self.shared = shared
         self.is_open = is_open
         self.key = run.__name__
         hints = get_type_hints(run, include_extras=True)
         _, *own = inspect.signature(run).parameters.values()
+        own = [each for each in own if each.kind is not each.VAR_KEYWORD]
         self.needed = [each.name for each in own if each.default is each.empty]
         self.options = {each.name: _option(each.name, hints[each.name]) for each in own}
+        self.options |= {name: _switch(name, words) for name, words in flags.items()}
         self.options |= {name: _option(name, SHARED[name]) for name in shared}
 
 
@@ -54,6 +63,10 @@ def _option(name: str, hint: Any) -> inspect.Parameter:
     if kind is bool:
         return _parameter(name, Annotated[bool, info], default=False)
     return _parameter(name, Annotated[kind | None, info], default=None)
+
+
+def _switch(name: str, words: str) -> inspect.Parameter:
+    return _option(name, Annotated[bool, typer.Option(help=words)])
 
 
 def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -77,8 +90,9 @@ def verb(words: str, *actions: Action, by_word: bool = False) -> Callable[..., N
         chosen["action"] = _option("action", Annotated[str, word])
     elif len(actions) > 1:
         for each in actions:
-            flag = typer.Option(help=(inspect.getdoc(each.run) or "").partition("\n")[0])
-            chosen[each.key] = _option(each.key, Annotated[bool, flag])
+            chosen[each.key] = _switch(
+                each.key, (inspect.getdoc(each.run) or "").partition("\n")[0]
+            )
     options: dict[str, inspect.Parameter] = {}
     for each in actions:
         for name, option in each.options.items():
@@ -131,19 +145,23 @@ def _check(name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> 
     """
     action = named[name]
     for option in given:
-        if option not in action.options:
-            fitting = [other for other, each in named.items() if option in each.options]
+        fitting = {n: each.options[option] for n, each in named.items() if option in each.options}
+        if name not in fitting:
             raise InvalidRequestError(
-                f"{_flag(option)} does not go with {name}: leave it out, or use it with"
+                f"{_shown(*fitting.values())} does not go with {name}: leave it out, or use it with"
                 f" {' or '.join(fitting)}"
             )
     for option in action.needed:
         if option not in given:
-            [declared] = action.options[option].annotation.__metadata__
-            shown = _flag(option) if isinstance(declared, OptionInfo) else option.upper()
-            raise InvalidRequestError(
-                f"{shown} is missing: {declared.help[0].lower()}{declared.help[1:-1]}"
-            )
+            parameter = action.options[option]
+            [declared] = parameter.annotation.__metadata__
+            words = f"{declared.help[0].lower()}{declared.help[1:].rstrip('.')}"
+            raise InvalidRequestError(f"{_shown(parameter)} is missing: {words}")
+
+
+def _shown(option: inspect.Parameter, *_: inspect.Parameter) -> str:
+    [declared] = option.annotation.__metadata__
+    return str(declared.default) if isinstance(declared, OptionInfo) else option.name.upper()
 
 
 def _is_given(value: Any) -> bool:

@@ -21,8 +21,8 @@ from kafka_on_spark.cli.call.options import (
 from kafka_on_spark.cli.call.output import Output, note, write_rows
 from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.cluster.metadata import READING_LOG, log_rows
 from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
+from kafka_on_spark.cli.metadata import READING_LOG, log_rows
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey

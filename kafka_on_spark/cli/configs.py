@@ -1,37 +1,21 @@
 """`configs`: shows and alters settings of topics and of the cluster, as kafka-configs does."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import (
-    CHANGING,
-    AsOf,
-    ClusterUrl,
-    DryRun,
-    Format,
-    Include,
-    StorageOption,
-    Yes,
-    chosen_action,
-    needed,
-    pairs,
-)
-from kafka_on_spark.cli.call.output import Output, plural, write_rows
-from kafka_on_spark.cli.call.session import Change, Session, opened
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import Include, pairs
+from kafka_on_spark.cli.call.output import plural, write_rows
+from kafka_on_spark.cli.call.session import Change, Session
 from kafka_on_spark.cli.kafka.kafka_names import named_topics
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
-_ENTITY: Final = ("topic", "include", "entity_type", "entity_default")
-ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "describe": (*_ENTITY, "all_", "as_of"),
-    "alter": (*_ENTITY, "add_config", "add_config_file", "delete_config", *CHANGING),
-}
 COLUMNS: Final = {
     "entity": "of",
     "name": "setting",
@@ -41,96 +25,58 @@ COLUMNS: Final = {
 }
 _BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets
 
+Topic = Annotated[
+    str,
+    typer.Option(
+        "--topic",
+        "--entity-name",
+        metavar="NAMES",
+        help="Topics with commas between; without it and --include, the cluster.",
+    ),
+]
+EntityType = Annotated[
+    str,
+    typer.Option(
+        metavar="topics|brokers",
+        help="Settings of topics, or of brokers: all brokers have the cluster's settings.",
+    ),
+]
+EntityDefault = Annotated[
+    bool, typer.Option(help="Settings of all brokers, which are the cluster's.")
+]
 
-def configs(
-    context: typer.Context,
-    cluster: ClusterUrl,
-    describe: Annotated[bool, typer.Option("--describe", help="Show settings.")] = False,
-    alter: Annotated[
-        bool, typer.Option("--alter", help="Alter settings, of a topic or of the cluster.")
-    ] = False,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            "--topic",
-            "--entity-name",
-            metavar="NAMES",
-            help="Topics with commas between; without it and --include, the cluster.",
-        ),
-    ] = None,
+
+def describe(
+    session: Session,
+    topic: Topic | None = None,
     include: Include = None,
-    entity_type: Annotated[
-        str | None,
-        typer.Option(
-            "--entity-type",
-            metavar="topics|brokers",
-            help="Settings of topics, or of brokers: all brokers have the cluster's settings.",
-        ),
-    ] = None,
-    entity_default: Annotated[
-        bool,
-        typer.Option(
-            "--entity-default",
-            help="Settings of all brokers, which are the cluster's.",
-        ),
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Show also inherited settings and defaults.")
-    ] = False,
-    add_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--add-config",
-            metavar="A=B,C=[D,E]",
-            help="Settings to set; a list stands in brackets.",
-        ),
-    ] = None,
-    add_config_file: Annotated[
-        str | None,
-        typer.Option(
-            "--add-config-file", metavar="FILE", help="Settings to set, one NAME=VALUE a line."
-        ),
-    ] = None,
-    delete_config: Annotated[
-        str | None,
-        typer.Option(
-            "--delete-config",
-            metavar="A,C",
-            help="Settings to delete, so that defaults hold again.",
-        ),
-    ] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_of: AsOf = None,
-    output: Format = Output.TABLE,
-    storage_option: StorageOption = None,
+    entity_type: EntityType | None = None,
+    entity_default: EntityDefault = False,
+    all_: Annotated[bool, typer.Option(help="Show also inherited settings and defaults.")] = False,
 ) -> None:
-    """Show or alter settings of topics, or of the cluster."""
-    action = chosen_action(context, ACTIONS)
-    given = context.params
-    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
-        if action == "describe":
-            image = session.cluster.image
-            names = [None] if _is_of_cluster(given) else named_topics(image, topic, include)
-            rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
-            write_rows(output, COLUMNS, rows)
-        else:
-            _alter(session, given)
+    """Show settings."""
+    image = session.cluster.image
+    names: Sequence[str | None] = [None]
+    if not _is_of_cluster(topic, include, entity_type, is_default=entity_default):
+        names = named_topics(image, topic, include)
+    rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
+    write_rows(session.output, COLUMNS, rows)
 
 
-def _is_of_cluster(given: Mapping[str, Any]) -> bool:
+def _is_of_cluster(
+    name: str | None, include: str | None, kind: str | None, *, is_default: bool
+) -> bool:
     """Return whether the call means the cluster's settings, and not those of topics.
 
     Raises:
         InvalidRequestError: The options contradict each other, or name one broker.
     """
-    kind, name, is_default = given["entity_type"], given["topic"], given["entity_default"]
     if kind not in (None, "topics", "brokers"):
         raise InvalidRequestError(
             f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
             " cluster's settings"
         )
-    if kind == "brokers" and given["include"] is not None:
+    if kind == "brokers" and include is not None:
         raise InvalidRequestError("--include names topics: give --entity-type topics with it")
     if name is not None and (kind == "brokers" or is_default):
         raise InvalidRequestError(
@@ -141,7 +87,7 @@ def _is_of_cluster(given: Mapping[str, Any]) -> bool:
         raise InvalidRequestError(
             "the defaults of topics are the cluster's settings: give --entity-type brokers"
         )
-    return name is None and given["include"] is None and kind != "topics"
+    return name is None and include is None and kind != "topics"
 
 
 def setting_rows(
@@ -166,19 +112,39 @@ def setting_rows(
         }
 
 
-def _alter(session: Session, given: Mapping[str, Any]) -> None:
-    is_of_cluster = _is_of_cluster(given)
-    if not is_of_cluster and given["include"] is None:
-        needed(given["topic"], "--entity-name", "name the topic whose settings to alter")
-    changes = changed_settings(
-        given["add_config"], given["add_config_file"], given["delete_config"]
-    )
+def alter(
+    session: Session,
+    topic: Topic | None = None,
+    include: Include = None,
+    entity_type: EntityType | None = None,
+    entity_default: EntityDefault = False,
+    add_config: Annotated[
+        list[str],
+        typer.Option(metavar="A=B,C=[D,E]", help="Settings to set; a list stands in brackets."),
+    ]
+    | None = None,
+    add_config_file: Annotated[
+        str, typer.Option(metavar="FILE", help="Settings to set, one NAME=VALUE a line.")
+    ]
+    | None = None,
+    delete_config: Annotated[
+        str,
+        typer.Option(metavar="A,C", help="Settings to delete, so that defaults hold again."),
+    ]
+    | None = None,
+) -> None:
+    """Alter settings, of a topic or of the cluster."""
+    is_of_cluster = _is_of_cluster(topic, include, entity_type, is_default=entity_default)
+    if not is_of_cluster and topic is None and include is None:
+        raise InvalidRequestError(
+            "--entity-name is missing: name the topic whose settings to alter"
+        )
+    changes = changed_settings(add_config, add_config_file, delete_config)
     if not changes:
         raise InvalidRequestError(
             "there is nothing to alter: give --add-config, --add-config-file or --delete-config"
         )
-    image = session.cluster.image
-    names = [] if is_of_cluster else named_topics(image, given["topic"], given["include"])
+    names = [] if is_of_cluster else named_topics(session.cluster.image, topic, include)
     if is_of_cluster:
         session.do(lambda: session.cluster.alter_cluster_configs(changes))
     else:
@@ -189,7 +155,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
     )
 
 
-def _alteration_of(name: str, changes: Mapping[str, str | None]) -> Change:
+def _alteration_of(name: str, changes: dict[str, str | None]) -> Change:
     return lambda cluster: cluster.alter_topic_configs(name, changes)
 
 
@@ -228,3 +194,10 @@ def _lines_of(file: str) -> list[str]:
         raise InvalidRequestError(f"--add-config-file {file!r} can't be read: {error}") from None
     stripped = (line.strip() for line in text.splitlines())
     return [line for line in stripped if line and not line.startswith("#")]
+
+
+configs = verb(
+    "Show or alter settings of topics, or of the cluster.",
+    Action(describe, "as_of"),
+    Action(alter, *CHANGING),
+)

@@ -1,0 +1,178 @@
+"""`metadata`: shows the metadata log's records, its newest snapshot, or the image, as rows; resets
+its time."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import islice, takewhile
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import Action, verb
+from kafka_on_spark.cli.call.options import DryRun
+from kafka_on_spark.cli.call.output import Output, note, plural, say, write_json, write_rows
+from kafka_on_spark.cli.call.record_rows import (
+    BATCH_COLUMNS,
+    RECORD_COLUMNS,
+    batch_rows,
+    decided_rows,
+)
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.commands import expiry
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.query.moments import in_seconds
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+
+READING_LOG: Final = "reading the metadata log"
+
+Topic = Annotated[str, typer.Option(metavar="NAME", help="Only records of this topic.")]
+Partition = Annotated[int, typer.Option(help="Only records of this partition.")]
+RecordType = Annotated[
+    str,
+    typer.Option(metavar="TYPE", help="Only this type, such as PartitionChangeRecord."),
+]
+Limit = Annotated[int, typer.Option(min=0, help="At most so many rows.")]
+
+
+def log(
+    session: Session,
+    offset: Annotated[int, typer.Option(min=0, help="Begin here.")] = 0,
+    end_offset: Annotated[int, typer.Option(help="End before it.")] | None = None,
+    topic: Topic | None = None,
+    partition: Partition | None = None,
+    record_type: RecordType | None = None,
+    limit: Limit | None = None,
+) -> None:
+    """The records of the log, with times and causes."""
+    rows = log_rows(session, offset)
+    if end_offset is not None:
+        rows = takewhile(lambda row: row["metadata_offset"] < end_offset, rows)
+    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
+    write_rows(session.output, BATCH_COLUMNS, chosen, words=READING_LOG)
+
+
+def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the metadata log from `offset` on; of a past cluster, up to its moment."""
+    image = session.cluster.image
+    for row in batch_rows(_log(session).batches_from(Offset(offset)), image):
+        if session.is_past and row["metadata_offset"] >= image.offset:
+            return
+        if row["metadata_offset"] >= offset:
+            yield row
+
+
+def _log(session: Session) -> DeltaMetadataLog:
+    return DeltaMetadataLog(session.cluster.root, session.options)
+
+
+def snapshot(
+    session: Session,
+    topic: Topic | None = None,
+    partition: Partition | None = None,
+    record_type: RecordType | None = None,
+    limit: Limit | None = None,
+) -> None:
+    """The records of the newest snapshot."""
+    newest = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
+    if newest is None:
+        note("There is no snapshot yet: the log is short, and is read whole.")
+        rows: Iterable[dict[str, Any]] = []
+    else:
+        note(f"The newest snapshot holds the log up to offset {newest.end_offset}.")
+        rows = batch_rows([newest], session.cluster.image)
+    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
+    write_rows(session.output, BATCH_COLUMNS, chosen)
+
+
+def image(
+    session: Session,
+    topic: Topic | None = None,
+    partition: Partition | None = None,
+    record_type: RecordType | None = None,
+    limit: Limit | None = None,
+) -> None:
+    """The cluster as it is now, as records."""
+    rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
+    chosen = islice(_of(session, rows, topic, partition, record_type), limit)
+    write_rows(session.output, RECORD_COLUMNS, chosen)
+
+
+def _of(
+    session: Session,
+    rows: Iterable[dict[str, Any]],
+    topic: str | None,
+    partition: int | None,
+    record_type: str | None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows that a call asks for. A topic's record has its name or its id."""
+    topic_ids = {session.cluster.image.topic_ids.get(topic or "")} - {None}
+    for row in rows:
+        if topic is not None and row.get("topic") == topic and "topic_id" in row:
+            # Also deleted topics: their first record has the name, the others only the id.
+            topic_ids.add(row["topic_id"])
+        if (
+            (topic is None or row.get("topic_id") in topic_ids)
+            and partition in (None, row.get("partition"))
+            and record_type in (None, row["record_type"])
+        ):
+            yield row
+
+
+def reset_time(session: Session, dry_run: DryRun = False) -> None:
+    """Have the metadata go by the clocks again that it is ahead of."""
+    services = session.cluster._services
+    assert isinstance(services, Services), "--as-of does not go with --reset-time"
+    now_ms = services.clock.now_ms()
+    image = services.metadata.catch_up()
+    rows = []
+    if dry_run:
+        result = expiry.reset_time(image, now_ms)
+        reset, rows = result.response, decided_rows(result.records, image)
+    else:
+        reset = services.metadata.submit(
+            lambda newest: expiry.reset_time(newest, now_ms), timeout_ms=services.timeout_ms
+        )
+    if session.output is Output.JSON:
+        write_json({"dry_run": dry_run, **asdict(reset), "records": rows})
+        return
+    write_rows(session.output, RECORD_COLUMNS, rows)
+    say(*_told(reset, image.settings(), is_dry_run=dry_run))
+
+
+def _told(reset: expiry.TimeReset, settings: Settings, *, is_dry_run: bool) -> Iterator[str]:
+    """Yield what a reset does: to the metadata, to what expires, and to what retention deletes."""
+    newest, now = in_seconds(reset.newest_ms), in_seconds(reset.now_ms)
+    if reset.newest_ms - reset.now_ms <= settings.integer("clock.ahead.max.ms"):
+        yield f"The newest time of the metadata is {newest}, and it is {now}: nothing to reset."
+        return
+    says = "would say" if is_dry_run else "says"
+    yield f"The newest time of the metadata was {newest}; a commit {says} that it is {now}."
+    producers_ms = settings.integer("producer.id.expiration.ms")
+    offsets_ms = expiry.offsets_retention_ms(settings)
+    yield (
+        f"Expiry: {plural(reset.producers, 'producer id')} and"
+        f" {plural(reset.offsets, 'offset')} of groups count from now on. They expire from"
+        f" {in_seconds(reset.now_ms + producers_ms)} and"
+        f" {in_seconds(reset.now_ms + offsets_ms)} on, if nothing more is heard of them, and"
+        f" not from {in_seconds(reset.newest_ms + min(producers_ms, offsets_ms))} on."
+    )
+    yield (
+        "Retention: records keep their timestamps. Those that a clock stamped which was ahead are"
+        " kept until retention.ms after those times; `delete-records` removes them before."
+    )
+    if is_dry_run:
+        yield "A dry run: nothing was committed."
+
+
+metadata = verb(
+    "Show the metadata log, its newest snapshot, or the image, which is their result.\n\n"
+    "Or reset the time, once the clock is right that a process had years ahead: what was heard of"
+    " later than now counts from now on. Records keep their timestamps.",
+    Action(log, "as_of"),
+    Action(snapshot, "as_of"),
+    Action(image, "as_of"),
+    Action(reset_time),
+)

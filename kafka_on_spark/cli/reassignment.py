@@ -1,0 +1,233 @@
+"""`reassign-partitions`: generates, executes, verifies, cancels and lists, as Kafka's tool does."""
+
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import FOUND, numbers
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.kafka.kafka_files import (
+    Assignment,
+    assignment_as_dict,
+    assignment_text,
+    named,
+    read_assignment,
+    read_topics,
+)
+from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, list_reassignments
+from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.describe.log_dirs import awaited_replicas, offsets_to_copy
+from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
+
+LIST_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replicas": "replicas",
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "waits_for": "waits for",
+    "offsets_to_copy": "offsets to copy",
+    "throttle_bytes_per_s": "bytes/s",
+}
+PLAN_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replicas": "replicas",
+    "target": "proposed",
+    "bytes_moved": "bytes to copy",
+}
+VERIFY_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replicas": "replicas",
+    "status": "status",
+}
+
+Moves = Annotated[
+    str,
+    typer.Option(
+        "--reassignment-json-file",
+        metavar="FILE",
+        help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or the'
+        " output of --generate --output json. - is standard input.",
+    ),
+]
+Throttle = Annotated[int, typer.Option(help="The most bytes a second to copy.")]
+
+
+def generate(
+    session: Session,
+    topics_to_move_json_file: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help='Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.',
+        ),
+    ]
+    | None = None,
+    broker_list: Annotated[
+        str, typer.Option(metavar="1,2", help="Target brokers; without it, all.")
+    ]
+    | None = None,
+    throttle: Throttle | None = None,
+) -> None:
+    """Propose a balanced assignment; change nothing."""
+    file = topics_to_move_json_file
+    topics = None if file is None else read_topics(file)
+    with progress("asking replicas for their sizes"):
+        plan = session.cluster.plan_reassignment(
+            topics,
+            brokers=None if broker_list is None else numbers(broker_list, "--broker-list"),
+            throttle_bytes_per_s=throttle,
+        )
+    moves = [
+        {
+            **move.name._asdict(),
+            "replicas": list(move.replicas),
+            "target": list(move.target),
+            "bytes_moved": move.bytes_moved,
+        }
+        for move in plan.moves
+    ]
+    if session.output is Output.JSON:
+        write_json(
+            {
+                "current": plan.current_as_dict(),
+                "proposed": plan.as_dict(),
+                "moves": moves,
+                "bytes_moved": plan.bytes_moved,
+                "estimated_seconds": plan.estimated_seconds,
+                "bytes_per_s": plan.bytes_per_s,
+                "is_rate_known": plan.is_rate_known,
+                "unmeasured": [name._asdict() for name in plan.unmeasured],
+            }
+        )
+        return
+    write_rows(session.output, PLAN_COLUMNS, moves)
+    say(_plan_summary(plan))
+    # The file's content comes last, as in Kafka's tool.
+    say("", "Current partition replica assignment", assignment_text(plan.current))
+    say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
+
+
+def _plan_summary(plan: ReassignmentPlan) -> str:
+    if not plan.moves:
+        return "There is nothing to move: replicas and leaders are in balance."
+    rate = "as limited" if plan.is_rate_known else "assumed"
+    summary = (
+        f"{plural(len(plan.moves), 'partition')} of {len(plan.current)} would change:"
+        f" {plural(plan.bytes_moved, 'byte')} to copy, about {plan.estimated_seconds:.0f} s at"
+        f" {plan.bytes_per_s:,} bytes a second ({rate})."
+    )
+    if not plan.unmeasured:
+        return summary
+    return f"{summary} The size of {plural(len(plan.unmeasured), 'partition')} is not known."
+
+
+def execute(session: Session, moves: Moves, throttle: Throttle | None = None) -> None:
+    """Begin to move replicas."""
+    targets = read_assignment(moves)
+    current = _current(session.cluster.image, targets)
+    started = session.do(
+        lambda: session.cluster.reassign(named(targets), throttle_bytes_per_s=throttle)
+    )
+    session.conclude(
+        [
+            "Current partition replica assignment",
+            "",
+            assignment_text(current),
+            "",
+            "Save this to use as the --reassignment-json-file option during rollback",
+            f"{plural(len(started), 'partition')} of {len(targets)} will change.",
+        ],
+        {
+            "current": assignment_as_dict(current),
+            "started": [name._asdict() for name in started],
+        },
+    )
+
+
+def verify(session: Session, moves: Moves) -> None:
+    """Show how far a reassignment is; the exit code is 1 until it is complete."""
+    targets = read_assignment(moves)
+    statuses = session.cluster.verify_reassignment(named(targets))
+    rows = [
+        {**name._asdict(), "replicas": targets[name], "status": statuses[name].value}
+        for name in sorted(targets)
+    ]
+    is_complete = all(each is ReassignmentStatus.COMPLETE for each in statuses.values())
+    if session.output is Output.JSON:
+        write_json({"is_complete": is_complete, "partitions": rows})
+    else:
+        write_rows(session.output, VERIFY_COLUMNS, rows)
+    raise typer.Exit(0 if is_complete else FOUND)
+
+
+def cancel(session: Session, moves: Moves | None = None) -> None:
+    """Move replicas back to where they were."""
+    names = None if moves is None else list(read_assignment(moves))
+    cancelled = session.do(lambda: session.cluster.cancel_reassignment(names))
+    session.conclude(
+        f"{plural(len(cancelled), 'reassignment')} cancelled:"
+        f" {', '.join(map(str, cancelled)) or 'nothing moves'}.",
+        {"cancelled": [name._asdict() for name in cancelled]},
+    )
+
+
+def list_(session: Session) -> None:
+    """Show partitions that are being reassigned."""
+    image = session.cluster.image
+    moving = list_reassignments(image)
+    if not moving and session.output is Output.TABLE:
+        note("No partition is being reassigned.")
+    # No table says what was left to copy at a past moment.
+    awaited = [] if session.is_past else awaited_replicas(image, moving)
+    found = dict(load_replicas(awaited, session.options))
+    rows = (
+        {
+            **move.name._asdict(),
+            "replicas": list(move.target),
+            "adding_replicas": list(move.adding),
+            "removing_replicas": list(move.removing),
+            "waits_for": list(move.waits_for),
+            "throttle_bytes_per_s": move.throttle_bytes_per_s,
+            "offsets_to_copy": None if session.is_past else offsets_to_copy(image, move, found),
+        }
+        for move in moving
+    )
+    write_rows(session.output, LIST_COLUMNS, rows)
+
+
+def _current(image: MetadataImage, names: Iterable[TopicPartition]) -> Assignment:
+    """Return the replicas of partitions now; the command itself refuses unknown partitions."""
+    found = {}
+    for name in names:
+        topic_id = image.topic_ids.get(name.topic)
+        topic = None if topic_id is None else image.topics[topic_id]
+        if topic is not None and name.partition in topic.partitions:
+            found[name] = topic.partitions[name.partition].original_replicas
+    return found
+
+
+reassign_partitions = verb(
+    "Move replicas between brokers: plan a move, begin it, follow it, cancel it.\n\n"
+    "Replication copies the records, and a controller takes each step of a move.",
+    Action(generate),
+    Action(execute, *CHANGING),
+    Action(verify),
+    Action(cancel, *CHANGING),
+    Action(list_, "as_of"),
+)

@@ -1,0 +1,191 @@
+"""`log-dirs`, `replica-verification`, `replicas`: what lies on disks, and whether it is equal."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, alone
+from kafka_on_spark.cli.call.options import FOUND, Include, Topics, numbers
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions, named_topics
+from kafka_on_spark.controller.brokers.draining import registered_broker
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, TopicPartition
+from kafka_on_spark.inspect.replicas import compare_partition
+from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.service.describe.log_dirs import created_replicas, lost_sizes, replica_size
+from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
+
+SIZE_COLUMNS: Final = {
+    "broker": "broker",
+    "topic": "topic",
+    "partition": "partition",
+    "size_bytes": "bytes",
+    "log_end_offset": "log end",
+    "offset_lag": "lag",
+    "is_in_sync": "in sync",
+    "is_future": "moves here",
+    "error": "error",
+}
+VERIFICATION_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replica_count": "replicas read",
+    "batch_count": "batches",
+    "read_bytes": "bytes",
+    "differences": "differences",
+}
+
+
+@alone()
+def log_dirs(
+    session: Session,
+    describe: Annotated[
+        bool,
+        typer.Option(help="No effect: the verb always describes. Kafka's tool requires it."),
+    ] = False,
+    broker_list: Annotated[str, typer.Option(metavar="1,2", help="Only these brokers.")]
+    | None = None,
+    topic: Annotated[
+        str,
+        typer.Option(
+            "--topic", "--topic-list", metavar="NAMES", help="Topics, with commas between."
+        ),
+    ]
+    | None = None,
+    include: Include = None,
+) -> None:
+    """Show the bytes and the lag of each replica on each broker's disk.
+
+    A replica that can't be read, or is lost, has an error in place of them.
+    """
+    image = session.cluster.image
+    brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
+    for each in brokers or ():
+        registered_broker(image, BrokerId(each))
+    is_all = topic is None and include is None
+    topics = None if is_all else named_topics(image, topic, include)
+    addresses = created_replicas(image, topics, brokers)
+    sizes = lost_sizes(image, topics, brokers)
+    with progress("opening replicas", len(addresses)) as steps:
+        for address, found in load_replicas(addresses, session.options):
+            steps.advance()
+            sizes.append(replica_size(image, address, found))
+    rows = [
+        {
+            "broker": each.broker_id,
+            "root": each.root,
+            **each.name._asdict(),
+            "size_bytes": each.size_bytes,
+            "log_end_offset": each.log_end_offset,
+            "offset_lag": each.offset_lag,
+            "is_in_sync": each.is_in_sync,
+            "is_future": each.is_future,
+            "error": each.error,
+        }
+        for each in sorted(sizes, key=lambda each: (each.broker_id, each.name))
+    ]
+    write_rows(session.output, SIZE_COLUMNS, rows)
+
+
+@alone()
+def replica_verification(
+    session: Session,
+    topic: Topics | None = None,
+    include: Annotated[
+        str,
+        typer.Option(
+            "--include",
+            "--topics-include",
+            metavar="EXPRESSION",
+            help="All topics whose whole name this regular expression matches.",
+        ),
+    ]
+    | None = None,
+    deep: Annotated[
+        bool, typer.Option(help="Read the files, too, and compare their bytes.")
+    ] = False,
+) -> None:
+    """Compare all replicas below the high watermark, by their chain digests.
+
+    The exit code is 1 if replicas differ, or one can't be read.
+    """
+    image = session.cluster.image
+    names = all_partitions(image, named_topics(image, topic, include))
+    rows = _compared(session, names, is_deep=deep)
+    different = [row for row in rows if row["differences"]]
+    if session.output is Output.JSON:
+        write_json({"is_equal": not different, "partitions": rows})
+    else:
+        write_rows(session.output, VERIFICATION_COLUMNS, rows)
+        count = plural(len(rows), "partition")
+        if different:
+            say(f"The replicas of {len(different)} of {count} differ, or can't be read.")
+        else:
+            say(f"The replicas of {count} are equal below the high watermark.")
+    raise typer.Exit(FOUND if different else 0)
+
+
+def _compared(
+    session: Session, names: Sequence[TopicPartition], *, is_deep: bool
+) -> list[dict[str, Any]]:
+    """Compare partitions' replicas, each by a fresh image: the cluster goes on meanwhile."""
+    rows = []
+    with progress("comparing replicas", len(names)) as steps:
+        for name in names:
+            image = session.cluster.image
+            try:
+                key = partition_key(image, name.topic, name.partition)
+            except UnknownTopicOrPartitionError as error:
+                note(f"{name} was deleted meanwhile: {error}.")
+            else:
+                found = compare_partition(image, key, session.options, is_deep=is_deep)
+                rows.append(
+                    {
+                        "topic": name.topic,
+                        "partition": found.partition,
+                        "replica_count": found.replica_count,
+                        "batch_count": found.batch_count,
+                        "read_bytes": found.read_bytes,
+                        "differences": list(found.differences),
+                    }
+                )
+            steps.advance()
+    return rows
+
+
+@alone(*CHANGING)
+def replicas(
+    session: Session,
+    topic: Annotated[str, typer.Option(metavar="NAME", help="The replica's topic.")],
+    partition: Annotated[int, typer.Option(help="The replica's partition.")],
+    broker: Annotated[int, typer.Option(help="The replica's broker.")],
+    lost: Annotated[
+        bool,
+        typer.Option(help="Give the replica up: it is created again, and fetched from the others."),
+    ] = False,
+) -> None:
+    """Declare a replica lost. It can't be read, and each replication report names it."""
+    if not lost:
+        raise InvalidRequestError("say what to do with the replica: --lost is the only choice")
+    name = TopicPartition(topic, partition)
+    session.confirm(
+        f"giving up the replica of {name} on broker {broker}",
+        lambda cluster: cluster.lose_replica(topic, partition, broker),
+    )
+    session.do(lambda: session.cluster.lose_replica(topic, partition, broker))
+    session.conclude(
+        f"The replica of {name} on broker {broker} is lost: a round of replication creates it"
+        " again.",
+        {"topic": topic, "partition": partition, "broker": broker},
+    )

@@ -1,0 +1,382 @@
+"""`topics`: creates, alters, deletes, describes and lists topics, as kafka-topics does."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import Include, numbers, pairs
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    say,
+    text_of,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Change, Session
+from kafka_on_spark.cli.kafka.kafka_names import named_topics
+from kafka_on_spark.cli.topic_logs import show_logs
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.controller.partitions.partition_states import (
+    PartitionState,
+    stalled_on,
+    states_of,
+)
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import INTERNAL_TOPICS
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.service.describe.descriptions import PartitionOffsets
+
+COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "leader": "leader",
+    "replicas": "replicas",
+    "isr": "isr",
+    "elr": "elr",
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "states": "state",
+}
+
+Topic = Annotated[
+    str,
+    typer.Option("--topic", metavar="NAMES", help="A topic, or topics with commas between."),
+]
+Partitions = Annotated[int, typer.Option(help="The number of partitions.")]
+Assignment = Annotated[
+    str,
+    typer.Option(
+        metavar="1:2:3,2:3:1",
+        help="Brokers of each partition, preferred leader first; existing partitions, too.",
+    ),
+]
+IfExists = Annotated[bool, typer.Option(help="Ignore a missing topic.")]
+STATES: Final = {
+    "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
+    "under_min_isr_partitions": PartitionState.UNDER_MIN_ISR,
+    "at_min_isr_partitions": PartitionState.AT_MIN_ISR,
+    "unavailable_partitions": PartitionState.UNAVAILABLE,
+}
+FILTERS: Final = {
+    "exclude_internal": "Leave out internal topics.",
+    "topics_with_overrides": "Only topics with own settings.",
+    "under_replicated_partitions": "Only partitions with replicas out of sync.",
+    "under_min_isr_partitions": "Only partitions below min.insync.replicas.",
+    "at_min_isr_partitions": "Only partitions at min.insync.replicas.",
+    "unavailable_partitions": "Only partitions without a leader.",
+}
+
+
+def create(
+    session: Session,
+    topic: Topic,
+    partitions: Partitions | None = None,
+    replication_factor: Annotated[
+        int, typer.Option(help="The number of replicas of each partition.")
+    ]
+    | None = None,
+    replica_assignment: Assignment | None = None,
+    config: Annotated[
+        list[str], typer.Option(metavar="NAME=VALUE", help="A setting; may be repeated.")
+    ]
+    | None = None,
+    if_not_exists: Annotated[bool, typer.Option(help="Ignore an existing topic.")] = False,
+) -> None:
+    """Create a topic."""
+    is_there = if_not_exists and topic in session.cluster.image.topic_ids
+    # Another process may be quicker.
+    with suppress(*[TopicAlreadyExistsError] * if_not_exists):
+        if not is_there:
+            topic_id = session.do(
+                lambda: session.cluster.create_topic(
+                    topic,
+                    partitions=partitions,
+                    replication_factor=replication_factor,
+                    replica_assignment=_assignment(replica_assignment),
+                    configs=pairs(config, "--config"),
+                )
+            )
+            session.conclude(
+                f"Created topic {topic} (id {topic_id}).",
+                {"topic": topic, "topic_id": topic_id, "created": True},
+            )
+            return
+    session.conclude(f"Topic {topic} exists already.", {"topic": topic, "created": False})
+
+
+def _assignment(text: str | None) -> dict[int, list[int]] | None:
+    """Return the replicas of each partition that --replica-assignment gives."""
+    if text is None:
+        return None
+    return {
+        number: numbers(part.replace(":", ","), "--replica-assignment")
+        for number, part in enumerate(text.split(","))
+    }
+
+
+def alter(
+    session: Session,
+    partitions: Partitions,
+    topic: Topic | None = None,
+    include: Include = None,
+    replica_assignment: Assignment | None = None,
+    records: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|drop",
+            help="With fewer partitions: refuse if the others have records, or drop these.",
+        ),
+    ]
+    | None = None,
+    if_exists: IfExists = False,
+) -> None:
+    """Give topics more partitions, or fewer."""
+    counts = {
+        name: len(session.cluster.image.topic(name).partitions)
+        for name in _asked(session, topic, include, if_exists=if_exists)
+    }
+    assignment = _assignment(replica_assignment)
+    changes = [
+        _removal_of(session, name, count, partitions, assignment, records)
+        if partitions < count
+        else _addition_of(name, count, partitions, assignment, records)
+        for name, count in counts.items()
+    ]
+    session.do_all(changes)
+    if any(count < partitions for count in counts.values()):
+        note("Records stay where they are; later records of a key may go to a new partition.")
+    words = [
+        f"Topic {name} has {plural(partitions, 'partition')}, {count} before."
+        for name, count in counts.items()
+    ]
+    altered = [
+        {"topic": name, "partitions_before": count, "partitions": partitions}
+        for name, count in counts.items()
+    ]
+    session.conclude(words or "There was nothing to alter.", {"altered": altered})
+
+
+def _removal_of(
+    session: Session,
+    name: str,
+    count: int,
+    to: int,
+    assignment: Mapping[int, Sequence[int]] | None,
+    records: str | None,
+) -> Change:
+    """Return the change that leaves a topic fewer partitions, once it is confirmed."""
+    if assignment is not None:
+        raise InvalidRequestError(
+            f"--replica-assignment says where new partitions go, and topic {name!r} with {count}"
+            f" is to have {to}: leave it out, or give more"
+        )
+
+    def change(cluster: Cluster) -> None:
+        cluster.remove_partitions(name, to=to, records=records or "refuse")
+
+    offsets = session.cluster.offsets(name)
+    lost = _record_count(offsets[number] for number in offsets if number >= to)
+    session.confirm(
+        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}",
+        change,
+    )
+    return change
+
+
+def _addition_of(
+    name: str,
+    count: int,
+    to: int,
+    assignment: Mapping[int, Sequence[int]] | None,
+    records: str | None,
+) -> Change:
+    """Return the change that gives a topic more partitions. As in kafka-topics, the assignment
+    begins with the existing ones."""
+    if records is not None:
+        raise InvalidRequestError(
+            f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
+            f" is to have {to}: leave it out, or give fewer"
+        )
+    if assignment is not None:
+        assignment = {number: each for number, each in assignment.items() if number >= count}
+    return lambda cluster: cluster.add_partitions(name, to=to, replica_assignment=assignment)
+
+
+def _record_count(offsets: Iterable[PartitionOffsets]) -> int:
+    return sum(each.log_end_offset - each.log_start_offset for each in offsets)
+
+
+def delete(
+    session: Session,
+    topic: Topic | None = None,
+    include: Include = None,
+    if_exists: IfExists = False,
+) -> None:
+    """Delete topics."""
+    names = _asked(session, topic, include, if_exists=if_exists)
+    deletions = [_deletion_of(name, if_exists=if_exists) for name in names]
+    if names:
+        offsets = [each for name in names for each in session.cluster.offsets(name).values()]
+        session.confirm(
+            f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
+            f" {plural(len(offsets), 'partition')} and {plural(_record_count(offsets), 'record')}",
+            *deletions,
+        )
+    session.do_all(deletions)
+    words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
+    session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
+
+
+def _deletion_of(name: str, *, if_exists: bool) -> Change:
+    def delete(cluster: Cluster) -> None:
+        with suppress(*[UnknownTopicOrPartitionError] * if_exists):  # another process was quicker
+            cluster.delete_topic(name)
+
+    return delete
+
+
+def _asked(
+    session: Session, topic: str | None, include: str | None, *, if_exists: bool
+) -> list[str]:
+    """Return the topics to change, which a call has to name."""
+    if topic is None and include is None:
+        raise InvalidRequestError("--topic is missing: name the topics to change")
+    return named_topics(session.cluster.image, topic, include, if_exist=if_exists)
+
+
+def describe(
+    session: Session,
+    topic: Topic | None = None,
+    include: Include = None,
+    if_exists: IfExists = False,
+    logs: Annotated[
+        bool,
+        typer.Option(
+            help="With --describe: what each replica's log is made of, and what upkeep is due."
+        ),
+    ] = False,
+    **filters: bool,
+) -> None:
+    """Show topics and their partitions."""
+    image = session.cluster.image
+    found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=if_exists)]
+    chosen = _chosen(image, found, filters)
+    if logs:
+        show_logs(session, [each.name for each in chosen])
+        return
+    wanted = _wanted(filters)
+    if session.output is Output.JSON:
+        write_json([_topic_as_dict(image, each, wanted) for each in chosen])
+        return
+    if not wanted:
+        say(*map(_summary, chosen))
+    if "topics_with_overrides" not in filters:
+        rows = (row for each in chosen for row in _partition_rows(image, each, wanted))
+        write_rows(session.output, COLUMNS, rows)
+
+
+def list_(
+    session: Session, topic: Topic | None = None, include: Include = None, **filters: bool
+) -> None:
+    """Show the names of topics."""
+    image = session.cluster.image
+    found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=True)]
+    names = [each.name for each in _chosen(image, found, filters)]
+    if session.output is Output.JSON:
+        write_json(names)
+    else:
+        say(*names)
+
+
+def _wanted(filters: Mapping[str, bool]) -> frozenset[PartitionState]:
+    return frozenset(STATES[name] for name in filters if name in STATES)
+
+
+def _chosen(
+    image: MetadataImage, topics: Iterable[TopicImage], filters: Mapping[str, bool]
+) -> list[TopicImage]:
+    wanted = _wanted(filters)
+    return [
+        each
+        for each in topics
+        if not ("exclude_internal" in filters and each.name in INTERNAL_TOPICS)
+        and ("topics_with_overrides" not in filters or each.configs)
+        and (not wanted or next(_partition_rows(image, each, wanted), None))
+    ]
+
+
+def _partition_rows(
+    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
+) -> Iterator[dict[str, Any]]:
+    """Yield a topic's partitions as rows; with `wanted`, only those in one of these states."""
+    for number in sorted(topic.partitions):
+        partition = topic.partitions[number]
+        states = states_of(image, topic.topic_id, partition)
+        if wanted and not states & wanted:
+            continue
+        yield {
+            "topic": topic.name,
+            "partition": number,
+            "leader": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "partition_epoch": partition.partition_epoch,
+            "replicas": list(partition.replicas),
+            "isr": sorted(partition.isr),
+            "elr": sorted(partition.elr),
+            "adding_replicas": list(partition.adding_replicas),
+            "removing_replicas": list(partition.removing_replicas),
+            "log_start_offset": partition.log_start_offset,
+            "high_watermark": partition.high_watermark,
+            "compacted_below": partition.compaction.compacted_below,
+            "cleaned_below": partition.compaction.cleaned_below,
+            "tombstones_below": partition.compaction.tombstones_below,
+            "states": [state.value for state in PartitionState if state in states],
+            "stalled_on": list(stalled_on(image, partition)),
+        }
+
+
+def _topic_as_dict(
+    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
+) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "partition_count": len(topic.partitions),
+        "replication_factor": _replication_factor(topic),
+        "configs": dict(topic.configs),
+        "partitions": list(_partition_rows(image, topic, wanted)),
+    }
+
+
+def _replication_factor(topic: TopicImage) -> int:
+    first = topic.partitions[min(topic.partitions)]
+    return len(first.replicas) - len(first.adding_replicas)
+
+
+def _summary(topic: TopicImage) -> str:
+    """Return the line that kafka-topics shows for a topic."""
+    configs = ",".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+    return (
+        f"Topic: {topic.name}  TopicId: {topic.topic_id}"
+        f"  PartitionCount: {len(topic.partitions)}"
+        f"  ReplicationFactor: {_replication_factor(topic)}  Configs: {text_of(configs)}"
+    )
+
+
+topics = verb(
+    "Create, alter, delete, describe or list topics.",
+    Action(create, *CHANGING),
+    Action(alter, *CHANGING),
+    Action(delete, *CHANGING),
+    Action(describe, "as_of", flags=FILTERS),
+    Action(list_, "as_of", flags=FILTERS),
+)
