@@ -12,7 +12,6 @@ from typing import Any, Final, Generic, TypeVar
 from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
-from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.groups.membership import remove_members
 from kafka_on_spark.controller.moves import preferred_leaders, reassignment
@@ -260,7 +259,7 @@ def _remove_group_members(
     image: MetadataImage, id_source: IdSource, *, group: str, member_ids: Iterable[str] | None
 ) -> ControllerResult[list[MemberId]]:
     wanted = None if member_ids is None else [MemberId(each) for each in member_ids]
-    return offsets_kept(image, group, remove_members(image, group, wanted), image.time_ms)
+    return groups.offsets_kept(image, group, remove_members(image, group, wanted), image.time_ms)
 
 
 CREATE_TOPIC: Final = Command("create_topic", _create_topic)

@@ -5,6 +5,7 @@ which is no member, commits over the offsets that are decided here; a new one st
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from kafka_on_spark.controller.commands.expiry import needs_saving_again
 from kafka_on_spark.controller.groups.checks import (
@@ -21,8 +22,11 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.group_records import RemoveGroupMemberRecord
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import OffsetCommitRecord
+
+T = TypeVar("T")
 
 
 def alter_group_offsets(
@@ -146,3 +150,38 @@ def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
             f" (known: {known})"
         )
     return saved
+
+
+def offsets_kept(
+    image: MetadataImage, group: str, left: ControllerResult[T], now_ms: int
+) -> ControllerResult[T]:
+    """Return a decision by which members of a group go, with what keeps the group's offsets if no
+    other member is there. `now_ms`: as in `needs_saving_again`.
+
+    While a group has members its offsets do not expire, however old they are. They live for
+    offsets.retention.minutes from when the last one goes (KIP-211): old ones are saved again.
+    """
+    known = image.consumer_groups.get(group)
+    gone = {each.member_id for each in left.records if isinstance(each, RemoveGroupMemberRecord)}
+    if known is None or known.members.keys() - gone:
+        return left
+    saved = {
+        PartitionKey(each.topic_id, each.partition)
+        for each in left.records
+        if isinstance(each, OffsetCommitRecord)
+    }
+    again = [
+        OffsetCommitRecord(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=place.offset,
+            leader_epoch=place.leader_epoch,
+            unclean_generation=place.unclean_generation or None,
+            cause=f"group {group!r} stands at {place.offset} of {image.name_of(key)} as its last"
+            " member goes",
+        )
+        for (name, key), place in image.groups.items()
+        if name == group and key not in saved and needs_saving_again(image, place, now_ms)
+    ]
+    return ControllerResult([*again, *left.records], left.response)

@@ -4,7 +4,7 @@ None of this shares out partitions: `sharing` does, for all changes that came be
 Source: GroupMetadataManager.consumerGroupHeartbeat.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafka_on_spark.controller.groups.assignors import assignors_of
 from kafka_on_spark.controller.groups.checks import check_group, member_of
@@ -34,7 +34,7 @@ from kafka_on_spark.metadata.group_records import (
     RemoveGroupMemberRecord,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import OffsetCommitRecord, Record
+from kafka_on_spark.metadata.records import Record
 
 
 def join(
@@ -178,19 +178,13 @@ def subscribe(
     cause = f"member {member_id} of {group!r} has subscribed to other topics"
     epoch = _next_epoch(image.consumer_groups[group])
     came = sorted(set(after.subscribed_topics) - set(member.subscribed_topics))
-    begun = _begun_topics(image, group, came)
+    begun = [
+        beginning(group, topic.name, key, partition)
+        for topic in (image.topic(name) for name in came if name in image.topic_ids)
+        for number, partition in topic.partitions.items()
+        if (group, key := PartitionKey(topic.topic_id, number)) not in image.groups
+    ]
     return ControllerResult([_subscribed(group, epoch, after, cause), *begun], None)
-
-
-def _begun_topics(
-    image: MetadataImage, group: str, names: Iterable[str]
-) -> Iterator[OffsetCommitRecord]:
-    """Yield the offsets of a group in topics that were created while it has read."""
-    for topic in (image.topic(name) for name in names if name in image.topic_ids):
-        for number, partition in topic.partitions.items():
-            key = PartitionKey(topic.topic_id, number)
-            if (group, key) not in image.groups:
-                yield beginning(group, topic.name, key, partition)
 
 
 def _asked(member: GroupMember) -> tuple[tuple[str, ...], str | None]:
@@ -223,31 +217,25 @@ def leave(
 
 
 def fence(
-    image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float]
+    image: MetadataImage,
+    group: str,
+    silent_ms: Mapping[MemberId, float],
+    *,
+    is_all_or_none: bool = False,
 ) -> ControllerResult[None]:
     """Decide that members are out: somebody has seen no heartbeat of each for so long.
 
-    One that is gone stays so. Another life of the same consumer has another id.
+    One that is gone stays so. Another life of the same consumer has another id. `is_all_or_none`:
+    none is if others have joined meanwhile, who see to it themselves.
     """
     known = image.consumer_groups.get(group)
-    if known is None:
+    if known is None or (is_all_or_none and known.members.keys() - silent_ms.keys()):
         return ControllerResult([], None)
     records = [
         _removed(group, known, each, f"was fenced: no heartbeat for {silent_ms[each] / 1000:.1f} s")
         for each in sorted(known.members.keys() & silent_ms.keys())
     ]
     return ControllerResult([*records], None)
-
-
-def fence_all(
-    image: MetadataImage, group: str, silent_ms: Mapping[MemberId, float]
-) -> ControllerResult[None]:
-    """Decide as `fence` that all members are out; none if others have joined meanwhile, who see to
-    it themselves."""
-    known = image.consumer_groups.get(group)
-    if known is None or known.members.keys() - silent_ms.keys():
-        return ControllerResult([], None)
-    return fence(image, group, silent_ms)
 
 
 def remove_members(

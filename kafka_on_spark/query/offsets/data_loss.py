@@ -72,16 +72,7 @@ def checked_position(
             _check_topic(image, start, name)
         return start
     topics = {name: image.topic(name) for name in start.positions if name in image.topic_ids}
-    standings = {
-        PartitionKey(topic.topic_id, number): Standing(
-            Offset(position), _generation(start, name, number, topic.partitions[number])
-        )
-        for name, topic in topics.items()
-        if not is_another_topic(image, start, name)
-        for number, position in start.positions[name].items()
-        if number in topic.partitions
-    }
-    after = after_cuts(image, standings, find_cuts)
+    after = after_cuts(image, standings_of(image, start), find_cuts)
     positions = {}
     for name, topic in topics.items():
         if is_another_topic(image, start, name):
@@ -96,6 +87,21 @@ def checked_position(
             if (key := PartitionKey(topic.topic_id, number)) in after
         }
     return StreamOffset(positions=positions, cut=start.cut)
+
+
+def standings_of(image: MetadataImage, offset: StreamOffset) -> dict[PartitionKey, Standing]:
+    """Return the positions of an offset, in partitions that are still there, and of topics that are
+    still the same, with the unclean generations that they were taken in."""
+    return {
+        PartitionKey(topic.topic_id, number): Standing(
+            Offset(position), _generation(offset, name, number, topic.partitions[number])
+        )
+        for name, positions in sorted(offset.positions.items())
+        if name in image.topic_ids and not is_another_topic(image, offset, name)
+        for topic in [image.topic(name)]
+        for number, position in sorted(positions.items())
+        if number in topic.partitions
+    }
 
 
 def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> bool:

@@ -11,7 +11,7 @@ begins is saved with the taking: nobody begins later.
 from collections.abc import Iterable, Mapping, Set
 from itertools import chain
 
-from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
+from kafka_on_spark.controller.commands.groups import offsets_kept
 from kafka_on_spark.controller.groups.checks import Membership, member_of
 from kafka_on_spark.controller.groups.membership import leave
 from kafka_on_spark.controller.groups.offsets import saved_offset

@@ -18,10 +18,9 @@ from kafka_on_spark.ids import GroupEpoch, MemberId, PartitionKey, TopicPartitio
 from kafka_on_spark.metadata.group import ConsumerGroup, GroupMember
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
-from kafka_on_spark.metadata.records import OffsetCommitRecord
 from kafka_on_spark.query.consuming.settings import EARLIEST
 from kafka_on_spark.query.consuming.standing import Standing, at
-from kafka_on_spark.query.offsets.data_loss import has_new_generation, is_another_topic
+from kafka_on_spark.query.offsets.data_loss import standings_of
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.subscription import Partitions
 
@@ -76,19 +75,7 @@ def save_group(
     Raises:
         UnknownMemberIdError: The group has members, and a query is none.
     """
-    check_may_commit(image, group, None, frozenset())
-    records: list[OffsetCommitRecord] = []
-    for name, partitions in sorted(position.positions.items()):
-        if name not in image.topic_ids or is_another_topic(image, position, name):
-            continue
-        topic = image.topic(name)
-        for number, offset in sorted(partitions.items()):
-            partition = topic.partitions.get(number)
-            if partition is None or has_new_generation(position, name, number, partition):
-                continue
-            key = PartitionKey(topic.topic_id, number)
-            records += _saving(image, group, key, offset, now_ms)
-    return ControllerResult(records, len(records))
+    return save_standings(image, group, standings_of(image, position), now_ms)
 
 
 def save_standings(
@@ -105,28 +92,16 @@ def save_standings(
         UnknownMemberIdError, StaleMemberEpochError: As `check_may_commit`.
     """
     check_may_commit(image, group, member, standings.keys())
-    records = [
-        record
-        for key, standing in standings.items()
-        if (partition := image.partition(key)) is not None
-        and partition.unclean_generation == standing.unclean_generation
-        for record in _saving(image, group, key, standing.offset, now_ms)
-    ]
+    records = []
+    for key, standing in standings.items():
+        partition, known = image.partition(key), image.groups.get((group, key))
+        if partition is None or partition.unclean_generation != standing.unclean_generation:
+            continue
+        offset = standing.offset
+        if not is_saved(known, partition, offset) or needs_saving_again(image, known, now_ms):
+            cause = f"group {group!r} has processed {image.name_of(key)} up to {offset}"
+            records.append(saved_offset(group, key, partition, offset, cause))
     return ControllerResult(records, len(records))
-
-
-def _saving(
-    image: MetadataImage, group: str, key: PartitionKey, offset: int, now_ms: int
-) -> list[OffsetCommitRecord]:
-    """Return the record that brings a group to `offset`; none where it stands there, or nothing
-    is there to stand in."""
-    partition, known = image.partition(key), image.groups.get((group, key))
-    if partition is None:
-        return []
-    if is_saved(known, partition, offset) and not needs_saving_again(image, known, now_ms):
-        return []
-    cause = f"group {group!r} has processed {image.name_of(key)} up to {offset}"
-    return [saved_offset(group, key, partition, offset, cause)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,17 @@ from typing import Final
 from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
-from kafka_on_spark.query.options.client_options import (
+from kafka_on_spark.query.options.source_options import (
     ACKS,
+    REFUSED_BY_SINK,
     SINK_OPTIONS_USED,
     TRANSACTIONAL_ID,
-    check_producer_options,
-    ignored_warnings,
-    split_client_options,
-)
-from kafka_on_spark.query.options.source_options import (
     cluster_root,
     flag,
+    ignored_warnings,
     known_options,
+    refuse,
+    split_client_options,
     storage_options,
 )
 from kafka_on_spark.stored_json import parse_json
@@ -94,10 +93,9 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     """
     client, rest = split_client_options(options)
     given = known_options(rest, _SINK)
-    check_producer_options(client)
-    for name, sentence in _BATCH_ONLY.items():
-        if is_stream and name in given:
-            raise InvalidRequestError(sentence)
+    refuse(client, REFUSED_BY_SINK)
+    if is_stream:
+        refuse(given, _BATCH_ONLY)
     # The sink always writes the column `headers`: this option is checked, and has no effect.
     flag(given, "includeheaders", default=False)
     return SinkOptions(

@@ -1,9 +1,13 @@
 """Options of reads, in the words of Spark's Kafka source.
 
 Pure: texts in, values out. Keys come lower-cased, as Spark passes them to a Python source.
+
+A query that moves here from Kafka keeps its `kafka.*` options. What Spark's source refuses is
+refused. Some have a meaning here (a source's `kafka.group.id` and `kafka.client.rack`, a sink's
+`kafka.acks` and `kafka.transactional.id`); the others are ignored, and one warning names them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,14 +29,52 @@ from kafka_on_spark.query.offsets.positions import (
     parse_long,
     parse_starting,
 )
-from kafka_on_spark.query.options.client_options import (
-    GROUP_ID,
-    RACK,
-    check_client_options,
-    ignored_warnings,
-    split_client_options,
-)
 from kafka_on_spark.query.subscription import Subscription, parse_subscription
+
+PREFIX: Final = "kafka."
+GROUP_ID: Final = "kafka.group.id"
+RACK: Final = "kafka.client.rack"
+ACKS: Final = "kafka.acks"
+TRANSACTIONAL_ID: Final = "kafka.transactional.id"
+SOURCE_OPTIONS_USED: Final = frozenset({GROUP_ID, RACK})
+SINK_OPTIONS_USED: Final = frozenset({ACKS, TRANSACTIONAL_ID})
+
+# Options of Spark's connector that are about the client too.
+_CONNECTOR: Final = {
+    "groupidprefix": "groupIdPrefix",
+    "kafkaconsumer.polltimeoutms": "kafkaConsumer.pollTimeoutMs",
+    "fetchoffset.numretries": "fetchOffset.numRetries",
+    "fetchoffset.retryintervalms": "fetchOffset.retryIntervalMs",
+}
+
+_DESERIALIZED: Final = (
+    "Kafka option '{name}.deserializer' is not supported as {name}s are deserialized as byte"
+    " arrays with ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the"
+    " {name}s."
+)
+_REFUSED: Final = {
+    "kafka.auto.offset.reset": (
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option"
+        " 'startingoffsets' to 'earliest' or 'latest' to specify where to start. Structured"
+        " Streaming manages which offsets are consumed internally, rather than relying on the"
+        " kafkaConsumer to do it."
+    ),
+    "kafka.key.deserializer": _DESERIALIZED.format(name="key"),
+    "kafka.value.deserializer": _DESERIALIZED.format(name="value"),
+    "kafka.enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+    "kafka.interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+}
+
+REFUSED_BY_SINK: Final = {
+    "kafka.key.serializer": (
+        "Kafka option 'key.serializer' is not supported as keys are serialized with"
+        " ByteArraySerializer."
+    ),
+    "kafka.value.serializer": (
+        "Kafka option 'value.serializer' is not supported as value are serialized with"
+        " ByteArraySerializer."
+    ),
+}
 
 STORAGE_PREFIX: Final = "storage."
 
@@ -120,13 +162,13 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     client, rest = split_client_options(options)
     given = known_options(rest, SOURCE_OPTIONS)
     if is_stream:
-        _check_stream(given)
+        refuse(given, _NOT_IN_STREAMS)
     subscription = parse_subscription(given)
     starting = parse_starting(given, default=LATEST if is_stream else EARLIEST)
     ending = parse_ending(given)
     if not is_stream:
         check_batch(starting, ending)
-    check_client_options(client)
+    refuse(client, _REFUSED)
     if starting == GROUP and not client.get(GROUP_ID):
         raise InvalidRequestError(
             "startingOffsets can't be 'group' without a group: set kafka.group.id"
@@ -149,17 +191,6 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         warnings=(*ignored_warnings(client), *_ignored_in_batches(given, is_stream=is_stream)),
         storage=storage_options(options),
     )
-
-
-def _check_stream(given: Mapping[str, str]) -> None:
-    """Check that no option is given that a stream can't have.
-
-    Raises:
-        InvalidRequestError: One is.
-    """
-    for name, sentence in _NOT_IN_STREAMS.items():
-        if name in given:
-            raise InvalidRequestError(sentence)
 
 
 def _ignored_in_batches(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
@@ -263,3 +294,42 @@ def flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
             f"option {SOURCE_OPTIONS[name]!r} can't be {text!r}: true or false"
         )
     return text.lower() == "true"
+
+
+def is_client_option(name: str) -> bool:
+    """Return whether an option, lower-cased, is one of Kafka's client."""
+    return name.startswith(PREFIX) or name in _CONNECTOR
+
+
+def split_client_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the client's options, lower-cased, and all others unchanged."""
+    client = {
+        name.lower(): text for name, text in options.items() if is_client_option(name.lower())
+    }
+    return client, {name: text for name, text in options.items() if name.lower() not in client}
+
+
+def refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    """Check that options, lower-cased, are not among those that can't be given.
+
+    Raises:
+        InvalidRequestError: One is, by its sentence: in Spark's words, where it refuses it, too.
+    """
+    for name, sentence in refused.items():
+        if name in given:
+            raise InvalidRequestError(sentence)
+
+
+def ignored_warnings(
+    names: Iterable[str], used: Collection[str] = SOURCE_OPTIONS_USED
+) -> list[str]:
+    """Return a warning that names the ignored options, lower-cased; none if all are used.
+
+    Names only: a value may be a password.
+    """
+    ignored = sorted(
+        _CONNECTOR.get(name, name) for name in names if is_client_option(name) and name not in used
+    )
+    if not ignored:
+        return []
+    return [f"options of Kafka's client mean nothing here and are ignored: {', '.join(ignored)}"]

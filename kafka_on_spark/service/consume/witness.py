@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
+from kafka_on_spark.controller.commands.groups import offsets_kept
 from kafka_on_spark.controller.groups.heartbeats import (
     GAPS_A_SESSION,
     Beats,

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
+from kafka_on_spark.controller.commands.groups import offsets_kept
 from kafka_on_spark.controller.groups.heartbeats import GAPS_A_SESSION, Heard
-from kafka_on_spark.controller.groups.membership import fence_all
+from kafka_on_spark.controller.groups.membership import fence
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import MemberId
@@ -72,14 +72,15 @@ class SilentGroups:
             each.is_over(silence_ms) for each in heard.values()
         ):
             silent = {member: each.silent_ms for member, each in heard.items()}
-            submit(self._fencing(name, silent))
+            now_ms = self._clock.now_ms()
+            submit(
+                lambda image: offsets_kept(
+                    image, name, fence(image, name, silent, is_all_or_none=True), now_ms
+                )
+            )
             log.warning("fenced all %d members of group %r: none lives", len(silent), name)
             for member in silent:
                 self._heartbeats.stop(name, member)
-
-    def _fencing(self, name: str, silent_ms: Mapping[MemberId, float]) -> Decide:
-        now_ms = self._clock.now_ms()
-        return lambda image: offsets_kept(image, name, fence_all(image, name, silent_ms), now_ms)
 
     def _looked_at(
         self, name: str, members: list[MemberId], known: Mapping[MemberId, Heard], silence_ms: int

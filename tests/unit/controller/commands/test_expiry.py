@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.controller.commands.commands import REMOVE_GROUP_MEMBERS
-from kafka_on_spark.controller.commands.emptied_groups import offsets_kept
 from kafka_on_spark.controller.commands.expiry import (
     expire,
     needs_renewal,
     needs_saving_again,
     registered_producers,
 )
+from kafka_on_spark.controller.commands.groups import offsets_kept
 from kafka_on_spark.controller.groups.checks import Membership
 from kafka_on_spark.controller.groups.membership import fence, join, leave
 from kafka_on_spark.controller.result import ControllerResult

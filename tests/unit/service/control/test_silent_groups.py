@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.groups.membership import fence_all, join, leave
+from kafka_on_spark.controller.groups.membership import fence, join, leave
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.control.silent_groups import SILENCE_MS, SilentGroups
 from tests.builders import TOPIC
@@ -114,7 +114,7 @@ def test_nobody_is_fenced_of_a_group_that_another_has_joined_meanwhile():
     world = World("a")
     world.join("b")
 
-    assert fence_all(world.image, "g", {"a": 1}).records == []
+    assert fence(world.image, "g", {"a": 1}, is_all_or_none=True).records == []
     left = replay(world.image, leave(world.image, "g", "b"))
-    assert len(fence_all(left, "g", {"a": 1, "b": 1}).records) == 1
-    assert fence_all(MetadataImage(), "g", {"a": 1}).records == []
+    assert len(fence(left, "g", {"a": 1, "b": 1}, is_all_or_none=True).records) == 1
+    assert fence(MetadataImage(), "g", {"a": 1}, is_all_or_none=True).records == []
