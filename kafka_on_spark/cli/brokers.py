@@ -1,6 +1,6 @@
 """`brokers`: lists, describes, registers, drains, resumes and unregisters brokers."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -14,37 +14,18 @@ from kafka_on_spark.service.describe.descriptions import describe_brokers
 from kafka_on_spark.storage.identity.root_identity import check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
 
-LIST_COLUMNS: Final = {
-    "broker": "broker",
-    "state": "state",
-    "rack": "rack",
-    "root": "root",
-    "writes": "writes",
-}
-COLUMNS: Final = {
-    "broker": "broker",
-    "state": "state",
-    "rack": "rack",
-    "leaders": "leads",
-    "preferred": "preferred",
-    "replicas": "replicas",
-    "in_sync": "in sync",
-    "lost": "lost",
-    "root": "root",
-    "writes": "writes",
-}
-
 Broker = Annotated[int, typer.Option("--broker", "--id", help="The broker's id.")]
 
 
 def list_(session: Session) -> None:
     """Show brokers, their states and roots."""
-    write_rows(session.output, LIST_COLUMNS, _rows(session, None))
+    write_rows(session.output, "broker state rack root writes", _rows(session, None))
 
 
 def describe(session: Session, broker: Broker | None = None) -> None:
     """Show also what each broker leads and holds."""
-    write_rows(session.output, COLUMNS, _rows(session, broker))
+    columns = "broker state rack leaders preferred replicas in_sync lost root writes"
+    write_rows(session.output, columns, _rows(session, broker))
 
 
 def _rows(session: Session, wanted: int | None) -> list[dict[str, Any]]:

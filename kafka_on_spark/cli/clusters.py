@@ -1,7 +1,7 @@
 """`cluster`: creates a cluster, or describes one."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -11,8 +11,6 @@ from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
-
-COLUMNS: Final = {"broker": "broker", "state": "state", "rack": "rack", "root": "root"}
 
 
 def create(
@@ -94,7 +92,7 @@ def describe(session: Session) -> None:
         f" {settings or 'none'}."
     )
     say(f"Its metadata log, for SQL: {answer['metadata_table']}")
-    write_rows(session.output, COLUMNS, answer["brokers"])
+    write_rows(session.output, "broker state rack root", answer["brokers"])
 
 
 def _answer(cluster: Cluster) -> dict[str, Any]:

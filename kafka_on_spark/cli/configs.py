@@ -16,13 +16,6 @@ from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
-COLUMNS: Final = {
-    "entity": "of",
-    "name": "setting",
-    "value": "value",
-    "source": "set by",
-    "note": "note",
-}
 _BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets
 
 Topic = Annotated[
@@ -60,7 +53,7 @@ def describe(
     if not _is_of_cluster(topic, include, entity_type, is_default=entity_default):
         names = named_topics(image, topic, include)
     rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
-    write_rows(session.output, COLUMNS, rows)
+    write_rows(session.output, "entity name value source", rows)
 
 
 def _is_of_cluster(

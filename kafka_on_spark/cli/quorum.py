@@ -1,7 +1,7 @@
 """`metadata-quorum`: shows who leads the metadata log and who votes, and changes both."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -15,18 +15,6 @@ from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.raft.voter_set import Voter, majority_of
 from kafka_on_spark.spark.wiring.forcing import ForcedGeneration, check_forcing
 from kafka_on_spark.storage.roots.root_lists import cluster_url
-
-STATUS_COLUMNS: Final = {"name": "what", "value": "value"}
-REPLICATION_COLUMNS: Final = {
-    "node_id": "node",
-    "directory_id": "directory",
-    "log_end_offset": "log end offset",
-    "lag": "lag",
-    "epoch": "epoch",
-    "status": "status",
-    "root": "root",
-    "problem": "problem",
-}
 
 Name = Annotated[
     str,
@@ -50,7 +38,7 @@ def describe(
         found = session.cluster.describe_quorum()
     if status:
         rows = _status_rows(found, session.cluster.image.cluster_id)
-        write_rows(session.output, STATUS_COLUMNS, rows)
+        write_rows(session.output, "name value", rows)
         return
     rows = (
         {
@@ -63,7 +51,8 @@ def describe(
         }
         for each in found.voters
     )
-    write_rows(session.output, REPLICATION_COLUMNS, rows)
+    columns = "node_id directory_id log_end_offset lag epoch status root problem"
+    write_rows(session.output, columns, rows)
 
 
 def _status_rows(found: QuorumDescription, cluster_id: str | None) -> Iterator[dict[str, Any]]:

@@ -32,29 +32,10 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.describe.log_dirs import awaited_replicas, offsets_to_copy
 from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
 
-LIST_COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "replicas": "replicas",
-    "adding_replicas": "adding",
-    "removing_replicas": "removing",
-    "waits_for": "waits for",
-    "offsets_to_copy": "offsets to copy",
-    "throttle_bytes_per_s": "bytes/s",
-}
-PLAN_COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "replicas": "replicas",
-    "target": "proposed",
-    "bytes_moved": "bytes to copy",
-}
-VERIFY_COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "replicas": "replicas",
-    "status": "status",
-}
+LIST_COLUMNS: Final = (
+    "topic partition replicas adding_replicas removing_replicas waits_for offsets_to_copy"
+    " throttle_bytes_per_s"
+)
 
 Moves = Annotated[
     str,
@@ -116,7 +97,7 @@ def generate(
             }
         )
         return
-    write_rows(session.output, PLAN_COLUMNS, moves)
+    write_rows(session.output, "topic partition replicas target bytes_moved", moves)
     say(_plan_summary(plan))
     # The file's content comes last, as in Kafka's tool.
     say("", "Current partition replica assignment", assignment_text(plan.current))
@@ -172,7 +153,7 @@ def verify(session: Session, moves: Moves) -> None:
     if session.output is Output.JSON:
         write_json({"is_complete": is_complete, "partitions": rows})
     else:
-        write_rows(session.output, VERIFY_COLUMNS, rows)
+        write_rows(session.output, "topic partition replicas status", rows)
     raise typer.Exit(0 if is_complete else FOUND)
 
 

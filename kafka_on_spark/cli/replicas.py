@@ -26,25 +26,10 @@ from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.service.describe.log_dirs import created_replicas, lost_sizes, replica_size
 from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
 
-SIZE_COLUMNS: Final = {
-    "broker": "broker",
-    "topic": "topic",
-    "partition": "partition",
-    "size_bytes": "bytes",
-    "log_end_offset": "log end",
-    "offset_lag": "lag",
-    "is_in_sync": "in sync",
-    "is_future": "moves here",
-    "error": "error",
-}
-VERIFICATION_COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "replica_count": "replicas read",
-    "batch_count": "batches",
-    "read_bytes": "bytes",
-    "differences": "differences",
-}
+SIZE_COLUMNS: Final = (
+    "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"
+)
+VERIFICATION_COLUMNS: Final = "topic partition replica_count batch_count read_bytes differences"
 
 
 @alone()

@@ -12,18 +12,10 @@ from kafka_on_spark.service.describe.log_descriptions import DueUpkeep, LogDescr
 from kafka_on_spark.service.describe.partition_history import HistoryEntry
 from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 
-COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "broker": "broker",
-    "log_start_offset": "log start",
-    "log_end_offset": "log end",
-    "size_bytes": "bytes",
-    "plain_segments": "plain",
-    "merged_segments": "merged",
-    "cleaner_offset": "cleaner offset",
-    "cleanable_ratio": "dirty ratio",
-}
+COLUMNS: Final = (
+    "topic partition broker log_start_offset log_end_offset size_bytes plain_segments"
+    " merged_segments cleaner_offset cleanable_ratio"
+)
 
 
 def show_logs(session: Session, topics: Sequence[str]) -> None:

@@ -35,17 +35,7 @@ from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets
 
-COLUMNS: Final = {
-    "topic": "topic",
-    "partition": "partition",
-    "leader": "leader",
-    "replicas": "replicas",
-    "isr": "isr",
-    "elr": "elr",
-    "adding_replicas": "adding",
-    "removing_replicas": "removing",
-    "states": "state",
-}
+COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 
 Topic = Annotated[
     str,

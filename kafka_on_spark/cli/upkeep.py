@@ -1,5 +1,6 @@
 """`controller`, `replicate`, `maintain`: what Kafka's brokers do by themselves."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,16 +25,6 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 
-STATUS_COLUMNS: Final = {"name": "what", "value": "value"}
-UPKEEP_COLUMNS: Final = {
-    "log": "log",
-    "broker": "broker",
-    "kind": "work",
-    "count": "count",
-    "what": "what",
-    "bytes": "bytes",
-    "left": "left",
-}
 SHOWN_MAX: Final = 20
 """Lines that name what was not looked at: a broker may have a hundred thousand replicas."""
 
@@ -59,7 +50,7 @@ def describe(session: Session) -> None:
         write_json(answer)
     else:
         rows = [{"name": name.replace("_", " "), "value": answer[name]} for name in answer]
-        write_rows(session.output, STATUS_COLUMNS, rows)
+        write_rows(session.output, "name value", rows)
 
 
 def run(
@@ -75,16 +66,7 @@ def run(
     words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
     report = session.do(lambda: session.cluster.run_controller(seconds), words)
     if session.output is Output.JSON:
-        write_json(
-            {
-                "passes": report.passes,
-                "fenced": list(report.fenced),
-                "unfenced": list(report.unfenced),
-                "leaders_moved": report.leaders_moved,
-                "records_deleted": report.records_deleted,
-                "upkeep_failures": list(report.upkeep_failures),
-            }
-        )
+        write_json(asdict(report))
         return
     deleted = (
         f" Retention deleted {plural(report.records_deleted, 'record')}."
@@ -136,7 +118,7 @@ def replicate(
     if session.is_dry_run:
         rows = decided_rows(session.dry_run.decided, session.cluster.image)
     if session.output is Output.JSON:
-        answer = {"dry_run": session.is_dry_run, **_as_dict(report)}
+        answer = {"dry_run": session.is_dry_run, **asdict(report)}
         write_json({**answer, "records": rows} if session.is_dry_run else answer)
     else:
         write_table(RECORD_COLUMNS, rows)
@@ -150,22 +132,6 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     if topic is None and include is None:
         return None
     return named_topics(session.cluster.image, topic, include)
-
-
-def _as_dict(report: ReplicationReport) -> dict[str, Any]:
-    return {
-        "partition_count": report.partition_count,
-        "slice_count": report.slice_count,
-        "not_looked_at": report.not_looked_at,
-        "once_round_ms": report.once_round_ms,
-        "copied_records": report.copied_records,
-        "copied_bytes": report.copied_bytes,
-        "truncated_records": report.truncated_records,
-        "isr_changes": report.isr_changes,
-        "failures": list(report.failures),
-        "is_caught_up": report.is_caught_up,
-        "upkeep_failures": list(report.upkeep_failures),
-    }
 
 
 def _show_round(report: ReplicationReport, *, is_done: bool) -> None:
@@ -252,7 +218,7 @@ def _show_upkeep(report: UpkeepReport, rows: list[dict[str, Any]], *, is_dry_run
         for row, shown in zip(report.rows, rows, strict=True)
         if row.count or row.is_left
     ]
-    write_table(UPKEEP_COLUMNS, done)
+    write_table("log broker kind count what bytes left", done)
     visited = f"Visited {plural(report.visited, 'replica')}"
     if not rows:
         there = " there" if report.not_looked_at else ""

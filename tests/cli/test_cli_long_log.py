@@ -27,7 +27,7 @@ def test_newest_snapshot_is_shown_without_what_came_later(call):
 def test_lines_of_one_answer_are_never_cut(call):
     titles, *lines = call("metadata", "--log", "--record-type", "PartitionRecord").splitlines()
 
-    assert titles.split()[:2] == ["OFFSET", "BATCH"]
+    assert titles.split()[:2] == ["METADATA-OFFSET", "BATCH-BASE-OFFSET"]
     assert len(lines) == 1501
     assert all("log_start_offset=0" in line for line in lines)
 

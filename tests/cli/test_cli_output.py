@@ -8,10 +8,10 @@ import pytest
 from kafka_on_spark.cli.call import output
 from kafka_on_spark.cli.call.output import NOTHING, Output, plural, text_of, write_rows
 
-COLUMNS = {"name": "name", "size": "size in bytes", "why": "why", "empty": "empty"}
+COLUMNS = "name size_in_bytes why empty"
 ROWS = [
-    {"name": "short", "size": 7, "why": "because", "empty": None, "unshown": [1, 2]},
-    {"name": "[red]", "size": 1234567, "why": "word " * 30 + "end", "empty": []},
+    {"name": "short", "size_in_bytes": 7, "why": "because", "empty": None, "unshown": [1, 2]},
+    {"name": "[red]", "size_in_bytes": 1234567, "why": "word " * 30 + "end", "empty": []},
 ]
 
 
@@ -30,7 +30,7 @@ def written(monkeypatch, stream, *, columns=80, kind=Output.TABLE, rows=ROWS):
 def test_a_terminal_gets_a_line_a_row_without_columns_that_say_nothing(monkeypatch):
     lines = written(monkeypatch, Terminal(), columns=200).splitlines()
 
-    assert lines[:2] == ["NAME   SIZE IN BYTES  WHY", "short  7              because"]
+    assert lines[:2] == ["NAME   SIZE-IN-BYTES  WHY", "short  7              because"]
     assert len(lines) == 1 + len(ROWS)
     assert lines[2].endswith("word end")
 
@@ -40,7 +40,7 @@ def test_too_narrow_a_terminal_gets_a_block_a_row(monkeypatch):
 
     assert blocks[0].splitlines() == [
         "NAME           short",
-        "SIZE IN BYTES  7",
+        "SIZE-IN-BYTES  7",
         "WHY            because",
     ]
     assert len([block for block in blocks if block]) == len(ROWS)

@@ -22,8 +22,8 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.visible import visible, visible_json
 
 Row = Mapping[str, Any]
-Columns = Mapping[str, str]
-"""Keys of rows, and their titles, in the order of a table's columns."""
+Columns = str | Mapping[str, str]
+"""Keys of rows, with blanks between. They are the titles of a table, too, in Kafka's spelling."""
 
 ROWS_AT_ONCE: Final = 1000
 """Columns are aligned over so many rows: a long answer is written as it comes."""
@@ -102,8 +102,8 @@ def write_table(columns: Columns, rows: Iterable[Row], *, words: str | None = No
     is_first = True
     for part in _parts(rows, words):
         cells = [
-            [title.upper(), *(text_of(row.get(key)) for row in part)]
-            for key, title in columns.items()
+            [key.replace("_", "-").upper(), *(text_of(row.get(key)) for row in part)]
+            for key in (columns.split() if isinstance(columns, str) else columns)
         ]
         if width is not None:
             cells = [column for column in cells if set(column[1:]) != {NOTHING}] or cells

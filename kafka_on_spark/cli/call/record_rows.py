@@ -9,13 +9,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.query.moments import time_of
 
-RECORD_COLUMNS: Final = {"record_type": "record", "cause": "cause", "fields": "what it says"}
-BATCH_COLUMNS: Final = {
-    "metadata_offset": "offset",
-    "batch_base_offset": "batch",
-    "time": "time",
-    **RECORD_COLUMNS,
-}
+RECORD_COLUMNS: Final = "record_type cause fields"
+BATCH_COLUMNS: Final = f"metadata_offset batch_base_offset time {RECORD_COLUMNS}"
 _NOT_FOR_PEOPLE: Final = frozenset(
     {"record_type", "cause", "time", "topic_id", "replica_uuids", "directories", "application_id"}
 )
