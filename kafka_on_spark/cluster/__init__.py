@@ -1,4 +1,4 @@
-"""What users hold: one object for a cluster, made of parts, each thin over the services.
+"""What users hold: one object for a cluster, thin over the services.
 
 In: calls of notebooks, jobs and the command line, in Kafka's words.
 Out: answers as plain values, tables and frames; errors as one sentence.

@@ -1,20 +1,43 @@
-"""What users hold: one object for a cluster, made of parts, each thin over the services.
+"""What users hold: one object for a cluster, thin over the services of the process.
 
-The file is long because users read its docstrings, by help() and on the API page.
+The file is long because users read its docstrings, by help() and on the API page. What only some
+calls need is imported by them: a process that reads needs nothing of what appends.
 """
 
 from __future__ import annotations  # most of the types belong to modules that few calls need
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
-from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import Offset, TopicId, TopicPartition, check_whole_number
+from kafka_on_spark.controller.brokers.draining import check_empty
+from kafka_on_spark.controller.commands import commands
+from kafka_on_spark.controller.moves.reassignment import list_reassignments, status_of
+from kafka_on_spark.controller.moves.reassignment_plan import partitions_of, plan_reassignment
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+)
+from kafka_on_spark.ids import (
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+    check_mapping,
+    check_number,
+    check_whole_number,
+    listed,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.notebook import shown
 from kafka_on_spark.query.consuming.settings import (
@@ -22,18 +45,38 @@ from kafka_on_spark.query.consuming.settings import (
     LATEST,
     MAX_POLL_INTERVAL_MS,
     MAX_POLL_RECORDS,
+    ConsumerSettings,
 )
+from kafka_on_spark.query.partition_names import key_of, keys_of, pair_of, partition_key
+from kafka_on_spark.raft.voter_set import Voter
 from kafka_on_spark.service.append.produce.settings import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     LINGER_MS,
     MAX_BLOCK_MS,
+    producer_settings,
 )
-from kafka_on_spark.spark.wiring.accounts import DESCRIBE
+from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
+from kafka_on_spark.service.metadata.metadata_roles import kept_history
+from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.spark.wiring.accounts import (
+    APPEND,
+    COMMAND,
+    CONSUME,
+    CONTROL,
+    DESCRIBE,
+    FSCK,
+    QUORUM,
+    READ,
+    REPLICATE,
+    UPKEEP,
+)
 from kafka_on_spark.spark.wiring.services import Services, check_created
 from kafka_on_spark.storage.access.requests import operating
-from kafka_on_spark.storage.roots.root_lists import MetadataRoots, cluster_url
-from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.identity.root_identity import check_is_obeyed, read_identity
+from kafka_on_spark.storage.roots.root_lists import BETWEEN, MetadataRoots, cluster_url, one_root
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,12 +86,12 @@ if TYPE_CHECKING:
     from kafka_on_spark.cluster.consuming.consumer import Consumer, OnPartitions
     from kafka_on_spark.cluster.producing.producer import Producer
     from kafka_on_spark.cluster.producing.sender import Sender
-    from kafka_on_spark.cluster.quorum import VotersChange
+    from kafka_on_spark.controller.commands.commands import Command
     from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
     from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
     from kafka_on_spark.query.offsets.group_offsets import GroupLag, GroupMembers
+    from kafka_on_spark.query.reads.read_order import ReadOrder
     from kafka_on_spark.raft.quorum.description import QuorumDescription
-    from kafka_on_spark.raft.voter_set import Voter
     from kafka_on_spark.service.append.plan.append_results import AppendResult
     from kafka_on_spark.service.control.controller_report import ControllerReport
     from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
@@ -58,22 +101,65 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.describe.sizes import MoveProgress
     from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
     from kafka_on_spark.service.replicate.replication_report import ReplicationReport
+    from kafka_on_spark.service.replicate.sweep_progress import Scope
     from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
     from kafka_on_spark.service.what_if.what_if import Forecast
     from kafka_on_spark.spark.wiring.forcing import ForcedGeneration
     from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 
+ALL_COMMITTED: Final = -1
+"""Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
+
+CUTS_MAX: Final = 5
+"""Cuts that are tried for a table: a decision of compaction may come between one and its read."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _operation(
+    operation: str, *, of_past: bool = False, what: str | None = None
+) -> Callable[[Callable[Concatenate[Cluster, P], T]], Callable[Concatenate[Cluster, P], T]]:
+    """Have a method's requests counted as an operation. `of_past`: it also answers of a cluster
+    that was opened as of a moment, which refuses all others; `what` they do, in words."""
+
+    def decorate(
+        method: Callable[Concatenate[Cluster, P], T],
+    ) -> Callable[Concatenate[Cluster, P], T]:
+        @wraps(method)
+        def call(self: Cluster, /, *given: P.args, **named: P.kwargs) -> T:
+            if not of_past:
+                self._check_may(what or method.__name__.replace("_", " "), operation)
+            with operating(operation):
+                return method(self, *given, **named)
+
+        return call
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class VotersChange:
+    """A voter that was added or removed.
+
+    Attributes:
+        voter: Which one.
+        voters: All that there are now, by their ids.
+        is_marked: Whether the root of a removed voter says so; it was reached.
+    """
+
+    voter: Voter
+    voters: tuple[Voter, ...]
+    is_marked: bool = False
+
 
 class Cluster:
     """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
 
-    def __init__(
-        self, metadata_root: str, services: Services | ServicesAsOf, parts: ClusterParts
-    ) -> None:
+    def __init__(self, metadata_root: str, services: Services | ServicesAsOf) -> None:
         self._root = metadata_root
         self._services = services
         self._metadata = services.metadata
-        self._parts = parts
         self._senders: WeakSet[Sender] = WeakSet()
 
     @classmethod
@@ -120,7 +206,7 @@ class Cluster:
         identities = prepare_roots(url, roots, racks or {}, options, root_mode)
         services = Services.open(url, options, spark)
         commit_creation(services, url, *identities, settings)
-        return cls(url, services, live_parts(url, services))
+        return cls(url, services)
 
     @classmethod
     def open(
@@ -151,11 +237,10 @@ class Cluster:
         if as_of is None:
             services = Services.open(url, options, spark)
             check_created(services, url)
-            return cls(url, services, live_parts(url, services))
+            return cls(url, services)
         from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 
-        past = ServicesAsOf.open(url, options, spark, as_of)
-        return cls(url, past, parts_as_of(url, past))
+        return cls(url, ServicesAsOf.open(url, options, spark, as_of))
 
     @classmethod
     def force_controller(
@@ -230,8 +315,100 @@ class Cluster:
         with operating(DESCRIBE):
             return self._metadata.catch_up()
 
+    def _check_may(self, what: str, operation: str) -> None:
+        """Check that a method may be called which a cluster as of a moment refuses.
+
+        Raises:
+            InvalidRequestError: It is one as of a moment.
+        """
+        if not isinstance(self._services, Services):
+            from kafka_on_spark.service.what_if.metadata_as_of import refusal
+
+            raise refusal(what, self._metadata.image)
+
+    @property
+    def _now(self) -> Services:
+        """The services of a cluster that is open as it is now: `_operation` has refused others."""
+        assert isinstance(self._services, Services), "a cluster as of a moment changes nothing"
+        return self._services
+
+    def _run(self, command: Command[T], **arguments: object) -> T:
+        return self._now.run_command(command, **arguments)
+
+    def _keys(self, partitions: Iterable[tuple[str, int]] | None) -> list[PartitionKey] | None:
+        image = self._metadata.catch_up()
+        return None if partitions is None else keys_of(image, partitions)
+
+    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+        """Return partitions as people name them; one that was deleted since has no name."""
+        image = self._metadata.image
+        return [image.name_of(key) for key in keys if image.partition(key) is not None]
+
+    def _chosen(
+        self, topics: str | Iterable[str] | None
+    ) -> tuple[MetadataImage, Scope, list[PartitionKey]]:
+        from kafka_on_spark.service.replicate.sweep_progress import scope_of
+
+        image = self._metadata.catch_up()
+        scope = scope_of(image, topics)
+        keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
+        return image, scope, keys
+
+    def _check_obeyed(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
+        """Check that the brokers in sync obey this cluster, as far as they answer: what a copy of
+        it decides, they never apply.
+
+        Raises:
+            RootAccessDeniedError: One obeys other metadata roots.
+        """
+        partitions = [partition for key in keys if (partition := image.partition(key))]
+        for broker_id in sorted({each for partition in partitions for each in partition.isr}):
+            broker = image.brokers[broker_id]
+            found = None
+            with suppress(KafkaStorageError, InvalidRootError):
+                if broker.is_online:
+                    found = read_identity(broker.root, self._now.options)
+            if found is not None:
+                check_is_obeyed(found, broker.root, image.registered_voters)
+
+    def _reading(self, start: Mapping[int, int] | None) -> Callable[[ReadOrder], dict[str, Any]]:
+        """Return what a read of an order does about failures. What was deleted is passed over, but
+        for a partition whose first offset was asked for."""
+        from kafka_on_spark.service.read.reading import pass_deleted, refuse_deleted
+
+        def how(order: ReadOrder) -> dict[str, Any]:
+            is_asked = order.name.partition in (start or {})
+            return {
+                "note": self._services.note_unread,
+                "on_deleted": refuse_deleted if is_asked else pass_deleted,
+                "finish_compaction": self._services.finish_compaction,
+            }
+
+        return how
+
+    def _view_of(
+        self,
+        topic: str,
+        asks: Callable[[Iterable[ReadOrder]], list[ReadOrder]],
+        **bounds: Mapping[int, int],
+    ) -> DataFrame:
+        from kafka_on_spark.spark.view.views import open_view
+
+        start, end = bounds.get("start"), bounds.get("end")
+        return open_view(
+            self._services,
+            self._root,
+            topic,
+            name=None,
+            start=start,
+            end=end,
+            has_headers=False,
+            asks=asks,
+        )
+
     # Topics
 
+    @_operation(COMMAND)
     def create_topic(
         self,
         name: str,
@@ -250,10 +427,16 @@ class Cluster:
             InvalidReplicaAssignmentError: A replica is assigned where none can be.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        return self._parts.requests.create_topic(
-            name, partitions, replication_factor, replica_assignment, configs
+        return self._run(
+            commands.CREATE_TOPIC,
+            name=name,
+            partition_count=partitions,
+            replication_factor=replication_factor,
+            replica_assignment=replica_assignment,
+            configs=configs or {},
         )
 
+    @_operation(COMMAND)
     def add_partitions(
         self,
         name: str,
@@ -271,8 +454,14 @@ class Cluster:
             InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
             InvalidReplicaAssignmentError: A replica is assigned where none can be.
         """
-        return self._parts.requests.add_partitions(name, to, replica_assignment)
+        return self._run(
+            commands.ADD_PARTITIONS,
+            name=name,
+            to=to,
+            replica_assignment=replica_assignment,
+        )
 
+    @_operation(COMMAND)
     def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
         """Leave a topic its first `to` partitions; return how many are gone.
 
@@ -284,8 +473,14 @@ class Cluster:
             InvalidPartitionsError, PolicyViolationError: The removal is not allowed.
             InvalidRequestError: `records` is neither word.
         """
-        return self._parts.requests.remove_partitions(name, to, records)
+        return self._run(
+            commands.REMOVE_PARTITIONS,
+            name=name,
+            to=to,
+            records=records,
+        )
 
+    @_operation(COMMAND)
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users.
 
@@ -294,8 +489,12 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        self._parts.requests.delete_topic(name)
+        self._run(
+            commands.DELETE_TOPIC,
+            name=name,
+        )
 
+    @_operation(COMMAND)
     def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
         """Set a topic's settings; None removes a setting.
 
@@ -303,8 +502,13 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._parts.requests.alter_topic_configs(name, configs)
+        self._run(
+            commands.ALTER_TOPIC_CONFIGS,
+            name=name,
+            configs=configs,
+        )
 
+    @_operation(COMMAND)
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
         """Set settings of the cluster. They hold at once where no topic has its own; None removes a
         setting, so that its default holds again.
@@ -312,16 +516,23 @@ class Cluster:
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
-        self._parts.requests.alter_cluster_configs(configs)
+        self._run(
+            commands.ALTER_CLUSTER_CONFIGS,
+            configs=configs,
+        )
 
+    @_operation(DESCRIBE, of_past=True)
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's partitions and its settings.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        return self._parts.answers.describe_topic(name)
+        from kafka_on_spark.service.describe.descriptions import describe
 
+        return describe(self._metadata.catch_up(), name)
+
+    @_operation(DESCRIBE, of_past=True)
     def offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Return each partition's log start, high watermark and recorded log end.
 
@@ -331,10 +542,14 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
-        return self._parts.answers.offsets(name)
+        from kafka_on_spark.service.describe.descriptions import offsets_of
+
+        partitions = self._metadata.catch_up().topic(name).partitions
+        return {number: offsets_of(partitions[number]) for number in sorted(partitions)}
 
     # Records
 
+    @_operation(APPEND)
     def append(
         self,
         topic: str,
@@ -366,9 +581,19 @@ class Cluster:
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
-        return self._parts.appends.append(
+        from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
+        from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
+        from kafka_on_spark.storage.staging.staging import stage_records
+
+        is_spark = is_frame(records)
+        if is_spark:
+            check_frame(records, has_topic=True)  # type: ignore[arg-type]
+        else:
+            records = table_of(records)
+            check_table(records)
+        appends, options = self._now.appends, self._now.options
+        plan = appends.plan(
             topic,
-            records,
             acks=acks,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -378,7 +603,14 @@ class Cluster:
             timeout_ms=timeout_ms,
             configs=configs,
         )
+        if is_spark:
+            rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
+        else:
+            batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
+            rows = stage_records(plan.order, batches, options)
+        return appends.append_staged(plan, rows)
 
+    @_operation(APPEND, what="make a producer")
     def producer(
         self,
         *,
@@ -407,18 +639,23 @@ class Cluster:
             InvalidRequestError, InvalidRequiredAcksError: A value is of a wrong type.
             ClusterClosedError: This process has closed the cluster.
         """
-        return self._parts.appends.make_a_producer(
-            senders=self._senders,
+        from kafka_on_spark.cluster.producing.producer import Producer
+
+        self._now.metadata.check_open()
+        timeout_ms = self._now.timeout_ms if delivery_timeout_ms is None else delivery_timeout_ms
+        settings = producer_settings(
             linger_ms=linger_ms,
             batch_size=batch_size,
             buffer_memory=buffer_memory,
             max_block_ms=max_block_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
+            delivery_timeout_ms=timeout_ms,
             acks=acks,
             max_in_flight=max_in_flight_requests_per_connection,
             transactional_id=transactional_id,
         )
+        return Producer(self._now, settings, self._senders)
 
+    @_operation(CONSUME, what="make a consumer")
     def consumer(
         self,
         topics: str | Iterable[str] | None = None,
@@ -468,14 +705,19 @@ class Cluster:
                 argument is of a wrong type.
             ClusterClosedError: This process has closed the cluster.
         """
-        return self._parts.consumers.make_a_consumer(
-            topics,
-            pattern,
-            partitions,
-            consumer_timeout_ms,
-            on_assigned,
-            on_revoked,
-            on_lost,
+        from kafka_on_spark.cluster.consuming.consumer import Consumer
+        from kafka_on_spark.query.subscription import subscription_of
+
+        image = self._metadata.catch_up()
+        if consumer_timeout_ms is not None:
+            check_number(consumer_timeout_ms, "consumer_timeout_ms")
+        callbacks = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
+        for name, given in callbacks.items():
+            if given is not None and not callable(given):
+                raise InvalidRequestError(
+                    f"{name} can't be {given!r}: give a function, which is called with partitions"
+                )
+        settings = ConsumerSettings(
             group=group,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=max_poll_records,
@@ -487,7 +729,10 @@ class Cluster:
             max_poll_interval_ms=max_poll_interval_ms,
             commit_beginning=commit_beginning,
         )
+        subscription = subscription_of(image, topics, pattern, partitions)
+        return Consumer(self._now, settings, subscription, consumer_timeout_ms, **callbacks)
 
+    @_operation(READ, of_past=True)
     def read(
         self,
         topic: str,
@@ -502,8 +747,23 @@ class Cluster:
             UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
             KafkaStorageError: No replica can serve a range.
         """
-        return self._parts.reads.read(topic, start, end)
+        import pyarrow as pa
 
+        from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
+
+        services = self._services
+        how = self._reading(start)
+        try:
+            batches = [
+                batch
+                for order in services.plan_reads(topic, start, end)
+                for batch in read_rows(order, services.replicas, services.options, **how(order))
+            ]
+        finally:
+            services.note_findings()
+        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+
+    @_operation(READ, of_past=True)
     def count(
         self,
         topic: str,
@@ -516,8 +776,19 @@ class Cluster:
 
         Raises: as `read`.
         """
-        return self._parts.reads.count(topic, start, end)
+        from kafka_on_spark.storage.replicas.reader import count_records
 
+        services = self._services
+        how = self._reading(start)
+        try:
+            return sum(
+                count_records(order, services.replicas, services.options, **how(order))
+                for order in services.plan_reads(topic, start, end)
+            )
+        finally:
+            services.note_findings()
+
+    @_operation(READ, of_past=True)
     def view(
         self,
         topic: str,
@@ -544,8 +815,19 @@ class Cluster:
                 moment has no time zone.
             KafkaStorageError: No replica has a range, or the view's table can't be written.
         """
-        return self._parts.reads.view(topic, name, start, end, has_headers)
+        from kafka_on_spark.spark.view.views import open_view
 
+        return open_view(
+            self._services,
+            self._root,
+            topic,
+            name=name,
+            start=start,
+            end=end,
+            has_headers=has_headers,
+        )
+
+    @_operation(READ, of_past=True)
     def table(self, topic: str, name: str | None = None) -> DataFrame:
         """Return a topic as a table: the last value of each key, of one cut over all partitions.
 
@@ -557,8 +839,21 @@ class Cluster:
 
         Raises: as `view`.
         """
-        return self._parts.reads.table(topic, name)
+        from kafka_on_spark.query.reads.read_order import of_values
+        from kafka_on_spark.spark.view.key_tables import last_values
+        from kafka_on_spark.spark.view.views import check_view_session
 
+        self._services.plan_reads(topic, None, None)  # a bad topic is told before a bad name
+        check_view_session(self._services.spark, name)
+        for tries_left in reversed(range(CUTS_MAX)):
+            try:
+                return _named(last_values(self._view_of(topic, of_values)), name)
+            except OffsetOutOfRangeError:  # it was compacted meanwhile: a newer cut has all values
+                if not tries_left:
+                    raise
+        raise AssertionError
+
+    @_operation(READ)
     def changes(
         self,
         topic: str,
@@ -582,8 +877,30 @@ class Cluster:
             LogTruncatedError: Records were lost since the first one, by an unclean election, or as
                 a partition was removed and added again.
         """
-        return self._parts.changes.changes(topic, since, until, name)
+        from kafka_on_spark.query.reads.cuts import ranges_between
+        from kafka_on_spark.query.reads.read_order import of_changes
+        from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
+        from kafka_on_spark.spark.view.key_tables import changed_keys
+        from kafka_on_spark.spark.view.views import check_view_session
 
+        def image_at(moment: datetime | int) -> MetadataImage:
+            now_ms = SystemClock().now_ms()
+            return metadata_as_of(self._now.metadata, moment, now_ms=now_ms).image
+
+        now = self._metadata.catch_up()
+        check_view_session(self._services.spark, name)
+        ranges = ranges_between(
+            image_at(since), now if until is None else image_at(until), now, topic
+        )
+        view = self._view_of(
+            topic,
+            lambda orders: of_changes(orders, ranges),
+            start={number: first for number, (first, _) in ranges.items()},
+            end={number: last for number, (_, last) in ranges.items()},
+        )
+        return _named(changed_keys(view), name)
+
+    @_operation(COMMAND)
     def delete_records(
         self, offsets: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, Offset]:
@@ -598,10 +915,22 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
             RootAccessDeniedError: A broker obeys other metadata roots: this cluster is a copy.
         """
-        return self._parts.requests.delete_records(offsets)
+        check_mapping(offsets, "offsets", "partitions and offsets")
+        image = self._metadata.catch_up()
+        wanted: dict[PartitionKey, Offset | None] = {}
+        for name, offset in offsets.items():
+            key = key_of(image, name)
+            check_whole_number(offset, f"the offset below which records of {name} are deleted")
+            wanted[key] = None if offset == ALL_COMMITTED else Offset(offset)
+        self._check_obeyed(image, wanted)
+        starts = self._run(commands.DELETE_RECORDS, offsets=wanted)
+        self._now.advance_log_starts(starts)
+        names = zip(offsets, starts.values(), strict=True)
+        return {TopicPartition(*name): start for name, start in names}
 
     # Brokers, leaders and replicas
 
+    @_operation(COMMAND)
     def register_broker(
         self,
         broker_id: int,
@@ -619,8 +948,21 @@ class Cluster:
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
                 can't belong to this broker.
         """
-        self._parts.brokers.register_broker(broker_id, root, rack, root_mode)
+        from kafka_on_spark.spark.wiring.preparing_roots import prepare_broker
 
+        url, number, options = normalize(root), BrokerId(broker_id), self._now.options
+        image = self._metadata.catch_up()
+        roots = BETWEEN.join(metadata_log_of(self._now.metadata).registered_roots)
+        directory_id = prepare_broker(roots, image, number, url, rack, options, root_mode)
+        self._run(
+            commands.REGISTER_BROKER,
+            broker_id=number,
+            root=url,
+            rack=rack,
+            directory_id=directory_id,
+        )
+
+    @_operation(COMMAND)
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:
         """Move all leaderships off a broker, then take it out of the ISRs; nothing goes offline.
 
@@ -631,8 +973,15 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker is fenced, and leads nothing.
         """
-        return self._parts.brokers.drain_broker(broker_id)
+        check_whole_number(broker_id, "a broker id")
+        moved = self._run(commands.DRAIN_BROKER, broker_id=broker_id)
+        offset = None
+        while offset != self._metadata.image.offset:
+            offset = self._metadata.image.offset
+            moved = [*moved, *self._run(commands.CONTINUE_DRAINING)]
+        return self._names(moved)
 
+    @_operation(COMMAND)
     def resume_broker(self, broker_id: int) -> None:
         """Let a draining broker lead and be in sync again.
 
@@ -640,8 +989,10 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker is fenced: it comes back when its root answers.
         """
-        self._parts.requests.resume_broker(broker_id)
+        check_whole_number(broker_id, "a broker id")
+        self._run(commands.RESUME_BROKER, broker_id=broker_id)
 
+    @_operation(COMMAND)
     def unregister_broker(self, broker_id: int) -> None:
         """Take a broker without replicas out of the cluster.
 
@@ -652,8 +1003,12 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: The broker has replicas: reassign them first.
         """
-        self._parts.brokers.unregister_broker(broker_id)
+        check_whole_number(broker_id, "a broker id")
+        check_empty(self._metadata.catch_up(), BrokerId(broker_id))
+        self._now.keeping.cleaner.empty(BrokerId(broker_id))
+        self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
+    @_operation(COMMAND)
     def elect_leaders(
         self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
@@ -664,8 +1019,17 @@ class Cluster:
             InvalidRequestError: `kind` is another kind of election.
             UnknownTopicOrPartitionError: A partition does not exist.
         """
-        return self._parts.requests.elect_leaders(kind, partitions)
+        if kind not in ("preferred", "unclean"):
+            raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
+        keys = self._keys(partitions)
+        if kind == "preferred":
+            moved = self._run(commands.ELECT_PREFERRED, keys=keys)
+        else:
+            inspections = self._now.inspect_leaderless(keys)
+            moved = self._run(commands.ELECT_UNCLEAN, looks=inspections)
+        return self._names(moved)
 
+    @_operation(COMMAND)
     def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
         """Declare a replica lost that no process finds lost by itself: it can't be read, for one.
 
@@ -676,10 +1040,13 @@ class Cluster:
             UnknownTopicOrPartitionError: The partition does not exist.
             InvalidRequestError: The broker has no replica of it, or the replica is lost already.
         """
-        self._parts.requests.lose_replica(topic, partition, broker_id)
+        [key] = keys_of(self._metadata.catch_up(), [(topic, partition)])
+        check_whole_number(broker_id, "broker_id")
+        self._run(commands.LOSE_REPLICA, key=key, broker_id=broker_id)
 
     # Reassignments
 
+    @_operation(COMMAND)
     def plan_reassignment(
         self,
         topics: str | Iterable[str] | None = None,
@@ -697,8 +1064,25 @@ class Cluster:
             InvalidReplicationFactorError: A partition has more replicas than there are brokers.
             InvalidRequestError: The throttle is less than a byte a second.
         """
-        return self._parts.requests.plan_reassignment(topics, brokers, throttle_bytes_per_s)
+        image = self._metadata.catch_up()
+        if topics is not None:
+            topics = (
+                [topics] if isinstance(topics, str) else listed(topics, "topics", "topic names")
+            )
+        keys = partitions_of(image, topics)
+        if brokers is not None:
+            brokers = listed(brokers, "brokers", "broker ids")
+        # Bad brokers are refused before any replica is measured.
+        plan_reassignment(image, [], brokers=brokers, sizes={})
+        return plan_reassignment(
+            image,
+            keys,
+            brokers=brokers,
+            sizes=self._now.partition_sizes(keys),
+            throttle_bytes_per_s=throttle_bytes_per_s,
+        )
 
+    @_operation(COMMAND)
     def reassign(
         self,
         targets: Mapping[tuple[str, int], Sequence[int]],
@@ -720,8 +1104,15 @@ class Cluster:
             InvalidRequestError: A partition is not named by topic and number, or the throttle is
                 less than a byte a second.
         """
-        return self._parts.requests.reassign(targets, throttle_bytes_per_s)
+        image = self._metadata.catch_up()
+        check_mapping(targets, "targets", "partitions and lists of broker ids")
+        wanted = {key_of(image, name): target for name, target in targets.items()}
+        started = self._run(
+            commands.REASSIGN, targets=wanted, throttle_bytes_per_s=throttle_bytes_per_s
+        )
+        return self._names(started)
 
+    @_operation(COMMAND)
     def cancel_reassignment(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
@@ -732,16 +1123,23 @@ class Cluster:
             NoReassignmentInProgressError: A partition is not moving.
             InvalidReplicaAssignmentError: No replica that would stay is in sync.
         """
-        return self._parts.requests.cancel_reassignment(partitions)
+        keys = self._keys(partitions)
+        if keys is None:
+            keys = [each.key for each in list_reassignments(self._metadata.image)]
+        cancelled = self._run(commands.CANCEL_REASSIGNMENTS, keys=keys)
+        return self._names(cancelled)
 
+    @_operation(DESCRIBE, of_past=True)
     def reassignments(self) -> list[Reassignment]:
         """Return the moves under way, and the replicas that each waits for."""
-        return self._parts.answers.reassignments()
+        return list_reassignments(self._metadata.catch_up())
 
+    @_operation(COMMAND)
     def reassignment_progress(self) -> list[MoveProgress]:
         """Return how many bytes the moves under way have copied, of how many."""
-        return self._parts.requests.reassignment_progress()
+        return self._now.move_progress()
 
+    @_operation(DESCRIBE, of_past=True)
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
     ) -> dict[TopicPartition, ReassignmentStatus]:
@@ -750,15 +1148,27 @@ class Cluster:
         Raises:
             InvalidRequestError: A partition is not named by topic and number.
         """
-        return self._parts.answers.verify_reassignment(targets)
+        image = self._metadata.catch_up()
+        statuses = {}
+        check_mapping(targets, "targets", "partitions and lists of broker ids")
+        for name, target in targets.items():
+            pair = pair_of(name)
+            topic_id = image.topic_ids.get(pair.topic)
+            partitions = {} if topic_id is None else image.topics[topic_id].partitions
+            statuses[pair] = status_of(partitions.get(pair.partition), target)
+        return statuses
 
     # Consumer groups
 
+    @_operation(DESCRIBE, of_past=True)
     def list_groups(self) -> list[str]:
         """Return the names of the consumer groups: all that have committed an offset, or have
         members."""
-        return self._parts.answers.list_groups()
+        from kafka_on_spark.query.offsets.group_offsets import groups_of
 
+        return groups_of(self._metadata.catch_up())
+
+    @_operation(DESCRIBE, of_past=True)
     def describe_group(self, group: str) -> list[GroupLag]:
         """Return where a group stands in each partition, and how far it is behind: nothing of a
         partition for which it has committed nothing.
@@ -766,16 +1176,24 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: There is no such group.
         """
-        return self._parts.answers.describe_group(group)
+        from kafka_on_spark.query.offsets.group_offsets import describe_group, describe_members
 
+        image = self._metadata.catch_up()
+        describe_members(image, group)  # there is such a group, with members or with offsets
+        return describe_group(image, group)
+
+    @_operation(DESCRIBE, of_past=True)
     def describe_group_members(self, group: str) -> GroupMembers:
         """Return a group's state and its members, with the partitions that each has.
 
         Raises:
             GroupIdNotFoundError: There is no such group.
         """
-        return self._parts.answers.describe_group_members(group)
+        from kafka_on_spark.query.offsets.group_offsets import describe_members
 
+        return describe_members(self._metadata.catch_up(), group)
+
+    @_operation(COMMAND)
     def remove_group_members(self, group: str, members: Iterable[str] | None = None) -> list[str]:
         """Take members out of a group, some by their ids or all; return whom. One that lives joins
         again; of one that was killed, and that no other member is there to fence, nothing is left.
@@ -783,8 +1201,11 @@ class Cluster:
         Raises:
             GroupIdNotFoundError: The group has no members.
         """
-        return self._parts.requests.remove_group_members(group, members)
+        wanted = None if members is None else list(listed(members, "members", "members' ids"))
+        removed = self._run(commands.REMOVE_GROUP_MEMBERS, group=group, member_ids=wanted)
+        return [str(each) for each in removed]
 
+    @_operation(COMMAND)
     def alter_group_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, Offset]:
@@ -798,8 +1219,15 @@ class Cluster:
             OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
             NonEmptyGroupError: The group has members.
         """
-        return self._parts.requests.alter_group_offsets(group, offsets)
+        check_mapping(offsets, "offsets", "partitions and offsets")
+        image = self._metadata.catch_up()
+        for offset in offsets.values():
+            check_whole_number(offset, "a group's offset")
+        wanted = {key_of(image, name): offset for name, offset in offsets.items()}
+        self._run(commands.ALTER_GROUP_OFFSETS, group=group, offsets=wanted)
+        return {TopicPartition(*name): Offset(offset) for name, offset in offsets.items()}
 
+    @_operation(COMMAND)
     def delete_group(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
@@ -810,10 +1238,13 @@ class Cluster:
             UnknownTopicOrPartitionError: A partition does not exist.
             NonEmptyGroupError: The group has members.
         """
-        return self._parts.requests.delete_group(group, partitions)
+        keys = self._keys(partitions)
+        left = self._run(commands.DELETE_GROUP, group=group, keys=keys)
+        return self._names(left)
 
     # The controller, replication and checks
 
+    @_operation(CONTROL)
     def run_controller(self, seconds: float | None = None) -> ControllerReport:
         """Control the cluster for `seconds`, or for one pass.
 
@@ -823,8 +1254,12 @@ class Cluster:
             NotControllerError: Another process controls the cluster.
             RootAccessDeniedError: This process may write to no broker's root.
         """
-        return self._parts.upkeep.run_controller(seconds)
+        from kafka_on_spark.service.control.controller_loop import duration_ms
 
+        report = self._now.keeping.controller_loop().run(duration_ms(seconds))
+        return replace(report, upkeep_failures=self._now.keeping.upkeep_failures())
+
+    @_operation(REPLICATE)
     def replicate(
         self,
         topics: str | Iterable[str] | None = None,
@@ -839,8 +1274,9 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        return self._parts.upkeep.replicate(topics, is_sweep, configs)
+        return self._now.keeping.replicate(topics, is_sweep=is_sweep, configs=configs)
 
+    @_operation(UPKEEP)
     def maintain(
         self,
         topics: str | Iterable[str] | None = None,
@@ -859,8 +1295,10 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._parts.upkeep.maintain(topics, is_dry_run, after_part)
+        self._now.metadata.check_open()
+        return self._now.keeping.maintain(topics, is_dry_run=is_dry_run, after_part=after_part)
 
+    @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:
         """Return what was decided of partitions' logs (where they start, how far they are
         compacted, when and why), what each replica's log is made of, and what of its upkeep is due.
@@ -872,8 +1310,18 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._parts.upkeep.describe_logs(topics)
+        from kafka_on_spark.service.describe.log_descriptions import describe_logs
+        from kafka_on_spark.service.describe.partition_history import partition_history
+        from kafka_on_spark.service.describe.partition_logs import partition_logs
 
+        image, scope, keys = self._chosen(topics)
+        logs = describe_logs(image, keys, self._now.keeping.tasks.describe)
+        one = next(iter(scope)) if scope is not None and len(scope) == 1 else None
+        before, batches = kept_history(self._now.metadata)
+        history = partition_history(batches, one, after=before)
+        return partition_logs(image, keys, history, logs)
+
+    @_operation(DESCRIBE)
     def metrics(self, topics: str | Iterable[str] | None = None) -> list[Metric]:
         """Return figures under the names of Kafka's MBeans where it has them: of the cluster
         (brokers, partitions, groups), of logs (sizes, segments, offsets), of upkeep (what is due
@@ -886,13 +1334,23 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        return self._parts.upkeep.metrics(topics)
+        from kafka_on_spark.cluster.figures import metrics_of
+        from kafka_on_spark.service.describe.log_descriptions import describe_logs
 
+        image, _, keys = self._chosen(topics)
+        return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.tasks.describe))
+
+    @_operation(DESCRIBE)
     def openmetrics(self) -> str:
         """Return the figures of the cluster and of this process as OpenMetrics, the text that
         Prometheus reads: what `metrics` has, but for those of logs. Reads the metadata alone."""
-        return self._parts.upkeep.openmetrics()
+        from kafka_on_spark.cluster.figures import metrics_of
+        from kafka_on_spark.cluster.openmetrics import openmetrics
 
+        self._metadata.catch_up()
+        return openmetrics(metrics_of(self._now))
+
+    @_operation(FSCK)
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against the invariants, version by version; change nothing.
 
@@ -902,8 +1360,12 @@ class Cluster:
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
-        return self._parts.upkeep.fsck(deep)
+        from kafka_on_spark.spark.wiring.fsck_services import check_tables
 
+        self._now.metadata.check_open()
+        return check_tables(self._root, self._now.options, self._now.runner, is_deep=deep)
+
+    @_operation(QUORUM)
     def describe_quorum(self) -> QuorumDescription:
         """Return who leads the metadata log, in which epoch, how far each of its voters is, and in
         which of Kafka's states.
@@ -912,8 +1374,10 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or none agrees on a leader.
             KafkaStorageError: The only metadata root does not answer.
         """
-        return self._parts.quorum.describe_quorum()
+        self._now.metadata.check_open()
+        return metadata_log_of(self._now.metadata).describe()
 
+    @_operation(QUORUM)
     def add_controller(
         self, root: str | os.PathLike[str], *, root_mode: int = 0o700
     ) -> VotersChange:
@@ -931,8 +1395,18 @@ class Cluster:
             KafkaStorageError: The new root fails; it is no voter.
             CommitOutcomeUnknownError: It may be a voter, or come to be: describe the quorum.
         """
-        return self._parts.quorum.add_controller(root, root_mode)
+        from kafka_on_spark.spark.wiring.preparing_voters import prepare_voter
 
+        metadata, options = self._now.metadata, self._now.options
+        url, image, metadata_log = one_root(root), metadata.catch_up(), metadata_log_of(metadata)
+        voter = prepare_voter(metadata_log, image, url, options, root_mode)
+        metadata_log.changes.bring_up(voter)  # while others decide
+        with metadata.turn() as stamp:
+            voters = metadata_log.changes.add(voter, stamp)
+        self._now.tell_voters()
+        return VotersChange(voter, voters.voters)
+
+    @_operation(QUORUM)
     def remove_controller(self, voter: int | str) -> VotersChange:
         """Have a voter vote no more, by its id, or its id and directory with a colon between. It
         may be lost. If it leads, another is elected first.
@@ -945,8 +1419,18 @@ class Cluster:
             QuorumUnavailableError: No majority of the voters answers, or no other can lead.
             CommitOutcomeUnknownError: It may be removed, or come to be: describe the quorum.
         """
-        return self._parts.quorum.remove_controller(voter)
+        from kafka_on_spark.spark.wiring.preparing_voters import mark_former_voter
 
+        metadata, options = self._now.metadata, self._now.options
+        metadata.catch_up()
+        metadata_log = metadata_log_of(metadata)
+        found = metadata_log.tables.voters.named(voter)
+        with metadata.turn() as stamp:
+            voters = metadata_log.changes.remove(found.key, stamp)
+        self._now.tell_voters()
+        return VotersChange(found, voters.voters, mark_former_voter(found, options))
+
+    @_operation(QUORUM)
     def elect_controller(self, to: int | str | None = None) -> Voter:
         """Have a voter lead the metadata quorum; return it. None: the one of the lowest id, of
         those with the best log.
@@ -957,10 +1441,19 @@ class Cluster:
             QuorumUnavailableError: It gets no majority of votes.
             KafkaStorageError: Its root fails.
         """
-        return self._parts.quorum.elect_controller(to)
+        metadata = self._now.metadata
+        metadata.catch_up()
+        metadata_log = metadata_log_of(metadata)
+        wanted = None if to is None else metadata_log.tables.voters.named(to).key
+        with metadata.turn():
+            key = metadata_log.changes.elect(wanted)
+        with suppress(*ROOTS_AWAY):
+            metadata.catch_up()
+        return metadata_log.tables.voters.named(key.node_id)
 
     # What was, and what would be
 
+    @_operation(DESCRIBE, of_past=True)
     def history(self, topic: str | None = None, partition: int | None = None) -> list[HistoryEntry]:
         """Return leaders, ISRs, epochs and causes of a partition, a topic, or all, oldest first.
 
@@ -971,15 +1464,29 @@ class Cluster:
             UnknownTopicOrPartitionError: There is no such topic or partition.
             InvalidRequestError: A partition is named without its topic.
         """
-        return self._parts.answers.history(topic, partition)
+        from kafka_on_spark.service.describe.partition_history import partition_history
 
+        if topic is None and partition is not None:
+            raise InvalidRequestError(
+                f"partition {partition} of what? Name its topic as well, or leave both out"
+            )
+        topic_id = None if topic is None else self._metadata.catch_up().topic(topic).topic_id
+        if topic is not None and partition is not None:
+            partition_key(self._metadata.image, topic, partition)
+        before, batches = kept_history(self._metadata)
+        return partition_history(batches, topic_id, partition, after=before)
+
+    @_operation(DESCRIBE, of_past=True)
     def broker_history(self) -> list[BrokerEvent]:
         """Return when brokers were registered, fenced, drained, came back and left, and why.
 
         Where `metadata.max.retention.ms` is set, of what is kept.
         """
-        return self._parts.answers.broker_history()
+        from kafka_on_spark.service.describe.partition_history import broker_history
 
+        return broker_history(kept_history(self._metadata)[1])
+
+    @_operation(DESCRIBE, of_past=True)
     def what_if(
         self,
         *,
@@ -994,8 +1501,12 @@ class Cluster:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: No broker is named, or a rack that no broker is in.
         """
-        return self._parts.answers.what_if(broker_dies, rack_dies)
+        from kafka_on_spark.service.what_if.what_if import forecast, who_dies
 
+        image = self._metadata.catch_up()
+        return forecast(image, who_dies(image, broker_dies, rack_dies))
+
+    @_operation(DESCRIBE, of_past=True)
     def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
         """Decide the recorded history again under other settings; return what differs.
 
@@ -1006,4 +1517,12 @@ class Cluster:
             InvalidConfigError: The log can't say what another setting would have done, or the
                 value is not allowed.
         """
-        return self._parts.answers.replay(policy)
+        from kafka_on_spark.service.what_if.policy_replay import replay
+
+        return replay(self._metadata.history(), policy)
+
+
+def _named(frame: DataFrame, name: str | None) -> DataFrame:
+    if name is not None:
+        frame.createOrReplaceTempView(name)
+    return frame

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.cluster.figures import metrics_of
-from kafka_on_spark.cluster.upkeep import Upkeep
 from kafka_on_spark.controller.commands.lease import is_held, is_held_by, lease_ms
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
@@ -177,10 +176,8 @@ class ServedCluster:
 
     def _serve(self) -> None:
         services = self._services = self._open()
-        upkeep = Upkeep(self._root, services)
         run_round = charged(
-            lambda: upkeep.replicate(None, False, None, copy_ms_max=COPY_MS_MAX),
-            accounts.REPLICATE,
+            lambda: services.keeping.replicate(copy_ms_max=COPY_MS_MAX), accounts.REPLICATE
         )
         self._start(
             lambda: self._keep(

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_on_spark.errors import DuplicateVoterError, VoterNotFoundError, ensure
+from kafka_on_spark.errors import (
+    DuplicateVoterError,
+    InvalidRequestError,
+    VoterNotFoundError,
+    ensure,
+)
 from kafka_on_spark.ids import DirectoryId, NodeId
 
 
@@ -83,6 +88,26 @@ class VoterSet:
     def voter_of(self, node_id: NodeId) -> Voter | None:
         """Return the voter of this id, or None."""
         return next((each for each in self.voters if each.key.node_id == node_id), None)
+
+    def named(self, name: int | str) -> Voter:
+        """Return the voter of an id, or of an id and a directory with a colon between.
+
+        Raises:
+            InvalidRequestError: `name` is neither.
+            VoterNotFoundError: There is no such voter.
+        """
+        node_id, _, directory_id = str(name).partition(":")
+        if isinstance(name, bool) or not node_id.isdecimal():
+            raise InvalidRequestError(
+                f"{name!r} names no voter: give its id, such as 2, or id:directory, as"
+                " `metadata-quorum describe --replication` shows them"
+            )
+        found = self.voter_of(NodeId(int(node_id)))
+        if found is None or directory_id not in ("", found.key.directory_id):
+            raise VoterNotFoundError(
+                f"{name} is no voter: the voters are {', '.join(map(str, self.voters))}"
+            )
+        return found
 
     def is_voter(self, key: VoterKey) -> bool:
         """Return whether `key` is a voter's: node and directory, as far as one is recorded."""

@@ -44,7 +44,7 @@ OTHER_VERBS = {
     "kafka_on_spark.cli.serve.serve",
     "kafka_on_spark.cli.reassignment",
 }
-APPENDING = {"kafka_on_spark.cluster.appends", "kafka_on_spark.storage.staging.staging"}
+APPENDING = {"kafka_on_spark.storage.staging.staging"}
 CONSUMING = {"kafka_on_spark.cluster.consuming.consumer", "kafka_on_spark.service.read.reading"}
 NOT_NEEDED = FOREIGN | KEEPING | OTHER_VERBS
 

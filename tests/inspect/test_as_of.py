@@ -219,19 +219,11 @@ def test_every_method_is_refused_that_is_not_known_to_change_nothing(disks, clus
     assert files_below(disks.base) == before
 
 
-@pytest.mark.parametrize("part", ["appends", "brokers", "requests", "upkeep"])
-def test_a_method_of_a_changing_part_that_is_added_later_is_refused_as_well(disks, cluster, part):
-    past = reopen(disks, cluster.image.offset)
-
-    with pytest.raises(InvalidRequestError, match="can't add something later: the cluster was"):
-        getattr(past._parts, part).add_something_later("orders")
-
-
 def test_a_cluster_of_the_past_holds_nothing_that_commits(disks, cluster):
     """Also a method that no part refuses would find no way to commit."""
     past = reopen(disks, cluster.image.offset)
 
-    for held in (past._services, past._metadata, past._parts.answers, past._parts.reads):
+    for held in (past._services, past._metadata):
         for name in ("submit", "conclude", "commands", "run_command", "appends"):
             assert not hasattr(held, name)
 

@@ -11,12 +11,7 @@ from os import PathLike
 from typing import NoReturn, TypeVar
 
 from kafka_on_spark.cli.call.options import DryRunEnd
-from kafka_on_spark.cluster.answers import Answers
 from kafka_on_spark.cluster.cluster import Cluster
-from kafka_on_spark.cluster.parts import ClusterParts
-from kafka_on_spark.cluster.quorum import new_root, voter_named
-from kafka_on_spark.cluster.refusing import Refusing
-from kafka_on_spark.cluster.requests import Requests
 from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.controller.commands.commands import Command
 from kafka_on_spark.errors import InvalidRequestError
@@ -32,57 +27,38 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata, DryRunReplicas, DryRunSegments
 from kafka_on_spark.spark.run.opening import metadata_log_of
+from kafka_on_spark.spark.wiring.accounts import COMMAND, DESCRIBE
 from kafka_on_spark.spark.wiring.preparing_roots import found_at
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_mode
+from kafka_on_spark.storage.roots.root_lists import one_root
 from kafka_on_spark.storage.roots.roots import normalize
 
 T = TypeVar("T")
 
 
-def _refusal(what: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{what} can't be done as a dry run, which writes nothing: do it without --dry-run"
-    )
-
-
-class DryRun:
-    """A dry run of changes to an open cluster, which its owner closes.
+class DryRun(Cluster):
+    """A dry run of changes to an open cluster, which its owner closes. Each change ends by
+    DryRunEnd in place of its commit; what is no change of the metadata is refused.
 
     Attributes:
-        cluster: What changes are asked of. Each ends by DryRunEnd in place of its commit.
         decided: The records that would be committed.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        services = cluster._services
-        assert isinstance(services, Services), "a cluster as of a moment takes no changes"
-        self.services = services
+        super().__init__(cluster.root, cluster._now)
         self.decided: list[Record] = []
-        refusing = Refusing(_refusal)
-        parts = ClusterParts(
-            answers=Answers(services.metadata),
-            reads=refusing,
-            changes=refusing,
-            requests=Requests(services, self.run_command),
-            brokers=_Brokers(self),
-            appends=refusing,
-            consumers=refusing,
-            quorum=_Quorum(self),
-            upkeep=_Upkeep(self),
-        )
-        self.cluster = Cluster(cluster.root, services, parts)
 
-    def run_command(self, command: Command[T], **arguments: object) -> T:
-        """Decide a command, and end.
+    def _check_may(self, what: str, operation: str) -> None:
+        if operation not in (COMMAND, DESCRIBE):
+            raise InvalidRequestError(
+                f"{what} can't be done as a dry run, which writes nothing: do it without --dry-run"
+            )
 
-        Raises:
-            DryRunEnd: It was decided.
-            And what the command is refused for.
-        """
-        image = self.services.metadata.catch_up()
+    def _run(self, command: Command[T], **arguments: object) -> T:
+        image = self._metadata.catch_up()
         self.end_with(command.order(**arguments).decide(image, ID_SOURCE).records)
 
     def end_with(self, records: Iterable[Record]) -> NoReturn:
@@ -94,28 +70,21 @@ class DryRun:
         self.decided.extend(records)
         raise DryRunEnd
 
-
-class _Part(Refusing):
-    def __init__(self, dry_run: DryRun) -> None:
-        super().__init__(_refusal)
-        self._dry_run = dry_run
-        self._services = dry_run.services
-
-
-class _Brokers(_Part):
-    def drain_broker(self, broker_id: int) -> object:
-        return self._dry_run.run_command(commands.DRAIN_BROKER, broker_id=broker_id)
-
-    def unregister_broker(self, broker_id: int) -> object:
-        return self._dry_run.run_command(commands.UNREGISTER_BROKER, broker_id=broker_id)
+    def unregister_broker(self, broker_id: int) -> None:
+        self._run(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     def register_broker(
-        self, broker_id: int, root: str | PathLike[str], rack: str | None, root_mode: int
+        self,
+        broker_id: int,
+        root: str | PathLike[str],
+        *,
+        rack: str | None = None,
+        root_mode: int = 0o700,
     ) -> None:
         check_mode(root_mode)
-        url, image = normalize(root), self._services.metadata.catch_up()
-        known = found_at(url, image, BrokerId(broker_id), self._services.options)
-        self._dry_run.run_command(
+        url, image = normalize(root), self._metadata.catch_up()
+        known = found_at(url, image, BrokerId(broker_id), self._now.options)
+        self._run(
             commands.REGISTER_BROKER,
             broker_id=BrokerId(broker_id),
             root=url,
@@ -123,61 +92,54 @@ class _Brokers(_Part):
             directory_id=DirectoryId(new_uuid()) if known is None else known.directory_id,
         )
 
-
-class _Quorum(_Part):
-    def __init__(self, dry_run: DryRun) -> None:
-        super().__init__(dry_run)
-        self._log = metadata_log_of(self._services.metadata)
-
-    def add_controller(self, root: str | PathLike[str], root_mode: int) -> NoReturn:
+    def add_controller(self, root: str | PathLike[str], *, root_mode: int = 0o700) -> NoReturn:
         check_mode(root_mode)
-        image = self._services.metadata.catch_up()
-        voter = checked_voter(self._log, image, new_root(root), self._services.options)
-        voters = self._log.changes.check_new(voter)
-        self._dry_run.end_with((voters_record(voters, f"{voter} added"),))
+        image, log = self._metadata.catch_up(), metadata_log_of(self._now.metadata)
+        voter = checked_voter(log, image, one_root(root), self._now.options)
+        self.end_with((voters_record(log.changes.check_new(voter), f"{voter} added"),))
 
     def remove_controller(self, voter: int | str) -> NoReturn:
-        self._services.metadata.catch_up()
-        found = voter_named(self._log.tables.voters, voter)
-        voters = self._log.changes.check_removal(found.key)
-        self._dry_run.end_with((voters_record(voters, f"{found} removed"),))
+        self._metadata.catch_up()
+        log = metadata_log_of(self._now.metadata)
+        found = log.tables.voters.named(voter)
+        voters = log.changes.check_removal(found.key)
+        self.end_with((voters_record(voters, f"{found} removed"),))
 
-    def elect_controller(self, to: int | str | None) -> NoReturn:
-        self._services.metadata.catch_up()
-        key = None if to is None else voter_named(self._log.tables.voters, to).key
-        key = self._log.changes.check_election(key)
-        if key == self._log.leader:
-            self._dry_run.end_with(())
+    def elect_controller(self, to: int | str | None = None) -> NoReturn:
+        self._metadata.catch_up()
+        log = metadata_log_of(self._now.metadata)
+        key = log.changes.check_election(None if to is None else log.tables.voters.named(to).key)
+        if key == log.leader:
+            self.end_with(())
         assert key.directory_id is not None, "a voter's is known"
         record = LeaderChangeRecord(
             leader=key.node_id, directory_id=key.directory_id, cause="elected by request"
         )
-        self._dry_run.end_with((record,))
+        self.end_with((record,))
 
-
-class _Upkeep(_Part):
-    def run_controller(self, seconds: float | None) -> NoReturn:
+    def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
-        metadata = self._metadata()
-        self._services.keeping.controller_loop(metadata).run(None)
-        self._dry_run.end_with(metadata.decided)
+        metadata = self._in_memory()
+        self._now.keeping.controller_loop(metadata).run(None)
+        self.end_with(metadata.decided)
 
     def replicate(
         self,
-        topics: str | Iterable[str] | None,
-        is_sweep: bool,
-        configs: Mapping[str, object] | None,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
     ) -> ReplicationReport:
         """Decide one round on the tables as they are, and return the report that it would give.
         Records to copy are counted but not copied, and their source is not checked."""
         assert configs is None, "no verb has settings of its own for a round"
-        metadata = self._metadata()
-        report = _round(self._services, metadata).run(topics, is_sweep=is_sweep)
-        self._dry_run.decided.extend(metadata.decided)
+        metadata = self._in_memory()
+        report = _round(self._now, metadata).run(topics, is_sweep=is_sweep)
+        self.decided.extend(metadata.decided)
         return report
 
-    def _metadata(self) -> DryRunMetadata:
-        return DryRunMetadata(self._services.metadata.catch_up(), self._services.clock)
+    def _in_memory(self) -> DryRunMetadata:
+        return DryRunMetadata(self._metadata.catch_up(), self._now.clock)
 
 
 def _round(services: Services, metadata: DryRunMetadata) -> ReplicationRound:

@@ -68,7 +68,7 @@ class Session:
         with handle:
             self.cluster = handle
             if self.is_dry_run:
-                self.cluster = self.dry_run.cluster
+                self.cluster = self.dry_run
             yield
 
     @cached_property
@@ -98,7 +98,7 @@ class Session:
         """Decide each change on the cluster as it is, and make none; a refused change raises."""
         for change in changes:
             with suppress(DryRunEnd):
-                change(self.dry_run.cluster)
+                change(self.dry_run)
 
     def do(self, change: Callable[[], T], words: str = "changing the cluster") -> T:
         """Make a change and return its answer; `words` say what is done, should it last.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from operator import index
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -42,7 +42,6 @@ from kafka_on_spark.query.subscription import (
     Assign,
     Subscription,
     assignment_of,
-    subscription_of,
 )
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
@@ -456,49 +455,6 @@ class Consumer:
 
     def _keys(self, names: object) -> list[PartitionKey]:
         return keys_of(self._consuming.newest(), names)
-
-
-class Consumers:
-    """Makes consumers, as documented at `Cluster.consumer`."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def make_a_consumer(
-        self,
-        topics: object,
-        pattern: object,
-        partitions: object,
-        consumer_timeout_ms: float | None,
-        on_assigned: OnPartitions | None,
-        on_revoked: OnPartitions | None,
-        on_lost: OnPartitions | None,
-        **given: Any,
-    ) -> Consumer:
-        image = self._services.metadata.catch_up()
-        if consumer_timeout_ms is not None:
-            check_number(consumer_timeout_ms, "consumer_timeout_ms")
-        _check_callbacks(on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost)
-        settings = ConsumerSettings(**given)
-        subscription = subscription_of(image, topics, pattern, partitions)
-        return Consumer(
-            self._services,
-            settings,
-            subscription,
-            consumer_timeout_ms,
-            on_assigned=on_assigned,
-            on_revoked=on_revoked,
-            on_lost=on_lost,
-        )
-
-
-def _check_callbacks(**callbacks: object) -> None:
-    """Check what a poll calls, before a member has joined its group for it."""
-    for name, given in callbacks.items():
-        if given is not None and not callable(given):
-            raise InvalidRequestError(
-                f"{name} can't be {given!r}: give a function, which is called with partitions"
-            )
 
 
 class Handouts:

@@ -1,10 +1,7 @@
-"""Has the requests of what a cluster's objects do counted by operation.
+"""Has the requests of what a cluster does counted by operation. What decides and works knows of no
+count."""
 
-Apart from the objects: they decide and work, and know of no count. A method that is added later is
-counted as well.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -33,39 +30,17 @@ OPEN: Final = "open"
 
 def accounted(part: T, operation: str) -> T:
     """Return an object whose public methods are an operation each."""
-    return accounted_once_made(lambda: part, operation)
-
-
-def accounted_once_made(
-    make: Callable[[], T], operation: str, others: Mapping[str, str] | None = None
-) -> T:
-    """Return the same of an object that `make` makes, once a method of it is asked for; `others`:
-    methods that are another operation.
-
-    Two threads that ask at once may each make one: it keeps no state of its own.
-    """
-    return cast(T, _Accounted(make, operation, others or {}))
+    return cast(T, _Accounted(part, operation))
 
 
 class _Accounted:
-    def __init__(
-        self,
-        make: Callable[[], object],
-        operation: str,
-        others: Mapping[str, str],
-    ) -> None:
-        self._make = make
+    def __init__(self, part: object, operation: str) -> None:
+        self._part = part
         self._operation = operation
-        self._others = others
-        self._part: object = None
 
     def __getattr__(self, name: str) -> Any:
-        if self._part is None:
-            self._part = self._make()
         found = getattr(self._part, name)
-        if name.startswith("_") or not callable(found):
-            return found
-        return charged(found, self._others.get(name, self._operation))
+        return charged(found, self._operation) if callable(found) else found
 
 
 def charged(work: Callable[..., T], operation: str) -> Callable[..., T]:

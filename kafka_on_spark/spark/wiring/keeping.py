@@ -7,12 +7,19 @@ none of it, and it brings half of the project's modules.
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands.id_source import IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ports.counting import (
+    REPLICATION_BYTES_IN,
+    REPLICATION_MESSAGES_IN,
+    ROUND_MS,
+    timed,
+)
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.control.chores import Expiry
@@ -20,6 +27,7 @@ from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
 from kafka_on_spark.service.describe.counts import Counts
+from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -27,6 +35,7 @@ from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
@@ -153,6 +162,58 @@ class Keeping:
             host=socket.gethostname(),
             overrides=check_settings(configs or {}, topic_only=False),
         )
+
+    def upkeep_failures(self) -> tuple[str, ...]:
+        """Return what of upkeep fails, in words."""
+        return tuple(map(str, self.watch.current(self._metadata.image)))
+
+    def replicate(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
+        copy_ms_max: float = inf,
+    ) -> ReplicationReport:
+        """Run a round, with its share of upkeep, as documented at `Cluster.replicate`."""
+        counts = self._ports.counts
+        with timed(counts, ROUND_MS):
+            report = self.replication_round(configs).run(
+                topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
+            )
+        counts.count(REPLICATION_BYTES_IN, report.copied_bytes)
+        counts.count(REPLICATION_MESSAGES_IN, report.copied_records)
+        for part, operation in (
+            (self.retention, RETAIN),
+            (self.compaction, COMPACT),
+            (self.upkeep, UPKEEP),
+        ):
+            with operating(operation):
+                part.run_share(topics)
+        return replace(report, upkeep_failures=self.upkeep_failures())
+
+    def maintain(
+        self,
+        topics: str | Iterable[str] | None,
+        *,
+        is_dry_run: bool,
+        after_part: Callable[[int, int], None] | None,
+    ) -> UpkeepReport:
+        """Do all upkeep that is due, as documented at `Cluster.maintain`."""
+        # What is deleted need not be merged before.
+        with operating(RETAIN):
+            retained = self.retention.run_all(topics, is_dry_run=is_dry_run)
+        with operating(COMPACT):
+            decided = self.compaction.run_all(topics, is_dry_run=is_dry_run)
+        done = self.upkeep.run_all(
+            topics, is_dry_run=is_dry_run, after_part=after_part or (lambda done, total: None)
+        )
+        report = UpkeepReport(rows=retained).plus(UpkeepReport(rows=decided)).plus(done)
+        if not is_dry_run:  # from now on tombstones are about to go
+            for _ in range(2):  # what is cleaned now; then the wait for tombstones begins
+                with operating(COMPACT):
+                    report = report.plus(UpkeepReport(rows=self.compaction.run_all(topics)))
+        return report
 
     def controller_loop(
         self,

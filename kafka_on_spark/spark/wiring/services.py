@@ -4,11 +4,13 @@ The only place that knows which adapter stands behind which port. What only some
 imported and made once it is asked for: one that reads needs nothing of what appends.
 """
 
+import logging
 import os
 import random
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from kafka_on_spark.spark.wiring.keeping import Keeping
     from kafka_on_spark.spark.wiring.task_calls import TaskCalls
     from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -334,6 +338,25 @@ class Services:
         from kafka_on_spark.service.replica.log_starts import plan_log_starts
 
         self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
+
+    def tell_voters(self) -> None:
+        """Catch up with a change of the voters, which stands, and write them on the brokers' roots,
+        which obey them. A root that can't be reached obeys the former ones, which the log still
+        knows; what does not answer by now does not fail the change."""
+        from kafka_on_spark.service.metadata.metadata_outage import ROOTS_AWAY
+        from kafka_on_spark.storage.identity.root_identity import write_obeyed
+
+        with suppress(*ROOTS_AWAY):
+            self.metadata.catch_up()
+        image, roots = self.metadata.image, metadata_log_of(self.metadata).registered_roots
+        voters = image.registered_voters
+        for each in image.brokers.values():
+            try:
+                write_obeyed(
+                    each.root, each.directory_id, roots, image.generation, self.options, voters
+                )
+            except KafkaOnSparkError as error:
+                log.info("the root of broker %d does not know: %s", each.broker_id, error)
 
     def finish_compaction(self, order: "ReadOrder") -> None:
         """Have a leader compacted that can't be read before: it must lead first."""

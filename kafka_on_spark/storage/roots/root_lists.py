@@ -40,6 +40,15 @@ def cluster_url(given: object) -> str:
     return BETWEEN.join(roots)
 
 
+def one_root(given: str | os.PathLike[str]) -> str:
+    """Return the URL of one metadata root, normalized.
+
+    Raises:
+        InvalidRootError: It is not the URL of a root, or has a comma in its name.
+    """
+    return cluster_url([normalize(given)])
+
+
 def _each(given: object) -> Sequence[object]:
     if isinstance(given, str):
         return [each.strip() for each in given.split(BETWEEN)]

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster.quorum import metadata_log_of
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.raft.log.raft_log import OffsetAndEpoch
+from kafka_on_spark.spark.run.opening import metadata_log_of
 from tests.cluster.disks import FAST
 from tests.cluster.folders import roots_in
 from tests.cluster.voters import bring_up, end_calls

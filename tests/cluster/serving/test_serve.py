@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.cluster import serving
 from kafka_on_spark.cluster.serving import ServedCluster
-from kafka_on_spark.cluster.upkeep import Upkeep
+from kafka_on_spark.spark.wiring.keeping import Keeping
 from kafka_on_spark.storage.roots import local_changes
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, records, values_of
@@ -184,7 +184,7 @@ def test_a_loop_of_rounds_that_dies_ends_the_process(disks, serve, monkeypatch):
     def die(*_, **__):
         raise SystemExit("a bug")
 
-    monkeypatch.setattr(Upkeep, "replicate", die)
+    monkeypatch.setattr(Keeping, "replicate", die)
     serving = serve()
 
     assert serving.served.ended.wait(WAIT_S_MAX)
@@ -218,7 +218,7 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
     disks, serve, monkeypatch, caplog, error
 ):
     caplog.set_level(logging.INFO)
-    replicate, failures = Upkeep.replicate, [error, error, error]
+    replicate, failures = Keeping.replicate, [error, error, error]
 
     def run(self, *given, **named):
         if failures:
@@ -227,7 +227,7 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
 
     monkeypatch.setattr(serving, "RETRY_MS_MAX", 1.0)
     monkeypatch.setattr(serving, "RETRY_MS_MIN", 1.0)
-    monkeypatch.setattr(Upkeep, "replicate", run)
+    monkeypatch.setattr(Keeping, "replicate", run)
     process = serve()
     wait_for(lambda: process.served.round_count)
     process.becomes_ready()
@@ -242,7 +242,7 @@ def test_a_round_that_keeps_failing_is_told_once_and_so_is_its_end(
 
 
 def test_what_a_controller_could_not_do_is_no_failure_of_a_standby(disks, serve, monkeypatch):
-    monkeypatch.setattr(Upkeep, "replicate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(Keeping, "replicate", lambda *_, **__: 1 / 0)
     first = serve()
     first.says("division by zero")
 
