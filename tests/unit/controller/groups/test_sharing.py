@@ -345,7 +345,7 @@ def shares_out_for_members_alone(monkeypatch):
 def test_the_events_find_a_planted_mistake(plant, monkeypatch):
     plant(monkeypatch)
     quick = settings(
-        max_examples=300,
+        max_examples=1_000,
         stateful_step_count=25,
         database=None,
         derandomize=True,
