@@ -1,57 +1,40 @@
 """Replays the recorded history under other settings, and says what would have been different.
 
 The log holds facts and decisions. Facts stay as they are: brokers fail and return, replicas fall
-behind and catch up, appends come. Decisions are made again, by the controller's own functions, on
-an image that has the other settings. Only settings whose effect the log can tell are allowed: the
-log does not say how far a replica lagged, and holds no outage that was too short to be noticed.
+behind and catch up, appends come. Leaders, ISRs and high watermarks are decided again, wherever the
+other settings or an earlier difference could change them; a partition that does not differ is as
+recorded. Only settings whose effect the log can tell are allowed: the log does not say how far a
+replica lagged, and holds no outage that was too short to be noticed. Left out are assignments,
+balance and log starts, which are taken as recorded.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.brokers.broker_changes import (
-    fence_broker,
-    is_of_append,
-    unfence_broker,
-)
 from kafka_on_spark.controller.partitions.election import (
     Election,
     elect_leader,
     eligible_replicas,
     is_unclean_allowed,
 )
-from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr, min_isr_setting
-from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
-from kafka_on_spark.controller.partitions.reports import ReplicaInspection
+from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr_setting
 from kafka_on_spark.errors import InvalidConfigError
-from kafka_on_spark.ids import (
-    KEEP,
-    NO_CHAIN,
-    BrokerId,
-    Offset,
-    PartitionEpoch,
-    PartitionKey,
-    TopicPartition,
-)
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
-    ConfigRecord,
     ControllerRecord,
     HighWatermarkRecord,
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
-    Record,
     RemovePartitionRecord,
     RemoveTopicRecord,
-    Stamp,
 )
 from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.visible import visible
@@ -176,76 +159,248 @@ def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> Po
                 f"can't decide the history again under another {name!r}: the log can tell what"
                 f" {', '.join(DECIDABLE)} would have changed"
             )
-    replay_of_log = _Replay(checked)
-    for batch in batches:
-        replay_of_log.take(batch)
-    return replay_of_log.result()
+    return _Replay(checked).run(batches)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Counts both timelines, and remembers how each replica's partition was when it was last in
-    sync: so far its log is known to go."""
+class _Replay:
+    """Advances two timelines batch by batch: the recorded image, and the partitions that would be
+    apart from it."""
 
-    recorded: PolicyFigures = field(default_factory=PolicyFigures)
-    instead: PolicyFigures = field(default_factory=PolicyFigures)
-    causes: dict[PartitionKey, str | None] = field(default_factory=dict)
-    differences: list[LeaderDifference] = field(default_factory=list)
-    reach: dict[tuple[PartitionKey, BrokerId], PartitionRegistration] = field(default_factory=dict)
-    _counted: dict[PartitionKey, tuple[PartitionRegistration, PartitionRegistration]] = field(
-        default_factory=dict
-    )
-    _open: dict[PartitionKey, LeaderDifference] = field(default_factory=dict)
+    def __init__(self, policy: Mapping[str, str]) -> None:
+        self._policy = policy
+        self._image = MetadataImage()
+        self._apart: dict[PartitionKey, PartitionRegistration] = {}
+        self._time_ms = 0
+        self._unnoticed: dict[BrokerId, tuple[int, str | None]] = {}
+        """Brokers that are fenced in the record, and would not be yet: until when, and why."""
+        self._reach: dict[tuple[PartitionKey, BrokerId], Offset] = {}
+        """The high watermark when a replica was last in sync: so far its log is known to go."""
+        self._open: dict[PartitionKey, LeaderDifference] = {}
+        self._differences: list[LeaderDifference] = []
+        self._was, self._would = PolicyFigures(), PolicyFigures()
 
-    def leaderless(self) -> list[PartitionKey]:
-        """Return the partitions that have no leader in the simulated timeline."""
-        return sorted(key for key, each in self._open.items() if each.instead is None)
+    def run(self, batches: Sequence[MetadataBatch]) -> PolicyReplay:
+        """Replay a whole log; return what differs."""
+        for batch in batches:
+            self._take(batch)
+        self._fence_until(self._time_ms)
+        self._elect()
+        for key in sorted(self._open):
+            self._end(key)
+        return PolicyReplay(
+            policy=self._policy,
+            differences=tuple(sorted(self._differences, key=lambda each: (each.start, each.name))),
+            recorded=self._was,
+            instead=self._would,
+            caveats=tuple(CAVEATS[name] for name in ("", *self._policy)),
+        )
 
-    def note(
-        self,
-        keys: Iterable[PartitionKey],
-        recorded: MetadataImage,
-        instead: MetadataImage,
-        dead: Container[BrokerId | None],
-        time: datetime,
+    def _take(self, batch: MetadataBatch) -> None:
+        # Clocks of committers differ; what is counted here must not go back.
+        self._fence_until(max(self._time_ms, batch.stamp.time_ms))
+        # A controller's record ends its pass: by now it has decided all that it could.
+        if any(isinstance(each, ControllerRecord) for each in batch.records):
+            self._elect()
+        before, self._image = self._image, self._image.replay(batch)
+        causes: dict[PartitionKey, str | None] = {}
+        for record in batch.records:
+            match record:
+                case BrokerChangeRecord():
+                    self._note_broker(before, record)
+                    causes |= dict.fromkeys(_keys_on(before, record.broker_id), record.cause)
+                case RemoveTopicRecord():
+                    causes |= {key: None for key in self._open if key.topic_id == record.topic_id}
+                case PartitionChangeRecord():
+                    causes[record.key] = record.cause
+                case PartitionRecord() | HighWatermarkRecord() | RemovePartitionRecord():
+                    causes.setdefault(record.key, None)
+        for key in sorted(causes):
+            self._step(key, before.partition(key), causes[key])
+
+    def _note_broker(self, before: MetadataImage, record: BrokerChangeRecord) -> None:
+        broker_id, recorded_ms = record.broker_id, before.settings().integer(SESSION)
+        session_ms = int(self._policy.get(SESSION, recorded_ms))
+        was, now = before.brokers[broker_id], self._image.brokers.get(broker_id)
+        was_fenced = was.state is BrokerState.FENCED
+        if now is None or was_fenced == (now.state is BrokerState.FENCED):
+            return
+        if was_fenced:
+            self._unnoticed.pop(broker_id, None)
+            return
+        for key, each in before.partitions():
+            led, would = each.leader, self._apart.get(key, each).leader
+            self._was.offline_seconds += recorded_ms / 1000 * (led == broker_id)
+            self._would.offline_seconds += (
+                min(recorded_ms, session_ms) / 1000 * (would == broker_id)
+            )
+        if session_ms > recorded_ms:
+            due_ms = self._time_ms + session_ms - recorded_ms
+            self._unnoticed[broker_id] = (due_ms, record.cause)
+
+    def _fence_until(self, time_ms: int) -> None:
+        """Let time pass, and the longer sessions end that would end in it."""
+        for broker_id, (due_ms, cause) in sorted(self._unnoticed.items(), key=lambda it: it[1][0]):
+            if due_ms <= time_ms:
+                self._time_ms = due_ms
+                del self._unnoticed[broker_id]
+                for key in _keys_on(self._image, broker_id):
+                    self._step(key, self._image.partition(key), cause)
+        self._time_ms = time_ms
+
+    def _step(
+        self, key: PartitionKey, was: PartitionRegistration | None, cause: str | None
     ) -> None:
-        """Count where both timelines stand in `keys`."""
-        for key in sorted(keys):
-            was, would = recorded.partition(key), instead.partition(key)
-            before = self._counted.pop(key, None)
-            if was is None or would is None:
-                self._end(key, time)
-                continue
-            self._counted[key] = was, would
-            if before is not None:
-                _count_elections(self.recorded, before[0], was)
-                _count_elections(self.instead, before[1], would)
-            self.reach.update({(key, broker_id): would for broker_id in would.isr})
-            last, cause = self._open.get(key), self.causes.get(key)
-            if last is not None and last.instead == would.leader:
-                cause = last.cause  # it is the recorded leader that changed, if any
-            name, is_dead = instead.name_of(key), would.leader in dead
-            now = LeaderDifference(name, time, time, was.leader, would.leader, is_dead, cause)
-            if last is None or replace(now, start=last.start, end=last.end) != last:
-                self._end(key, time)
-                self._open[key] = now
+        """Follow a partition from `was` to what is recorded now."""
+        now, apart = self._image.partition(key), self._apart.pop(key, None)
+        if now is None:
+            self._end(key)
+            return
+        would = now
+        if was is not None:
+            before = apart or was
+            if apart is not None or self._is_decided_otherwise(key, was, now):
+                would = self._decide(key, before, was, now)
+            _count_elections(self._was, was, now)
+            _count_elections(self._would, before, would)
+        self._note(key, now, would, cause)
 
-    def _end(self, key: PartitionKey, time: datetime) -> None:
+    def _is_decided_otherwise(
+        self, key: PartitionKey, was: PartitionRegistration, now: PartitionRegistration
+    ) -> bool:
+        """Return whether the change from `was` to `now` could differ under the policy."""
+        is_unclean = now.unclean_generation > was.unclean_generation
+        minima = (self._min_isr(key), min_isr_setting(self._image, key.topic_id))
+        return (
+            not self._unnoticed.keys().isdisjoint(now.replicas)
+            or (is_unclean and self._policy.get(UNCLEAN) == "false")
+            or len({min(each, len(now.replicas)) for each in minima}) > 1
+        )
+
+    def _min_isr(self, key: PartitionKey) -> int:
+        return int(self._policy.get(MIN_ISR, min_isr_setting(self._image, key.topic_id)))
+
+    def _eligible(self) -> frozenset[BrokerId]:
+        return self._image.eligible_brokers() | self._unnoticed.keys()
+
+    def _decide(
+        self,
+        key: PartitionKey,
+        before: PartitionRegistration,
+        was: PartitionRegistration,
+        now: PartitionRegistration,
+    ) -> PartitionRegistration:
+        """Return what `before` would have become when the recorded partition went from `was` to
+        `now`.
+
+        The assignment is as recorded. Replicas that fell behind or caught up do so here, too, and
+        those of fenced brokers leave. A leader that was replaced while it lived is replaced.
+        """
+        eligible, minimum = self._eligible(), self._min_isr(key)
+        left, joined = was.isr - now.isr - self._unnoticed.keys(), (now.isr - was.isr) & eligible
+        if now.unclean_generation > was.unclean_generation:
+            left = joined = frozenset()  # an election, and not a fact
+        assigned = before.isr.intersection(now.replicas)
+        isr = ((assigned | joined) - left).intersection(now.replicas)
+        # The last member stays, unless it is assigned no more.
+        isr = isr & eligible or assigned or now.isr
+        elr = before.elr.intersection(now.replicas) - assigned
+        moved = replace(now, isr=assigned, elr=elr, leader=None)
+        state = replace(moved, isr=isr, elr=eligible_replicas(moved, isr, minimum) - isr)
+        is_moved = now.leader != was.leader and was.leader in self._image.eligible_brokers()
+        wanted = [now.leader] * is_moved + [before.leader]
+        leader = next((each for each in wanted if each in isr & eligible), None)
+        if leader is None:
+            leader = elect_leader(state, eligible=eligible, election=Election.ONLINE)
+            isr = isr if leader is None or leader in isr else frozenset({leader})
+        high_watermark, raised = before.high_watermark, now.high_watermark - was.high_watermark
+        if raised > 0:
+            if leader is not None:  # who commits in the record has caught up here
+                isr |= frozenset(each for each in now.isr & eligible if now.is_created(each))
+            is_led = leader is not None and leader not in self._unnoticed
+            if is_led and len(isr) >= min(minimum, len(now.replicas)):
+                high_watermark = max(now.high_watermark, high_watermark)
+            else:
+                self._would.refused_records += raised
+        is_as_recorded = (before.leader, leader) == (was.leader, now.leader)
+        begun = now.leader_epoch - was.leader_epoch if is_as_recorded else leader != before.leader
+        return replace(
+            _up_to(now, high_watermark),
+            isr=isr,
+            elr=eligible_replicas(state, isr, minimum) - isr,
+            leader=leader,
+            leader_epoch=LeaderEpoch(before.leader_epoch + begun),
+            unclean_generation=before.unclean_generation,
+        )
+
+    def _elect(self) -> None:
+        """Elect leaders at the end of a pass where there are none, by what replicas are known to
+        have: what was committed when they were last in sync, and perhaps more."""
+        for key in sorted(key for key, each in self._open.items() if each.instead is None):
+            now, recorded = (
+                self._image.partition(key),
+                is_unclean_allowed(self._image, key.topic_id),
+            )
+            assert now is not None, "it is open"
+            before, allows = self._apart.get(key, now), recorded
+            if UNCLEAN in self._policy:
+                allows = self._policy[UNCLEAN] == "true"
+            if before is now and allows == recorded:
+                continue  # nothing differs from the record, in which nobody was elected
+            known = {
+                each: self._reach.get((key, each), Offset(0))
+                for each in before.replicas
+                if each in self._eligible() and before.is_created(each)
+            }
+            leader = max(known, key=known.__getitem__, default=None)
+            if leader is None:
+                continue
+            end = Offset(max(min(known[leader], before.high_watermark), before.log_start_offset))
+            is_unclean = end < before.high_watermark
+            if is_unclean and not allows:
+                continue
+            lost = f"unclean election, offsets {end} to {before.high_watermark - 1} are lost"
+            proof = f"proves to have all {before.high_watermark} committed offsets"
+            would = replace(
+                _up_to(before, end),
+                isr=frozenset({leader}),
+                elr=frozenset(),
+                leader=leader,
+                leader_epoch=LeaderEpoch(before.leader_epoch + 1),
+                unclean_generation=before.unclean_generation + is_unclean,
+            )
+            _count_elections(self._would, before, would)
+            self._note(key, now, would, f"broker {leader}: {lost if is_unclean else proof}")
+
+    def _note(
+        self,
+        key: PartitionKey,
+        now: PartitionRegistration,
+        would: PartitionRegistration,
+        cause: str | None,
+    ) -> None:
+        """Note where both timelines stand."""
+        if _grounds(would) != _grounds(now):
+            self._apart[key] = would
+        self._reach.update({(key, broker_id): would.high_watermark for broker_id in would.isr})
+        last, time = self._open.get(key), time_of(self._time_ms)
+        if last is not None and last.instead == would.leader:
+            cause = last.cause  # it is the recorded leader that changed, if any
+        name, is_dead = self._image.name_of(key), would.leader in self._unnoticed
+        current = LeaderDifference(name, time, time, now.leader, would.leader, is_dead, cause)
+        if last is None or replace(current, start=last.start, end=last.end) != last:
+            self._end(key)
+            self._open[key] = current
+
+    def _end(self, key: PartitionKey) -> None:
         """Count the time for which a partition had the leaders that it had last."""
         if key not in self._open:
             return
-        last = replace(self._open.pop(key), end=time)
+        last = replace(self._open.pop(key), end=time_of(self._time_ms))
         is_offline = last.instead is None or last.is_instead_dead
-        self.recorded.offline_seconds += last.seconds * (last.recorded is None)
-        self.instead.offline_seconds += last.seconds * is_offline
+        self._was.offline_seconds += last.seconds * (last.recorded is None)
+        self._would.offline_seconds += last.seconds * is_offline
         if last.seconds and (last.recorded != last.instead or last.is_instead_dead):
-            self.differences.append(last)
-
-    def close(self, time: datetime) -> None:
-        """End what has not ended."""
-        for key in sorted(self._open):
-            self._end(key, time)
-        self.differences.sort(key=lambda each: (each.start, each.name))
+            self._differences.append(last)
 
 
 def _count_elections(
@@ -257,324 +412,20 @@ def _count_elections(
         figures.lost_records_max += max(before.high_watermark - now.high_watermark, 0)
 
 
-class _Replay:
-    """Advances two images batch by batch: the recorded one, and `_instead`, the simulated one."""
-
-    def __init__(self, policy: Mapping[str, str]) -> None:
-        self._policy = policy
-        self._recorded = MetadataImage()
-        self._instead = MetadataImage(configs=policy)
-        self._time_ms = 0
-        self._pending_fences: dict[BrokerId, tuple[int, str]] = {}  # due time and cause
-        self._changed_keys: set[PartitionKey] = set()
-        self._tally = _Tally()
-
-    def take(self, batch: MetadataBatch) -> None:
-        """Replay one recorded batch."""
-        # Clocks of committers differ; what is counted here must not go back.
-        self._time_ms = max(self._time_ms, batch.stamp.time_ms)
-        self._fence_due()
-        # A controller's record ends its pass: by now it has decided all that it could.
-        if any(isinstance(each, ControllerRecord) for each in batch.records):
-            self._elect()
-        before, self._recorded = self._recorded, self._recorded.replay(batch)
-        self._replay_facts(before, batch)
-        self._count(self._time_ms)
-
-    def result(self) -> PolicyReplay:
-        """Return what differs, once every batch is replayed."""
-        self._fence_due()
-        self._elect()
-        tally = self._tally
-        tally.close(time_of(self._time_ms))
-        return PolicyReplay(
-            policy=self._policy,
-            differences=tuple(tally.differences),
-            recorded=tally.recorded,
-            instead=tally.instead,
-            caveats=tuple(CAVEATS[name] for name in ("", *self._policy)),
-        )
-
-    # Facts
-
-    def _replay_facts(self, before: MetadataImage, batch: MetadataBatch) -> None:
-        """Apply the facts of a batch, and make its decisions again."""
-        brokers = [each for each in batch.records if isinstance(each, BrokerChangeRecord)]
-        # The pass of an append decides for its partitions, and for no others.
-        is_small = is_of_append(batch)
-        for each in brokers:
-            self._replay_broker(before, each, is_small=is_small)
-        # A broker's failure or return is decided again as a whole, with all its partitions.
-        is_decided = not is_small and any(
-            BrokerState.FENCED in (each.broker_state, before.brokers[each.broker_id].state)
-            for each in brokers
-        )
-        records: list[Record] = []
-        for record in batch.records:
-            if isinstance(record, PartitionChangeRecord):
-                if not is_decided:
-                    records += self._replay_change(before, record)
-            elif isinstance(record, HighWatermarkRecord):
-                records += self._replay_high_watermark(before, record)
-            elif isinstance(record, RemoveTopicRecord):
-                self._changed_keys |= _keys(before, record)
-                records.append(record)
-            elif not isinstance(record, BrokerChangeRecord) and not self._is_overruled(record):
-                records.append(record)
-        self._apply(records)
-
-    def _is_overruled(self, record: Record) -> bool:
-        return isinstance(record, ConfigRecord) and record.config_name in self._policy
-
-    def _replay_broker(
-        self, before: MetadataImage, record: BrokerChangeRecord, *, is_small: bool
-    ) -> None:
-        broker_id, cause = record.broker_id, record.cause or ""
-        self._changed_keys |= {
-            key for key, each in before.partitions() if broker_id in each.replicas
-        }
-        if record.broker_state is BrokerState.FENCED:
-            self._replay_failure(before, broker_id, cause)
-        elif before.brokers[broker_id].state is BrokerState.FENCED:
-            self._pending_fences.pop(broker_id, None)
-            returned = unfence_broker(self._instead, broker_id, cause).records
-            self._apply([record] if is_small else returned)
-        else:
-            self._apply([record])
-
-    def _replay_failure(self, before: MetadataImage, broker_id: BrokerId, cause: str) -> None:
-        recorded_ms = before.settings().integer(SESSION)
-        simulated_ms = self._instead.settings().integer(SESSION)
-        # So long nobody had noticed.
-        unnoticed_ms = min(recorded_ms, simulated_ms)
-        tally, instead = self._tally, self._instead
-        tally.recorded.offline_seconds += recorded_ms / 1000 * _led_by(broker_id, before)
-        tally.instead.offline_seconds += unnoticed_ms / 1000 * _led_by(broker_id, instead)
-        if simulated_ms > recorded_ms:
-            self._pending_fences[broker_id] = (self._time_ms + simulated_ms - recorded_ms, cause)
-        else:
-            self._apply(fence_broker(self._instead, broker_id, cause).records)
-
-    def _fence_due(self) -> None:
-        """Fence the brokers whose longer simulated session has ended by now."""
-        for broker_id, (due_ms, cause) in sorted(
-            self._pending_fences.items(), key=lambda item: item[1]
-        ):
-            if due_ms <= self._time_ms:
-                del self._pending_fences[broker_id]
-                self._apply(fence_broker(self._instead, broker_id, cause).records)
-                self._count(due_ms)
-
-    def _replay_change(self, before: MetadataImage, record: PartitionChangeRecord) -> list[Record]:
-        was, now = before.partition(record.key), self._recorded.partition(record.key)
-        simulated = self._instead.partition(record.key)
-        self._changed_keys.add(record.key)
-        if was is None or now is None or simulated is None:
-            return [record]  # this very batch creates or removes it
-        is_same = _grounds(simulated) == _grounds(was)
-        if record.change.unclean_generation is not KEEP:
-            allows = is_unclean_allowed(self._instead, record.topic_id)
-            return [record] if is_same and allows else []
-        # With another minimum, other replicas are eligible once the ISR shrinks.
-        minima = (min_isr(each, record.topic_id, now) for each in (self._instead, self._recorded))
-        is_same = is_same and len(set(minima)) == 1
-        redecided = record if is_same else _redecide(self._instead, record, was, now)
-        return [] if redecided is None else [redecided]
-
-    def _replay_high_watermark(
-        self, before: MetadataImage, record: HighWatermarkRecord
-    ) -> list[Record]:
-        was, now = before.partition(record.key), self._recorded.partition(record.key)
-        simulated = self._instead.partition(record.key)
-        self._changed_keys.add(record.key)
-        if was is None or now is None or simulated is None:
-            return [record]
-        if now == was:
-            return []
-        joining = _catch_up_as_recorded(self._instead, record.key, now)
-        in_sync = len(simulated.isr) if joining is None else len(simulated.isr | now.isr)
-        raised = now.high_watermark - was.high_watermark
-        is_led = simulated.leader is not None and simulated.leader not in self._pending_fences
-        if raised > 0 and not (
-            is_led and in_sync >= min_isr(self._instead, record.topic_id, simulated)
-        ):
-            self._tally.instead.refused_records += raised
-            return []
-        # The recorded log start may lie above records that the simulation has refused.
-        mark = max(record.high_watermark or 0, simulated.high_watermark)
-        start = record.log_start_offset
-        here = replace(
-            record,
-            leader_epoch=simulated.leader_epoch,
-            partition_epoch=PartitionEpoch(simulated.partition_epoch + (joining is not None)),
-            log_start_offset=None if start is None else Offset(min(start, mark)),
-        )
-        return [here] if joining is None else [joining, here]
-
-    # Decisions
-
-    def _elect(self) -> None:
-        """Elect leaders for simulated partitions that have none at the end of a pass."""
-        missing = [key for key in self._tally.leaderless() if self._can_differ(key)]
-        if not missing:
-            return
-        eligible = self._instead.eligible_brokers()
-        clean = elect_where_none(self._instead, eligible, "an in-sync replica can lead again")
-        self._apply([each for each in clean.records if _key_of(each) in missing])
-        self._apply(
-            recover(self._instead, _known_inspections(self._instead, missing, self._tally)).records
-        )
-        self._count(self._time_ms)
-
-    def _can_differ(self, key: PartitionKey) -> bool:
-        """Return whether an election could end differently from the recorded one."""
-        simulated, recorded = self._instead.partition(key), self._recorded.partition(key)
-        if simulated is None or recorded is None or simulated.leader is not None:
-            return False
-        allows = is_unclean_allowed(self._instead, key.topic_id)
-        allowed = is_unclean_allowed(self._recorded, key.topic_id)
-        return _grounds(simulated) != _grounds(recorded) or allows != allowed
-
-    def _apply(self, records: Sequence[Record]) -> None:
-        """Apply records to the simulated image."""
-        if not records:
-            return
-        stamp = Stamp(time_ms=self._time_ms)
-        batch = MetadataBatch(base_offset=self._instead.offset, stamp=stamp, records=tuple(records))
-        self._instead = self._instead.replay(batch)
-        for record in records:
-            key = _key_of(record)
-            if key is not None:
-                self._changed_keys.add(key)
-            if isinstance(record, PartitionChangeRecord):
-                self._tally.causes[record.key] = record.cause
-
-    def _count(self, time_ms: int) -> None:
-        keys, dead = self._changed_keys, self._pending_fences
-        self._tally.note(keys, self._recorded, self._instead, dead, time_of(time_ms))
-        self._changed_keys = set()
+def _keys_on(image: MetadataImage, broker_id: BrokerId) -> list[PartitionKey]:
+    return [key for key, each in image.partitions() if broker_id in each.replicas]
 
 
-def _key_of(record: Record) -> PartitionKey | None:
-    kinds = PartitionRecord | PartitionChangeRecord | HighWatermarkRecord | RemovePartitionRecord
-    return record.key if isinstance(record, kinds) else None
-
-
-def _keys(image: MetadataImage, record: RemoveTopicRecord) -> set[PartitionKey]:
-    topic = image.topics.get(record.topic_id)
-    return {PartitionKey(record.topic_id, each) for each in (topic.partitions if topic else ())}
-
-
-def _led_by(broker_id: BrokerId, image: MetadataImage) -> int:
-    return sum(partition.leader == broker_id for _, partition in image.partitions())
+def _up_to(partition: PartitionRegistration, high_watermark: Offset) -> PartitionRegistration:
+    """Return a partition with another high watermark, and what can't be above it."""
+    return replace(
+        partition,
+        high_watermark=high_watermark,
+        log_start_offset=min(partition.log_start_offset, high_watermark),
+        compaction=partition.compaction.lowered_to(high_watermark),
+    )
 
 
 def _grounds(partition: PartitionRegistration) -> tuple[object, ...]:
-    """Return all that a decision on leader and ISR rests on."""
-    return (
-        *(partition.replicas, partition.directories, partition.isr, partition.elr),
-        *(partition.leader, partition.adding_replicas, partition.removing_replicas),
-    )
-
-
-def _redecide(
-    image: MetadataImage,
-    record: PartitionChangeRecord,
-    was: PartitionRegistration,
-    now: PartitionRegistration,
-) -> PartitionChangeRecord | None:
-    """Return what `record`, which led from `was` to `now`, would have been in `image`.
-
-    None: nothing would have changed. The assignment is as recorded. Replicas that left the ISR
-    leave it, replicas that joined join it, and the recorded leader is chosen if it may lead.
-    """
-    simulated = image.partition(record.key)
-    assert simulated is not None, "the caller asks of partitions that exist"
-    eligible = image.eligible_brokers()
-    isr = ((simulated.isr | (now.isr - was.isr) & eligible) - (was.isr - now.isr)).intersection(
-        now.replicas
-    )
-    # The last member stays, unless it is assigned no more.
-    isr = isr or simulated.isr.intersection(now.replicas) or now.isr
-    stays = simulated.isr.intersection(now.replicas)
-    may_lead = simulated.elr.intersection(now.replicas)
-    moved = replace(now, isr=stays, elr=may_lead, leader=None)
-    elr = eligible_replicas(moved, isr, min_isr_setting(image, record.topic_id)) - isr
-    leader = simulated.leader if simulated.leader in stays & isr else None
-    chosen = record.change.leader
-    if isinstance(chosen, int) and chosen in isr & eligible:
-        leader = chosen
-    elif leader is None:
-        elected = elect_leader(
-            replace(moved, isr=isr, elr=elr), eligible=eligible, election=Election.ONLINE
-        )
-        # One from the ELR is elected when the pass ends.
-        leader = elected if elected in isr else None
-    change = replace(
-        record.change,
-        isr=KEEP if isr == simulated.isr else isr,
-        elr=KEEP if elr == simulated.elr else elr,
-        leader=KEEP if leader == simulated.leader else leader,
-        compaction=KEEP,
-    )
-    if change == PartitionChange():
-        return None
-    return change_record(image, record.key, simulated, change, record.cause or "")
-
-
-def _catch_up_as_recorded(
-    image: MetadataImage, key: PartitionKey, recorded: PartitionRegistration
-) -> PartitionChangeRecord | None:
-    """Return the change that lets replicas join the ISR that are in sync in the record; None: no
-    replica does.
-
-    A timeline that differs from the record has other replicas out of sync, and the record does not
-    say when they would have caught up. They count as caught up once the recorded partition
-    commits with them.
-    """
-    simulated = image.partition(key)
-    assert simulated is not None, "the caller asks of partitions that exist"
-    joining = (recorded.isr - simulated.isr) & image.eligible_brokers()
-    joining = frozenset(each for each in joining if simulated.is_created(each))
-    if not joining or simulated.leader is None:
-        return None
-    minimum = min_isr_setting(image, key.topic_id)
-    isr = simulated.isr | joining
-    change = PartitionChange(isr=isr, elr=eligible_replicas(simulated, isr, minimum))
-    return change_record(image, key, simulated, change, "caught up, as in the record")
-
-
-def _known_inspections(
-    image: MetadataImage, keys: Iterable[PartitionKey], tally: _Tally
-) -> list[ReplicaInspection]:
-    """Return what the metadata knows of replicas that could lead, as inspections of their logs.
-
-    A replica has what was committed when it was last in sync, and perhaps more.
-    """
-    eligible = image.eligible_brokers()
-    inspections = []
-    for key in keys:
-        simulated = image.partition(key)
-        assert simulated is not None, "the caller asks of partitions that exist"
-        for broker_id in simulated.replicas:
-            if broker_id not in eligible or not simulated.is_created(broker_id):
-                continue
-            known = tally.reach.get((key, broker_id))
-            end = Offset(0) if known is None else known.high_watermark
-            epoch = None if known is None else known.high_watermark_epoch
-            has_all = end >= simulated.high_watermark
-            inspections.append(
-                ReplicaInspection(
-                    key=key,
-                    broker_id=broker_id,
-                    partition_epoch=simulated.partition_epoch,
-                    high_watermark=simulated.high_watermark,
-                    log_start_offset=simulated.log_start_offset,
-                    log_end_offset=max(end, simulated.log_start_offset),
-                    last_epoch=epoch,
-                    epoch_below_high_watermark=epoch if has_all else None,
-                    chain_digest=NO_CHAIN if known is None else known.high_watermark_chain,
-                    chain_at_high_watermark=simulated.high_watermark_chain if has_all else None,
-                )
-            )
-    return inspections
+    """Return all that a later decision rests on."""
+    return partition.isr, partition.elr, partition.leader, partition.high_watermark
