@@ -8,8 +8,7 @@ import typer
 from kafka_on_spark.cli.call.actions import CHANGING, alone
 from kafka_on_spark.cli.call.output import plural
 from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka.kafka_files import read_partitions
-from kafka_on_spark.cli.kafka.kafka_names import all_partitions
+from kafka_on_spark.cli.kafka_files import all_partitions, read_partitions
 from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition

@@ -17,7 +17,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka.kafka_files import (
+from kafka_on_spark.cli.kafka_files import (
     Assignment,
     assignment_as_dict,
     assignment_text,

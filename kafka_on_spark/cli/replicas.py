@@ -17,7 +17,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka.kafka_names import all_partitions, named_topics
+from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition

@@ -18,7 +18,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
 )
 from kafka_on_spark.cli.call.session import Change, Session
-from kafka_on_spark.cli.kafka.kafka_names import named_topics
+from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.cli.topic_logs import show_logs
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.partitions.partition_states import (

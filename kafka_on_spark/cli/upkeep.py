@@ -19,7 +19,7 @@ from kafka_on_spark.cli.call.output import (
 )
 from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows, time_text
 from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka.kafka_names import named_topics
+from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kafka_on_spark.cli.kafka.kafka_files import (
+from kafka_on_spark.cli.kafka_files import (
     assignment_as_dict,
     assignment_text,
     read_assignment,

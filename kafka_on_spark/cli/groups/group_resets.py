@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from kafka_on_spark.cli.call.output import Output, note, progress, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka.kafka_files import (
+from kafka_on_spark.cli.kafka_files import (
     GroupOffsets,
+    named_partitions_of,
     read_group_offsets,
     write_group_offsets,
 )
-from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey

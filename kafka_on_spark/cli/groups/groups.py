@@ -24,7 +24,7 @@ from kafka_on_spark.cli.call.options import (
 from kafka_on_spark.cli.call.output import Output, note, plural, write_rows
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
-from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
+from kafka_on_spark.cli.kafka_files import named_partitions_of
 from kafka_on_spark.controller.commands.groups import deletable_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_offsets import (

@@ -20,8 +20,13 @@ from kafka_on_spark.cli.call.options import (
 from kafka_on_spark.cli.call.output import Output, plural, progress, write_rows
 from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.kafka.kafka_files import named, read_offsets
-from kafka_on_spark.cli.kafka.kafka_names import all_partitions, named_partitions, named_topics
+from kafka_on_spark.cli.kafka_files import (
+    all_partitions,
+    named,
+    named_partitions,
+    named_topics,
+    read_offsets,
+)
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage

@@ -1,0 +1,309 @@
+"""What Kafka's tools take: names of topics and partitions, and files of them.
+
+Most files are JSON: an object with a list. Other keys, such as `version` and `log_dirs`, may be
+left out. The offsets of consumer groups are CSV. "-" reads standard input.
+"""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
+
+from kafka_on_spark.cli.call.options import numbers
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import TopicPartition, whole_number
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.stored_json import without_doubles
+from kafka_on_spark.visible import visible
+
+V = TypeVar("V")
+
+Assignment = Mapping[TopicPartition, Sequence[int]]
+GroupOffsets = dict[str, dict[TopicPartition, int]]
+"""Offsets by group and partition."""
+
+
+def named_topics(
+    image: MetadataImage, names: str | None, include: str | None, *, if_exist: bool = False
+) -> list[str]:
+    """Return the topics of a list with commas, or those whose whole name `include` matches.
+
+    Without either, all; sorted. A name is never taken for an expression: "." in a name would match
+    another topic (KAFKA-5596). "," in an expression means "or". Source: IncludeList.
+
+    Raises:
+        InvalidRequestError: Both are given, or `include` is not a regular expression.
+        UnknownTopicOrPartitionError: There is no such topic, or no topic matches; not with
+            `if_exist`, which leaves out what is not there.
+    """
+    if names is not None and include is not None:
+        raise InvalidRequestError("--topic and --include both say which topics: give one of them")
+    if names is not None:
+        given = {each.strip() for each in names.split(",")}
+        unknown = sorted(given - image.topic_ids.keys())
+        if unknown and not if_exist:
+            raise UnknownTopicOrPartitionError(
+                f"there is no topic {unknown[0]!r} (known: {_known(image)}); a regular expression"
+                " of names goes with --include"
+            )
+        return sorted(given.difference(unknown))
+    if include is None:
+        return sorted(image.topic_ids)
+    try:
+        expression = re.compile("|".join(part.strip() for part in include.split(",")))
+    except re.error as error:
+        raise InvalidRequestError(
+            f"--include can't be {include!r}, which is not a regular expression ({error}): give one"
+            " such as 'flights.*'"
+        ) from None
+    found = sorted(name for name in image.topic_ids if expression.fullmatch(name))
+    if not found and not if_exist:
+        raise UnknownTopicOrPartitionError(f"no topic matches {include!r} (known: {_known(image)})")
+    return found
+
+
+def _known(image: MetadataImage) -> str:
+    return ", ".join(sorted(image.topic_ids)[:10]) or "none"
+
+
+def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of `topics`, in order."""
+    return [
+        TopicPartition(name, number)
+        for name in topics
+        for number in sorted(image.topic(name).partitions)
+    ]
+
+
+def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
+    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-".
+
+    Ranges are half-open, and a topic alone means all of its partitions. Source:
+    kafka-get-offsets --topic-partitions.
+
+    Raises:
+        InvalidRequestError: `text` is no such list.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    found: list[TopicPartition] = []
+    for part in text.split(","):
+        name, _, bounds = part.strip().partition(":")
+        count = len(image.topic(name).partitions)
+        match = re.fullmatch(r"(\d*)(-?)(\d*)", bounds)
+        if match is None:
+            raise InvalidRequestError(
+                f"{part!r} names no partitions: give TOPIC, TOPIC:0, TOPIC:0-3 or TOPIC:2-"
+            )
+        low, dash, high = match.groups()
+        start = int(low or 0)
+        end = start + 1 if low and not dash else int(high or count)
+        if max(start + 1, end) > count:
+            raise UnknownTopicOrPartitionError(
+                f"topic {name!r} has no partition {max(start, end - 1)}: it has 0 to {count - 1}"
+            )
+        found.extend(TopicPartition(name, number) for number in range(start, end))
+    return found
+
+
+def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
+
+    Source: kafka-consumer-groups --topic.
+
+    Raises:
+        InvalidRequestError: A partition is not a number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    found = set()
+    for text in given:
+        name, colon, wanted = text.partition(":")
+        chosen = numbers(wanted, "--topic") if colon else sorted(image.topic(name).partitions)
+        for number in chosen:
+            partition_key(image, name, number)
+            found.add(TopicPartition(name, number))
+    return sorted(found)
+
+
+def named(values: Mapping[TopicPartition, V]) -> dict[tuple[str, int], V]:
+    """Return `values` with the keys that a cluster's methods take."""
+    return {name: value for name, value in values.items()}
+
+
+def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
+    """Return the replicas of partitions, from a reassignment file or the proposal of a plan.
+
+    Raises:
+        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
+    """
+    entries = _by_partition(path)
+    for name, entry in entries.items():
+        replicas = entry.get("replicas")
+        if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
+            raise InvalidRequestError(
+                f'{name} in {path} has no replicas: give broker ids, as in "replicas": [1, 2, 3]'
+            )
+    return {name: entry["replicas"] for name, entry in entries.items()}
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int]:
+    """Return one offset a partition, from the file of kafka-delete-records; -1 means all records.
+
+    Raises:
+        InvalidRequestError: As in `read_assignment`.
+    """
+    entries = _by_partition(path)
+    for name, entry in entries.items():
+        if not _is_number(entry.get("offset")):
+            raise InvalidRequestError(
+                f"{name} in {path} has no offset: give a whole number, as in"
+                ' "offset": 42, or -1 for all committed records'
+            )
+    return {name: entry["offset"] for name, entry in entries.items()}
+
+
+def read_partitions(path: str) -> list[TopicPartition]:
+    """Return partitions, from the file of kafka-leader-election.
+
+    Raises:
+        InvalidRequestError: As in `read_assignment`.
+    """
+    return list(_by_partition(path))
+
+
+def _by_partition(path: str) -> dict[TopicPartition, dict[str, Any]]:
+    found: dict[TopicPartition, dict[str, Any]] = {}
+    for number, entry in enumerate(_entries(path, "partitions")):
+        where = f"partitions[{number}] of {path}"
+        topic, partition = entry.get("topic"), entry.get("partition")
+        if not isinstance(topic, str) or not _is_number(partition) or partition < 0:
+            raise InvalidRequestError(
+                f'{where} names no partition: give {{"topic": "flights", "partition": 0}}'
+            )
+        name = TopicPartition(topic, partition)
+        if name in found:
+            raise InvalidRequestError(f"{where} names {name} again: name each partition once")
+        found[name] = entry
+    return found
+
+
+def read_topics(path: str) -> list[str]:
+    """Return topics, from the file of kafka-reassign-partitions --generate.
+
+    Raises:
+        InvalidRequestError: As in `read_assignment`.
+    """
+    names: dict[str, None] = {}
+    for number, entry in enumerate(_entries(path, "topics")):
+        if not isinstance(entry.get("topic"), str):
+            raise InvalidRequestError(
+                f'topics[{number}] of {path} names no topic: give {{"topic": "flights"}}'
+            )
+        names[entry["topic"]] = None
+    return list(names)
+
+
+def _entries(path: str, key: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(_text(path), object_pairs_hook=without_doubles)
+    except ValueError as error:
+        raise InvalidRequestError(f"{path} is not JSON: {error}") from None
+    if isinstance(content, dict):
+        content = content.get("proposed", content)
+    content = content if isinstance(content, dict) else {}
+    version, entries = content.get("version", 1), content.get(key)
+    if version != 1:
+        raise InvalidRequestError(f"{path} has version {version!r}: only 1 is known")
+    if (
+        not entries
+        or not isinstance(entries, list)
+        or not all(isinstance(each, dict) for each in entries)
+    ):
+        raise InvalidRequestError(
+            f'{path} has no list "{key}" of objects: give one with at least one entry'
+        )
+    return entries
+
+
+def _text(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequestError(f"{path} can't be read: {error}") from None
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return type(value) is int
+
+
+def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:
+    """Return a reassignment file's content."""
+    return {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": name.topic,
+                "partition": name.partition,
+                "replicas": list(replicas),
+                "log_dirs": ["any"] * len(replicas),
+            }
+            for name, replicas in sorted(assignment.items())
+        ],
+    }
+
+
+def assignment_text(assignment: Assignment) -> str:
+    """Return a reassignment file, in one line as Kafka's tool prints it."""
+    return json.dumps(assignment_as_dict(assignment), separators=(",", ":"))
+
+
+def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
+    """Return offsets by group, from a file of kafka-consumer-groups --reset-offsets --export.
+
+    A line is group,topic,partition,offset. For one `group` a line may be topic,partition,offset.
+    Source: CsvUtils.
+
+    Raises:
+        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
+    """
+    found: GroupOffsets = {}
+    shorter = "" if group is None else "topic,partition,offset, or "
+    try:
+        lines = list(csv.reader(_text(path).splitlines(), strict=True))
+    except csv.Error as error:
+        raise InvalidRequestError(f"{path} is no CSV: {error}") from None
+    for number, fields in enumerate(lines, 1):
+        if not fields:
+            continue
+        where = f"line {number} of {path}"
+        try:
+            of, topic, *rest = [group or "", *fields] if group and len(fields) == 3 else fields
+            partition, offset = map(whole_number, rest)
+            if min(partition, offset) < 0:
+                raise ValueError("a number below 0")
+        except ValueError:
+            raise InvalidRequestError(
+                f"{where} can't be {','.join(fields)!r}: give {shorter}group,topic,partition,offset"
+            ) from None
+        name, of_group = TopicPartition(topic, partition), found.setdefault(of, {})
+        if name in of_group:
+            raise InvalidRequestError(f"{where} names {name} again: name each partition once")
+        of_group[name] = offset
+    if not found:
+        raise InvalidRequestError(f"{path} has no offsets: give at least one line")
+    return found
+
+
+def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
+    """Write offsets to standard output as `read_group_offsets` reads them.
+
+    A terminal gets them with control characters escaped: no program reads them there.
+    """
+    shown = visible if sys.stdout.isatty() else str
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for group, of_group in offsets.items():
+        for name, offset in of_group.items():
+            writer.writerow([*([shown(group)] if with_group else []), *name, offset])
