@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import typer
@@ -12,6 +13,7 @@ from kafka_on_spark.cli.call.output import (
     Output,
     note,
     plural,
+    progress,
     say,
     text_of,
     write_json,
@@ -19,7 +21,6 @@ from kafka_on_spark.cli.call.output import (
 )
 from kafka_on_spark.cli.call.session import Change, Session
 from kafka_on_spark.cli.kafka_files import named_topics
-from kafka_on_spark.cli.topic_logs import show_logs
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.partitions.partition_states import (
     PartitionState,
@@ -33,9 +34,16 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets
+from kafka_on_spark.service.describe.partition_history import HistoryEntry
+from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
+LOG_COLUMNS: Final = (
+    "topic partition broker log_start_offset log_end_offset size_bytes plain_segments"
+    " merged_segments cleaner_offset cleanable_ratio"
+)
 
 Topic = Annotated[
     str,
@@ -261,7 +269,7 @@ def describe(
     found = [image.topic(each) for each in named_topics(image, topic, include, if_exist=if_exists)]
     chosen = _chosen(image, found, filters)
     if logs:
-        show_logs(session, [each.name for each in chosen])
+        _show_logs(session, [each.name for each in chosen])
         return
     wanted = _wanted(filters)
     if session.output is Output.JSON:
@@ -360,6 +368,75 @@ def _summary(topic: TopicImage) -> str:
         f"  PartitionCount: {len(topic.partitions)}"
         f"  ReplicationFactor: {_replication_factor(topic)}  Configs: {text_of(configs)}"
     )
+
+
+def _show_logs(session: Session, topics: Sequence[str]) -> None:
+    """Show the logs of topics' replicas, what was decided of them, and what is due."""
+    if session.is_past:
+        raise InvalidRequestError(
+            "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
+            " out"
+        )
+    with progress("reading logs"):
+        partitions = session.cluster.describe_logs(topics) if topics else []
+    answer = [
+        {
+            **asdict(each),
+            "log_start": _decision(each.log_start),
+            "compacted": _decision(each.compacted),
+            "replicas": [
+                {**asdict(log), "broker": log.broker_id, "size_bytes": log.size_bytes}
+                for log in each.replicas
+            ],
+        }
+        for each in partitions
+    ]
+    if session.output is Output.JSON:
+        write_json(answer)
+        return
+    logs = [log for each in answer for log in each["replicas"]]
+    rows = (log | (log["compacted"] or {}) for log in logs if log["is_made"] and not log["error"])
+    write_rows(session.output, LOG_COLUMNS, rows)
+    for each in partitions:
+        name = f"{each.topic}-{each.partition}"
+        if each.log_start is not None:
+            when = f"{each.log_start.time:%Y-%m-%d %H:%M:%S} UTC"
+            say(f"{name} starts at {each.log_start_offset} since {when}: {each.log_start.cause}")
+        if each.compacted is not None:
+            when = f"{each.compacted.time:%Y-%m-%d %H:%M:%S} UTC"
+            say(f"{name} since {when}: {each.compacted.cause}")
+    missing = sum(not log["is_made"] for log in logs)
+    if missing:
+        say(f"{plural(missing, 'replica')} not made yet: nothing was appended there.")
+    say(*(_due(partitions) or ["Nothing is due."]))
+
+
+def _decision(entry: HistoryEntry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return {
+        "time": entry.time.isoformat(),
+        "cause": entry.cause,
+        "by": entry.by,
+        "metadata_offset": entry.metadata_offset,
+    }
+
+
+def _due(partitions: Sequence[PartitionLogs]) -> list[str]:
+    """Return a line for each thing that is due; one for all replicas of a partition that share
+    it."""
+    brokers: dict[tuple[str, str], list[int]] = {}
+    for log in (log for each in partitions for log in each.replicas):
+        said = [] if log.error is None else [f"could not be looked at: {log.error}"]
+        for due in log.due:
+            since = "now" if due.since_ms is None else f"since {in_seconds(due.since_ms)}"
+            said.append(str(due) if due.error else f"due {since}: {due}")
+        for words in said:
+            brokers.setdefault((f"{log.topic}-{log.partition}", words), []).append(log.broker_id)
+    return [
+        f"{name} on broker{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}: {words}"
+        for (name, words), found in brokers.items()
+    ]
 
 
 topics = verb(

@@ -140,6 +140,8 @@ def text_of(value: Any) -> str:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2f}"
     if isinstance(value, list | tuple):
         return ",".join(map(text_of, value))
     return visible(" ".join(str(value).split()))
