@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import partial
 
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.offsets import offset_for_time
+from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports.replicas import ReplicaStore
-from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.reads.read_order import readers_choice
 from kafka_on_spark.service.replica.replica_operations import check_readable
 
@@ -27,53 +27,53 @@ ReadTimestamps = Callable[[ReplicaAddress, Segment], Iterable[tuple[int, int]]]
 def look_up_offset(
     now: MetadataImage,
     then: MetadataImage,
-    question: TimeQuestion,
+    key: PartitionKey,
+    timestamp_us: int | None,
     *,
     replicas: ReplicaStore,
     read_timestamps: ReadTimestamps,
     client_rack: str | None = None,
-) -> Offset | None:
-    """Return the offset of the first record, committed in the image `then`, that is not older than
-    the question's timestamp; None if there is none.
+) -> FoundOffset | None:
+    """Return the first record of a partition, committed in the image `then`, that is not older than
+    a time; without a time, the first of those with the largest timestamp. None: there is none.
 
     The replicas of the image `now` are asked in order, until one answers. Both images may be one.
 
     Raises:
         KafkaStorageError: No replica can answer; it names each one's error.
     """
-    partition, seen = now.partition(question.key), then.partition(question.key)
+    partition, seen = now.partition(key), then.partition(key)
     assert seen is not None, "questions are about the image's partitions"
     if partition is None or seen.log_start_offset == seen.high_watermark:
         return None
     reasons = []
     for broker_id in readers_choice(now, partition, client_rack):
-        address = address_of(now, question.key, partition, broker_id)
+        address = address_of(now, key, partition, broker_id)
         try:
-            found = _ask(address, partition, question.timestamp_ms, replicas, read_timestamps)
+            state = replicas.open(address).load()
+            check_readable(state, partition)
+            # A replica applies a log start after it was decided; readers never see records below.
+            first = max(state.log_start_offset, partition.log_start_offset)
+            state = replace(state, log_start_offset=first)
+            found = _answer(state, timestamp_us, seen, partial(read_timestamps, address))
         except KafkaOnSparkError as error:
             reasons.append(f"broker {broker_id}: {error}")
             continue
-        return found if found is not None and found < seen.high_watermark else None
+        return found if found is not None and found.offset < seen.high_watermark else None
+    asked = "its latest time" if timestamp_us is None else f"timestamp {timestamp_us // 1000}"
     raise KafkaStorageError(
-        f"the offset of {now.name_of(question.key)} for timestamp {question.timestamp_ms} can't"
-        f" be read from any replica: {'; '.join(reasons) or 'none was ever created'}"
+        f"the offset of {now.name_of(key)} for {asked} can't be read from any replica:"
+        f" {'; '.join(reasons) or 'none was ever created'}"
     )
 
 
-def _ask(
-    address: ReplicaAddress,
-    partition: PartitionRegistration,
-    timestamp_ms: int,
-    replicas: ReplicaStore,
-    read_timestamps: ReadTimestamps,
-) -> Offset | None:
-    state = replicas.open(address).load()
-    check_readable(state, partition)
-    # A replica applies a log start after it was decided; readers never see records below it.
-    first = max(state.log_start_offset, partition.log_start_offset)
-    found = offset_for_time(
-        replace(state, log_start_offset=first),
-        timestamp_ms * 1000,
-        partial(read_timestamps, address),
-    )
-    return None if found is None else found.offset
+def _answer(
+    state: ReplicaState,
+    timestamp_us: int | None,
+    seen: PartitionRegistration,
+    read: Callable[[Segment], Iterable[tuple[int, int]]],
+) -> FoundOffset | None:
+    if timestamp_us is not None:
+        return offset_for_time(state, timestamp_us, read)
+    committed = [each for each in state.batches if each.end_offset <= seen.high_watermark]
+    return offset_of_latest_time(replace(state, batches=tuple(committed)), read)

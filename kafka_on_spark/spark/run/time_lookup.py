@@ -24,14 +24,18 @@ def time_lookup(
         from kafka_on_spark.service.read.offset_lookup import look_up_offset
         from kafka_on_spark.storage.replicas.reader import read_timestamps
 
-        one = partial(
-            look_up_offset,
-            now,
-            then,
-            replicas=replica_store(options),
-            read_timestamps=partial(read_timestamps, options=options),
-            client_rack=client_rack,
-        )
+        def one(question: TimeQuestion) -> Offset | None:
+            found = look_up_offset(
+                now,
+                then,
+                question.key,
+                question.timestamp_ms * 1000,
+                replicas=replica_store(options),
+                read_timestamps=partial(read_timestamps, options=options),
+                client_rack=client_rack,
+            )
+            return None if found is None else found.offset
+
         with DaemonThreads(LOOK_UP_THREADS, "times") as threads:
             return list(threads.map(one, questions))
 

@@ -5,26 +5,25 @@ exception.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.merged_segment import LogPart
-from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.log.offsets import FoundOffset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.query.reads.read_order import readers_choice
 from kafka_on_spark.service.describe.log_dirs import Found
-from kafka_on_spark.service.replica.replica_operations import proves_complete
+from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.storage.replicas.reader import read_timestamps
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import read_segment, segment_pieces
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
@@ -96,30 +95,5 @@ def find_offset(
     Raises:
         KafkaStorageError: No replica with all committed records can be read; it gives each reason.
     """
-    partition = image.partition(key)
-    assert partition is not None, "of this image"
-    reasons = []
-    for broker_id in readers_choice(image, partition, None):
-        address = address_of(image, key, partition, broker_id)
-        state = load_replica(address, options)
-        if isinstance(state, KafkaOnSparkError):
-            reasons.append(f"broker {broker_id}: {state.message}")
-        elif not proves_complete(state, partition):
-            reasons.append(f"broker {broker_id}: lacks committed records")
-        else:
-            start = max(state.log_start_offset, partition.log_start_offset)
-            batches = _below(state.batches, partition.high_watermark)
-            committed = replace(state, log_start_offset=start, batches=batches)
-            read = partial(read_timestamps, address, options=options)
-            if timestamp_us is None:
-                return offset_of_latest_time(committed, read)
-            return offset_for_time(committed, timestamp_us, read)
-    if partition.high_watermark == partition.log_start_offset:
-        return None
-    raise KafkaStorageError(
-        f"{image.name_of(key)} can't be read from any replica: {'; '.join(reasons)}"
-    )
-
-
-def _below(batches: Iterable[LogPart], high_watermark: Offset) -> tuple[LogPart, ...]:
-    return tuple(batch for batch in batches if batch.end_offset <= high_watermark)
+    replicas, read = DeltaReplicaStore(options), partial(read_timestamps, options=options)
+    return look_up_offset(image, image, key, timestamp_us, replicas=replicas, read_timestamps=read)

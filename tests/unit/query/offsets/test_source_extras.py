@@ -16,7 +16,6 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.query.as_of import AsOf, image_as_of
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, save_group
-from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
@@ -241,9 +240,12 @@ def never_read(address, segment):
 
 def found(registration, second, **by_broker):
     image = image_of(registration)
-    question = TimeQuestion(KEY, second * 1000)
-    replicas = Replicas(**by_broker)
-    return look_up_offset(image, image, question, replicas=replicas, read_timestamps=never_read)
+    return looked_up(image, image, second, Replicas(**by_broker))
+
+
+def looked_up(now, then, second, replicas, read=never_read):
+    found = look_up_offset(now, then, KEY, second * 10**6, replicas=replicas, read_timestamps=read)
+    return None if found is None else found.offset
 
 
 FOUR = "0:abcd"
@@ -298,11 +300,7 @@ def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
     state = replace(state, batches=(replace(state.batches[0], segments=(segment,)),))
     image = image_of(partition("1", hw=4, hw_epoch=0, hw_chain=state.chain_digest))
 
-    answer = look_up_offset(
-        image, image, TimeQuestion(KEY, 0), replicas=Replicas(b1=state), read_timestamps=read
-    )
-
-    assert answer == 0
+    assert looked_up(image, image, 0, Replicas(b1=state), read) == 0
     assert asked == [address(1).broker_id]
 
 
@@ -313,15 +311,4 @@ def test_of_the_past_only_what_was_committed_then_is_found():
     )
     replicas = Replicas(b1=timed(FOUR, 10, 20, 15, 30))
 
-    answers = [
-        look_up_offset(
-            now,
-            then,
-            TimeQuestion(KEY, second * 1000),
-            replicas=replicas,
-            read_timestamps=never_read,
-        )
-        for second in (11, 21)
-    ]
-
-    assert answers == [1, None]
+    assert [looked_up(now, then, second, replicas) for second in (11, 21)] == [1, None]

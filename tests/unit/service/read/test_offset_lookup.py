@@ -2,8 +2,6 @@
 
 import pytest
 
-from kafka_on_spark.ids import Offset
-from kafka_on_spark.query.offsets.positions import TimeQuestion
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from tests.builders import KEY, NOW_MS, image_of, log, partition
 from tests.unit.service.read.test_reading import replicas_of
@@ -28,9 +26,8 @@ LOOKUPS = [  # now        then    after the records  the answer
 
 @pytest.mark.parametrize("now, then, later_ms, expected", LOOKUPS)
 def test_a_time_is_answered_by_what_was_committed_and_is_there(now, then, later_ms, expected):
-    question = TimeQuestion(KEY, NOW_MS + later_ms)
-    replicas = replicas_of(on_1="0:abc")
+    replicas, time_us = replicas_of(on_1="0:abc"), (NOW_MS + later_ms) * 1000
 
-    found = look_up_offset(now, then, question, replicas=replicas, read_timestamps=nobody)
+    found = look_up_offset(now, then, KEY, time_us, replicas=replicas, read_timestamps=nobody)
 
-    assert found == (None if expected is None else Offset(expected))
+    assert (None if found is None else found.offset) == expected
