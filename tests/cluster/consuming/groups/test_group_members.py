@@ -8,7 +8,6 @@ import pytest
 from kafka_on_spark.errors import (
     FencedInstanceIdError,
     GroupIdNotFoundError,
-    GroupMaxSizeReachedError,
     InvalidRequestError,
     NonEmptyGroupError,
     UnknownMemberIdError,
@@ -161,14 +160,6 @@ def test_a_static_member_that_was_fenced_is_told_who_has_its_place(cluster):
         with pytest.raises(FencedInstanceIdError, match="'one' of group 'g' runs as"):
             polled(lambda: False, first)
         assert first.assignment() == []
-
-
-def test_a_group_that_is_full_takes_nobody(cluster):
-    cluster.alter_cluster_configs({"group.consumer.max.size": 1})
-    with member(cluster) as one, member(cluster) as two:
-        one.poll(0)
-        with pytest.raises(GroupMaxSizeReachedError):
-            two.poll(0)
 
 
 def test_partitions_and_topics_that_come_and_go_are_taken_and_given_up(cluster):

@@ -34,8 +34,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import AWAY, PartitionKey
 from kafka_on_spark.query.consuming.standing import Standing
-from kafka_on_spark.query.offsets.group_offsets import save_group, save_standings
-from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.offsets.group_offsets import save_standings
 from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import committed, replay
 
@@ -259,24 +258,20 @@ def test_a_partition_that_is_not_owned_is_named_by_its_topic_while_that_is_there
 
 def test_who_is_no_member_saves_offsets_of_groups_without_members_alone():
     standings = {KEY: Standing(3, 0)}
-    position = StreamOffset.in_image(EMPTY, {TOPIC: {0: 3}})
     for image in (EMPTY, replay(joined(EMPTY, "a"), leave(joined(EMPTY, "a"), "g", "a"))):
         assert save_offsets(image, "g", {KEY: 3}, None, 0).records
         assert save_standings(image, "g", standings, 0).records
-        assert save_group(image, "g", position, 0).records
 
     image = settled(joined(EMPTY, "a"), "a")
     for save in (
         lambda: save_offsets(image, "g", {KEY: 3}, None, 0),
         lambda: save_standings(image, "g", standings, 0),
-        lambda: save_group(image, "g", position, 0),
     ):
         with pytest.raises(UnknownMemberIdError, match="has members, which alone save"):
             save()
     assert save_standings(image, "g", standings, 0, Membership("a", 1)).records
     with pytest.raises(StaleMemberEpochError):
         save_standings(image, "g", standings, 0, Membership("a", 0))
-    assert save_group(image, "other", position, 0).records
 
 
 def test_offsets_of_a_group_with_members_are_not_changed_by_request():

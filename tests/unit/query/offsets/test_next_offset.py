@@ -14,7 +14,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.query.consuming.standing import cuts_after
-from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import available, committed_ends
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
@@ -241,20 +240,6 @@ def test_a_partition_that_was_removed_and_added_again_is_not_taken_for_the_old_o
 
     assert spans(world.image, since, after, **more) == {"a-1": (0, end)}
     assert not next_batch(world.image, after).is_moved
-
-
-def test_a_query_has_nothing_saved_of_a_partition_that_has_lost_records_since_it_read():
-    """Below its position there may be records by now that it has not read."""
-    since = at(2, 5, of=image(2, 5, offset=150))
-    world = added_again(image(2, 5, offset=150), "a", 8)
-    after = StreamOffset.in_image(world.image, {"a": {0: 2, 1: 8}})
-
-    def saved(position):
-        records = save_group(world.image, "g", position, now_ms=0).records
-        return {each.partition: each.offset for each in records}
-
-    assert saved(since) == {0: 2}
-    assert saved(after) == {0: 2, 1: 8}
 
 
 def test_what_is_available_now_bounds_a_query_to_its_end():
