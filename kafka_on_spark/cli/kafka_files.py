@@ -40,6 +40,7 @@ def named_topics(
         UnknownTopicOrPartitionError: There is no such topic, or no topic matches; not with
             `if_exist`, which leaves out what is not there.
     """
+    known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
     if names is not None and include is not None:
         raise InvalidRequestError("--topic and --include both say which topics: give one of them")
     if names is not None:
@@ -47,7 +48,7 @@ def named_topics(
         unknown = sorted(given - image.topic_ids.keys())
         if unknown and not if_exist:
             raise UnknownTopicOrPartitionError(
-                f"there is no topic {unknown[0]!r} (known: {_known(image)}); a regular expression"
+                f"there is no topic {unknown[0]!r} (known: {known}); a regular expression"
                 " of names goes with --include"
             )
         return sorted(given.difference(unknown))
@@ -62,12 +63,8 @@ def named_topics(
         ) from None
     found = sorted(name for name in image.topic_ids if expression.fullmatch(name))
     if not found and not if_exist:
-        raise UnknownTopicOrPartitionError(f"no topic matches {include!r} (known: {_known(image)})")
+        raise UnknownTopicOrPartitionError(f"no topic matches {include!r} (known: {known})")
     return found
-
-
-def _known(image: MetadataImage) -> str:
-    return ", ".join(sorted(image.topic_ids)[:10]) or "none"
 
 
 def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPartition]:

@@ -144,9 +144,7 @@ def alter(
     }
     assignment = _assignment(replica_assignment)
     changes = [
-        _removal_of(session, name, count, partitions, assignment, records)
-        if partitions < count
-        else _addition_of(name, count, partitions, assignment, records)
+        _change_of(session, name, count, partitions, assignment, records)
         for name, count in counts.items()
     ]
     session.do_all(changes)
@@ -163,20 +161,26 @@ def alter(
     session.conclude(words or "There was nothing to alter.", {"altered": altered})
 
 
-def _removal_of(
+def _change_of(
     session: Session,
     name: str,
     count: int,
     to: int,
-    assignment: Mapping[int, Sequence[int]] | None,
+    assignment: dict[int, list[int]] | None,
     records: str | None,
 ) -> Change:
-    """Return the change that leaves a topic fewer partitions, once it is confirmed."""
-    if assignment is not None:
+    """Return the change of a topic's number of partitions; a removal is confirmed first."""
+    if (records if to >= count else assignment) is not None:
         raise InvalidRequestError(
-            f"--replica-assignment says where new partitions go, and topic {name!r} with {count}"
-            f" is to have {to}: leave it out, or give more"
+            "--replica-assignment says where new partitions go, and --records what becomes of those"
+            f" that go: topic {name!r} with {count} is to have {to}: leave out what does not fit"
         )
+    if to >= count:
+        # As in kafka-topics, the assignment begins with the existing partitions.
+        new = assignment and {
+            number: assignment[number] for number in assignment if number >= count
+        }
+        return lambda cluster: cluster.add_partitions(name, to=to, replica_assignment=new)
 
     def change(cluster: Cluster) -> None:
         cluster.remove_partitions(name, to=to, records=records or "refuse")
@@ -188,25 +192,6 @@ def _removal_of(
         change,
     )
     return change
-
-
-def _addition_of(
-    name: str,
-    count: int,
-    to: int,
-    assignment: Mapping[int, Sequence[int]] | None,
-    records: str | None,
-) -> Change:
-    """Return the change that gives a topic more partitions. As in kafka-topics, the assignment
-    begins with the existing ones."""
-    if records is not None:
-        raise InvalidRequestError(
-            f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
-            f" is to have {to}: leave it out, or give fewer"
-        )
-    if assignment is not None:
-        assignment = {number: each for number, each in assignment.items() if number >= count}
-    return lambda cluster: cluster.add_partitions(name, to=to, replica_assignment=assignment)
 
 
 def _record_count(offsets: Iterable[PartitionOffsets]) -> int:

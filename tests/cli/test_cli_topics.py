@@ -148,7 +148,7 @@ def test_added_partitions_are_where_they_are_assigned(call, new_topic, cluster):
 
     partitions = cluster.image.topic(name).partitions
     assert [list(each.replicas) for each in partitions.values()] == [brokers, brokers[::-1]]
-    assert "leave it out, or give more" in call.refused(*alter, "--partitions", 1)
+    assert "leave out what does not fit" in call.refused(*alter, "--partitions", 1)
 
 
 def test_partitions_with_records_are_removed_only_if_that_is_said_and_confirmed(

@@ -16,9 +16,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-import typer
-
-from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.visible import visible, visible_json
 
 Row = Mapping[str, Any]
@@ -160,23 +157,6 @@ def note(sentence: str) -> None:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 topic", "2 topics"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def confirm(deed: str, *, is_yes: bool) -> None:
-    """Ask before a deed that can't be undone ("deleting 2 topics"); return if the answer is yes.
-
-    Raises:
-        InvalidRequestError: There is no terminal to ask at, and --yes was not given.
-        typer.Abort: The answer was no.
-    """
-    if is_yes:
-        return
-    if not sys.stdin.isatty():
-        raise InvalidRequestError(
-            f"{deed} can't be undone, and there is no terminal to ask at: give --yes to do it"
-        )
-    question = f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?"
-    typer.confirm(visible(question), abort=True, err=True)
 
 
 class Steps:

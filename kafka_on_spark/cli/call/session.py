@@ -1,14 +1,16 @@
 """A cluster that one call of the command line opens: asked, changed, or changed in a dry run."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import typer
+
 from kafka_on_spark.cli.call.options import DryRunEnd, moment, pairs
 from kafka_on_spark.cli.call.output import (
     Output,
-    confirm,
     plural,
     progress,
     say,
@@ -16,7 +18,9 @@ from kafka_on_spark.cli.call.output import (
     write_table,
 )
 from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
     from kafka_on_spark.cli.call.dry_run import DryRun
@@ -85,14 +89,21 @@ class Session:
         `changes` make up the deed. They are decided first, so that a refused deed asks nothing.
 
         Raises:
-            InvalidRequestError: There is no terminal to ask at.
+            InvalidRequestError: There is no terminal to ask at, and --yes was not given.
             typer.Abort: The answer was no.
             Also each error that a change raises.
         """
         if not self.is_dry_run:
             with progress("checking the change"):
                 self.decide(changes)
-            confirm(deed, is_yes=self.is_yes)
+        if self.is_dry_run or self.is_yes:
+            return
+        if not sys.stdin.isatty():
+            raise InvalidRequestError(
+                f"{deed} can't be undone, and there is no terminal to ask at: give --yes to do it"
+            )
+        question = f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?"
+        typer.confirm(visible(question), abort=True, err=True)
 
     def decide(self, changes: Iterable[Change]) -> None:
         """Decide each change on the cluster as it is, and make none; a refused change raises."""
