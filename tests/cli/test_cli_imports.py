@@ -68,7 +68,7 @@ def test_produce_imports_only_what_appends(call, new_topic, lines):
 
     modules = imported(call, "produce", "--topic", topic, lines=lines)
 
-    assert "kafka_on_spark.cli.produce.produce" in modules
+    assert "kafka_on_spark.cli.produce" in modules
     assert (NOT_NEEDED | CONSUMING) & modules == set()
 
 
@@ -77,7 +77,7 @@ def test_consume_imports_only_what_reads(call, new_topic):
 
     modules = imported(call, "consume", "--topic", topic, "--offset", "0", "--max-messages", "1")
 
-    assert "kafka_on_spark.cli.consume.consume" in modules
+    assert "kafka_on_spark.cli.consume" in modules
     assert (NOT_NEEDED | APPENDING) & modules == set()
 
 

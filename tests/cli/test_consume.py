@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_on_spark import Record
-from kafka_on_spark.cli.consume import asked, printing
+from kafka_on_spark.cli import consume
 from kafka_on_spark.cluster.consuming import consumer as consumers
 from kafka_on_spark.cluster.consuming.consumer import Consumer
-from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
 from tests.cluster.disks import records
 
 
@@ -47,7 +46,7 @@ def test_it_ends_with_an_error_where_no_replica_can_be_read(
     call, new_topic, disks, monkeypatch, end
 ):
     """What can be read is printed. Replicas that are away for a moment are waited for."""
-    monkeypatch.setattr(printing, "UNREADABLE_MS", 1)
+    monkeypatch.setattr(consume, "UNREADABLE_MS", 1)
     topic = new_topic(replica_assignment={0: [1], 1: [2]})
     disks.cluster.append(topic, [Record(None, "a", partition=1)])
     disks.cluster.append(topic, [Record(None, "b", partition=0)])
@@ -201,14 +200,8 @@ def test_group_that_was_idle_goes_on_with_what_came_after_its_first_call(
     assert sorted(said.splitlines()) == ["after 0", "after 1"]
 
 
-@pytest.fixture
-def eager(monkeypatch):
-    """Has what was printed be committed after each poll."""
-    monkeypatch.setattr(printing, "COMMIT_MS", 0)
-
-
 def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_not_committed(
-    call, new_topic, cluster, eager, monkeypatch, caplog
+    call, new_topic, cluster, monkeypatch
 ):
     topic = new_topic()
     cluster.append(topic, records(b"a", b"b"))
@@ -219,7 +212,7 @@ def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_n
             removed.extend(cluster.remove_group_members(group))
         return record.value + b"\n"
 
-    monkeypatch.setattr(asked, "json_form", form)
+    monkeypatch.setattr(consume, "json_form", form)
     result = call._run(
         "consume",
         "--topic",
@@ -233,79 +226,8 @@ def test_member_that_is_removed_while_it_prints_joins_again_and_prints_what_is_n
     )
 
     assert (result.code, result.out) == (0, _texts("a", "b", "a", "b"))
-    assert "what was printed is not committed: group" in caplog.text
     [row] = cluster.describe_group(group)
     assert row.offset == 2
-
-
-def test_commit_that_fails_is_tried_again_and_at_the_end_it_is_told(
-    call, new_topic, cluster, eager, monkeypatch, caplog
-):
-    topic = new_topic(b"a")
-    group = ("--group", f"of-{topic}", "--from-beginning")
-    commit, errors = Consumer.commit, [KafkaStorageError("the root is away")]
-
-    def failing(consumer, offsets):
-        if errors:
-            raise errors.pop()
-        commit(consumer, offsets)
-
-    monkeypatch.setattr(Consumer, "commit", failing)
-    assert call("consume", "--topic", topic, *group, "--timeout-ms", 1) == _texts("a")
-    assert "what was printed is not committed: the root is away" in caplog.text
-    [row] = cluster.describe_group(group[1])
-    assert row.offset == 1
-
-    cluster.append(topic, records(b"b"))
-    errors.extend(KafkaStorageError("it is away for long") for _ in range(9))
-    result = call._run("consume", "--topic", topic, *group, "--max-messages", 1)
-    assert (result.code, result.out) == (2, _texts("b"))
-    assert result.complaint.splitlines() == [
-        "Processed a total of 1 record.",
-        "kafka-on-spark: it is away for long",
-    ]
-
-
-def test_partition_whose_records_are_deleted_while_it_prints_keeps_no_other_back(
-    call, new_topic, cluster, monkeypatch
-):
-    topic = new_topic(partitions=2)
-    cluster.append(topic, [Record(None, b"v", partition=each % 2) for each in range(6)])
-    group, starts = f"of-{topic}", []
-
-    def form(record):
-        if not starts:
-            cluster.append(topic, [Record(None, b"not printed", partition=0)])
-            starts.append(cluster.delete_records({(topic, 0): 4}))
-        return record.value + b"\n"
-
-    monkeypatch.setattr(asked, "json_form", form)
-    end = ("--from-beginning", "--json", "--max-messages", 6)
-    result = call._run("consume", "--topic", topic, "--group", group, *end)
-
-    assert result.code == 0, result
-    assert [row.offset for row in cluster.describe_group(group)] == [4, 3]
-
-
-def test_partition_whose_offset_is_refused_keeps_no_other_back(
-    call, new_topic, cluster, eager, monkeypatch, caplog
-):
-    topic = new_topic(partitions=2)
-    cluster.append(topic, [Record(None, b"v", partition=each) for each in range(2)])
-    group, commit = f"of-{topic}", Consumer.commit
-
-    def failing(consumer, offsets):
-        if (topic, 0) in offsets:
-            raise OffsetOutOfRangeError("it was cut by an unclean election")
-        commit(consumer, offsets)
-
-    monkeypatch.setattr(Consumer, "commit", failing)
-    assert call("consume", "--topic", topic, "--group", group, "--from-beginning", "-e") == _texts(
-        "v", "v"
-    )
-
-    assert [row.offset for row in cluster.describe_group(group)] == [0, 1]
-    assert "of one partition is not committed: it was cut" in caplog.text
 
 
 def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topic, cluster):
@@ -322,20 +244,15 @@ def test_flags_of_a_consumer_are_read_as_java_reads_them(printed, call, new_topi
 REFUSED = [
     (("--include", "x"), "name the topics in one way"),
     (("--offset", "1", "--from-beginning"), "both say where to begin"),
-    (
-        ("--from-beginning", "--consumer-property", "auto.offset.reset=latest"),
-        "--from-beginning and auto.offset.reset=latest say two places",
-    ),
     (("--group", "g", "--offset", "1"), "the offsets of --group say"),
     (("--group", "g", "-p", "0"), "the offsets of --group say"),
-    (("--group", "g", "--consumer-property", "group.id=h"), "--group is given twice"),
     (("--json", "-f", "%s"), "--json and --format both say"),
     (("-f", "%s", "--property", "print.key=true"), "--format and --property both say"),
     (("-f", "%q"), "%q in the format '%q' is unknown"),
     (("--value-deserializer", "x"), "No such option: --value-deserializer"),
-    (("--consumer-property", "fetch.min.bytes=1"), "property 'fetch.min.bytes' means nothing"),
-    (("--consumer-property", "auto.offset.reset=none"), "auto.offset.reset can't be 'none'"),
-    *((("--offset", each), f"--offset can't be '{each}'") for each in ("noon", "1.5", "s@1", "")),
+    (("--consumer-property", "fetch.min.bytes=1"), "unknown property 'fetch.min.bytes'"),
+    (("--consumer-property", "auto.offset.reset=none"), "can't begin at 'none'"),
+    *((("--offset", each), f"can't begin at '{each}'") for each in ("noon", "1.5", "s@1", "")),
 ]
 
 

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.cli.lines.json_lines import micros_text, parsed_lines, record_line
+from kafka_on_spark.cli.lines import json_form, parsed_json
+from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from tests.examples import many
 
 # fmt: off
 BAD = [
     pytest.param("{",                                     "is not JSON",                       id="half an object"),
     pytest.param('"\xff"',                                "is not JSON",                       id="no text"),
-    pytest.param("[" * 100_000,                           "nested too deep",                   id="very deep"),
+    pytest.param("[" * 100_000,                           "recursion",                         id="very deep"),
     pytest.param("[1]",                                   "give an object",                    id="a list"),
     pytest.param('{"key": "a"}',                          'has no "value"',                    id="no value"),
     pytest.param('{"valeu": 1}',                          "did you mean 'value'",              id="an unknown field"),
@@ -24,7 +25,7 @@ BAD = [
     pytest.param('{"value": "\\ud800"}',                  "surrogate",                         id="half a pair"),
     pytest.param('{"value": "", "headers": 1}',           '"headers" that are 1',              id="no headers"),
     pytest.param('{"value": "", "headers": [{"key": 1}]}', '"headers" that are',               id="a header without a name"),
-    pytest.param('{"value": "", "headers": {"\\udfff": ""}}', '"headers" that are',            id="a name that is no text"),
+    pytest.param('{"value": "", "headers": {"\\udfff": ""}}', 'surrogate',                     id="a name that is no text"),
     pytest.param('{"value": "", "timestamp": "12:00"}',   "a time with its zone",              id="no time"),
     pytest.param('{"value": "", "timestamp": "2026-01-31"}', "a time with its zone",           id="a time without a zone"),
     pytest.param('{"value": "", "timestamp": -1}',        "milliseconds since 1970",           id="Kafka's number for no timestamp"),
@@ -40,27 +41,27 @@ BAD = [
 
 @pytest.mark.parametrize("line, why", BAD)
 def test_line_that_is_no_record_says_why(line, why):
-    columns, bad = parsed_lines([b'{"value": "a"}', b"", line.encode("latin-1"), b"{}"])
+    found = parsed_json([b'{"value": "a"}', b"", line.encode("latin-1"), b"{}"])
+    place, said = found.bad
 
-    assert (columns.values, bad.place) == ([b"a"], 2)
-    assert why in bad.why
+    assert (found.columns["value"], place) == ([b"a"], 2)
+    assert why in said
 
 
 def test_blank_lines_are_passed_over_and_counted():
-    columns, bad = parsed_lines([b"", b'{"value": null}', b" \t", b'{"value": "b", "key": "k"}'])
+    found = parsed_json([b"", b'{"value": null}', b" \t", b'{"value": "b", "key": "k"}'])
 
-    assert bad is None
-    assert (columns.values, columns.keys) == ([None, b"b"], [None, b"k"])
-    assert [columns.place(each) for each in range(2)] == [1, 3]
+    assert (found.bad, found.places) == (None, [1, 3])
+    assert (found.columns["value"], found.columns["key"]) == ([None, b"b"], [None, b"k"])
 
 
 def test_times_are_milliseconds_or_have_a_zone():
     given_times = [1_700_000_000_123, "2026-01-31T12:00:00+01:00", None]
     lines = [json.dumps({"value": "", "timestamp": each}).encode() for each in given_times]
 
-    columns, _ = parsed_lines(lines)
+    found = parsed_json(lines)
 
-    assert columns.timestamps_us == [1_700_000_000_123_000, 1_769_857_200_000_000, None]
+    assert found.columns["timestamp"] == [1_700_000_000_123_000, 1_769_857_200_000_000, None]
 
 
 _CONTENT = st.none() | st.binary(max_size=9) | st.text(max_size=9).map(str.encode)
@@ -76,19 +77,16 @@ _TIMES = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
     partition=st.integers(0, 2**31 - 1),
 )
 def test_printed_record_is_read_back_whole(key, value, headers, timestamp_us, partition):
-    line = record_line("t", partition, 7, timestamp_us, key, value, headers)
+    record = ConsumerRecord("t", partition, 7, timestamp_us, 0, key, value, headers, 0)
 
-    columns, bad = parsed_lines([line])
+    line, end = json_form(record).split(b"\n")
+    found = parsed_json([line])
 
-    assert b"\n" not in line
-    assert bad is None
-    assert columns.keys == [key]
-    assert columns.values == [value]
-    assert columns.headers == [headers]
-    assert columns.timestamps_us == [timestamp_us]
-    assert columns.partitions == [partition]
-
-
-def test_time_has_all_its_digits():
-    assert micros_text(-62_135_596_800_000_000) == "0001-01-01T00:00:00.000000Z"
-    assert micros_text(1_769_857_200_000_001) == "2026-01-31T11:00:00.000001Z"
+    assert (end, found.bad) == (b"", None)
+    assert found.columns == {
+        "key": [key],
+        "value": [value],
+        "headers": [[{"key": name.encode(), "value": value} for name, value in headers] or None],
+        "timestamp": [timestamp_us],
+        "partition": [partition],
+    }

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_on_spark.cli.lines.line_format import LineFormat, line_format, unescaped
+from kafka_on_spark.cli.lines import READER_PROPERTIES, line_parser, properties_of, unescaped
 from kafka_on_spark.errors import InvalidRequestError
 
 # fmt: off
@@ -23,44 +23,49 @@ REFUSED = [
     pytest.param({"parse.keys": "true"},                        "did you mean 'parse.key'",                         id="an unknown name"),
     pytest.param({"parse.key": "yes"},                          "give true or false",                               id="neither true nor false"),
     pytest.param({"key.separator": ""},                         "can't be empty",                                   id="no separator"),
-    pytest.param({"null.marker": "\\t"},                        "null.marker and key.separator may not be equal",   id="the marker separates"),
+    pytest.param({"null.marker": "\\t"},                        "or equal to null.marker",   id="the marker separates"),
 ]
 # fmt: on
 
 
-def _rows(columns):
-    keys = columns.keys or [None] * len(columns)
-    return list(zip(keys, columns.values, strict=True))
+def _rows(found):
+    values = found.columns["value"]
+    return list(zip(found.columns.get("key", [None] * len(values)), values, strict=True))
 
 
 @pytest.mark.parametrize("properties, line, row", CASES)
 def test_line_is_a_record_as_the_properties_say(properties, line, row):
-    columns, bad = line_format(properties).records([line])
+    found = line_parser(properties)([line])
 
-    assert (_rows(columns), bad) == ([row], None)
+    assert (_rows(found), found.bad) == ([row], None)
 
 
 def test_line_without_a_key_ends_what_is_read_and_says_why():
     lines = [b"k\tv", b"k\tv", b"v", b"k\tv"]
 
-    columns, bad = line_format({"parse.key": "true"}).records(lines)
+    found = line_parser({"parse.key": "true"})(lines)
+    place, why = found.bad
 
-    assert len(columns) == bad.place == 2
-    assert "has no key separator" in bad.why
+    assert len(_rows(found)) == place == 2
+    assert "has no key separator" in why
+
+
+def _given(properties):
+    return ["=".join(each) for each in properties.items()]
 
 
 @pytest.mark.parametrize("properties, why", REFUSED)
 def test_properties_that_mean_nothing_are_refused(properties, why):
     with pytest.raises(InvalidRequestError, match=why):
-        line_format(properties)
+        line_parser(properties_of(_given(properties), "--property", READER_PROPERTIES))
 
 
 @given(rows=st.lists(st.tuples(st.binary().filter(lambda key: b"\t" not in key), st.binary())))
 def test_records_that_were_written_as_lines_are_read_back(rows):
-    columns, bad = LineFormat(parses_key=True).records([b"\t".join(row) for row in rows])
+    found = line_parser({"parse.key": "true"})([b"\t".join(row) for row in rows])
 
-    assert bad is None
-    assert _rows(columns) == rows
+    assert found.bad is None
+    assert _rows(found) == rows
 
 
 @pytest.mark.parametrize(
@@ -97,7 +102,6 @@ def test_unknown_escape_that_is_kept_has_its_backslash(text, meant):
 
 
 def test_marker_of_databases_is_null_and_its_letter_is_not():
-    columns, bad = line_format({"null.marker": r"\N"}).records([b"N", rb"\N"])
+    found = line_parser({"null.marker": r"\N"})([b"N", rb"\N"])
 
-    assert bad is None
-    assert columns.values == [b"N", None]
+    assert _rows(found) == [(None, b"N"), (None, None)]

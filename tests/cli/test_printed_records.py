@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_on_spark.cli.consume.asked import start_offset
-from kafka_on_spark.cli.lines.printed import form_of, format_string
+from kafka_on_spark.cli.consume import start_offset
+from kafka_on_spark.cli.lines import FLAGS, form_of, format_string, properties_of
 from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
 from kafka_on_spark.errors import InvalidRequestError
 
@@ -74,7 +74,7 @@ def test_format_string_is_a_form_or_is_refused(text):
 )
 def test_properties_that_mean_nothing_are_refused(properties, why):
     with pytest.raises(InvalidRequestError, match=why):
-        form_of(properties)
+        form_of(properties_of(["=".join(each) for each in properties.items()], "--property", FLAGS))
 
 
 # fmt: off

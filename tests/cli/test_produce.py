@@ -1,12 +1,14 @@
 """`produce` with files: what becomes of their lines, and what is refused."""
 
 import json
+from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
-from kafka_on_spark.cli.produce.appending import ChunkAppends, NotAppendedError
+from kafka_on_spark.cli.lines import line_parser
+from kafka_on_spark.cli.produce import Appends, Chunk
 from kafka_on_spark.errors import (
+    InvalidRequestError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
     RequestTimedOutError,
@@ -15,6 +17,8 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.service.append.produce.delivery import SILENT_MS
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.fakes import FakeClock
+
+LED = SimpleNamespace(leader=1)
 
 
 @pytest.fixture
@@ -149,12 +153,12 @@ def test_files_before_one_that_is_no_record_stand(call, new_topic, cluster, file
 
 
 REFUSED = [
-    (("--json", "--property", "parse.key=true"), "--property does not go with --json"),
+    (("--json", "--property", "parse.key=true"), "--property is for lines, and not with --json"),
     (("--property", "parse.key=true"), "--property is for lines"),
     (("--lines", "--property", "parse.keys=true"), "did you mean 'parse.key'"),
     (("--lines", "--acks", "0"), "waits for no answer"),
     (("--lines", "--compression-codec", "gzip"), "No such option: --compression-codec"),
-    (("--lines", "--producer-property", "retries=3"), "property 'retries' means nothing here"),
+    (("--lines", "--producer-property", "retries=3"), "unknown property 'retries'"),
     (("--lines", "--producer-property", "linger.ms=soon"), "linger.ms can't be 'soon'"),
     (("--lines", "--producer-property", "linger.ms"), "give NAME=VALUE"),
     (
@@ -199,7 +203,7 @@ def test_append_whose_answer_was_lost_is_tried_again_and_not_doubled(
         return result
 
     monkeypatch.setattr(type(cluster), "append", loses_answers)
-    monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
 
     call("produce", "--topic", topic, "--lines", file(b"a\nb\n"))
 
@@ -226,8 +230,8 @@ def test_metadata_root_that_is_away_for_a_moment_before_a_chunk_ends_nothing(
 
     monkeypatch.setattr(type(cluster), "append", fails_then)
     monkeypatch.setattr(MetadataService, "catch_up", fails)
-    monkeypatch.setattr("kafka_on_spark.cli.produce.appending.PAUSE_MS_MIN", 1)
-    monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.PAUSE_MS_MIN", 1)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.READ_BYTES", 2)
 
     call("produce", "--topic", topic, "--batch-size", 1, "--lines", file(b"a\nb\n"))
     failing.clear()
@@ -250,7 +254,7 @@ def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
     path = file(b"a\nb\nc\n")
     small = ("--batch-size", 1, "--producer-property", "delivery.timeout.ms=1")
 
-    monkeypatch.setattr("kafka_on_spark.cli.produce.chunks.READ_BYTES", 2)
+    monkeypatch.setattr("kafka_on_spark.cli.produce.READ_BYTES", 2)
     result = call._run("produce", "--topic", topic, *small, "--lines", path)
 
     assert (result.code, result.out) == (3, "")
@@ -262,7 +266,7 @@ def test_unknown_outcome_has_an_exit_code_of_its_own_and_names_its_lines(
 
 def test_keyless_records_of_each_append_share_a_partition_that_has_a_leader(cluster, new_topic):
     topic = new_topic(partitions=3)
-    appends = ChunkAppends(cluster, topic, acks="all", delivery_timeout_ms=1000)
+    appends = Appends(cluster, topic, parse=line_parser({}), delivery_timeout_ms=1000)
 
     chosen = []
     for _ in range(3):
@@ -277,17 +281,20 @@ def test_a_chunk_that_takes_long_says_why_once_and_ends_in_time(capsys):
     clock, tries = FakeClock(), []
 
     class FullCluster:
+        def __init__(self):
+            self.image = SimpleNamespace(topic=lambda name: SimpleNamespace(partitions={0: LED}))
+
         def append(self, topic, batch, *, timeout_ms, **others):
             tries.append(timeout_ms)
             clock.advance(timeout_ms)
             raise RootFullError("no space is left")
 
-    appends = ChunkAppends(FullCluster(), "t", acks="all", delivery_timeout_ms=10_000)
-    appends._clock = clock
+    appends = Appends(FullCluster(), "t", parse=line_parser({}), delivery_timeout_ms=10_000)
+    appends.clock = clock
     began_ms = clock.monotonic_ms()
 
-    with pytest.raises(NotAppendedError, match="no space is left"):
-        appends.append(pa.record_batch({"value": [b"x"]}))
+    with pytest.raises(InvalidRequestError, match="line 1: no space is left"):
+        appends.append_chunk(Chunk([b"x"], lambda first, last: "line 1"))
 
     assert tries[0] == SILENT_MS
     assert capsys.readouterr().err.count("no space is left") == 1

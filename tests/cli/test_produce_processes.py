@@ -12,14 +12,14 @@ import pytest
 STALLING = """
 import os
 from kafka_on_spark.cli.application import main
-from kafka_on_spark.cli.produce.appending import ChunkAppends
+from kafka_on_spark.cli.produce import Appends
 
-def stalling(appends, batch, append=ChunkAppends.append):
+def stalling(appends, batch, append=Appends._append):
     os.write(int(os.environ["BEGINS"]), b".")
     os.read(int(os.environ["GOES_ON"]), 1)
-    append(appends, batch)
+    return append(appends, batch)
 
-ChunkAppends.append = stalling
+Appends._append = stalling
 main()
 """
 """`produce` whose appends tell that they begin, and wait until they may go on."""

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_on_spark.cli import clusters, quorum
+from kafka_on_spark.cli import consume as consume_verb
+from kafka_on_spark.cli import produce as produce_verb
 from kafka_on_spark.cli.call import output, session
-from kafka_on_spark.cli.consume import consume as consume_verb
 from kafka_on_spark.cli.groups import group_resets
-from kafka_on_spark.cli.produce import produce as produce_verb
 
 
 class Screen(io.StringIO):

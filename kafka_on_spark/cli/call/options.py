@@ -62,6 +62,10 @@ RootMode = Annotated[
     ),
 ]
 
+Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Do not say how many records were handled.")
+]
 Topics = Annotated[
     str, typer.Option("--topic", metavar="NAMES", help="Topics, with commas between.")
 ]

@@ -1,0 +1,420 @@
+"""`consume`: prints records as they come, or up to an end, as kafka-console-consumer does.
+
+A group's offsets are committed by the consumer, which takes what it handed out as processed once it
+is asked for more. So what is handed out and not printed is sought back to.
+"""
+
+import re
+import select
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Annotated, Final
+
+import pyarrow as pa
+import typer
+
+from kafka_on_spark.cli.call.interrupts import Interrupts
+from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
+from kafka_on_spark.cli.call.output import Output, is_into_file, note, plural, progress
+from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.lines import (
+    FLAGS,
+    SEPARATORS,
+    Form,
+    form_of,
+    format_string,
+    json_form,
+    parsed_flag,
+    properties_of,
+)
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.cluster.consuming.consumed import records_of
+from kafka_on_spark.cluster.consuming.consumer import Consumer
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.query.consuming.settings import EARLIEST, LATEST
+from kafka_on_spark.query.subscription import Subscribe, SubscribePattern, partitions_of
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.visible import visible
+
+SLICE_MS: Final = 500
+"""So often a wait sees that the reader of the output has gone away."""
+
+UNREADABLE_MS: Final = 3_000
+"""A call that is to end does so once nothing else is left for so long than partitions that can't be
+read from any replica."""
+
+PROPERTIES: Final = ("auto.offset.reset", "client.rack", "enable.auto.commit")
+"""Kafka's settings of a consumer that are obeyed."""
+
+
+def consume(
+    cluster: ClusterUrl,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
+    include: Annotated[
+        str | None,
+        typer.Option("--include", metavar="EXPRESSION", help="All topics of such names."),
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            metavar="N",
+            min=0,
+            help="Only this partition; may be given more than once.",
+        ),
+    ] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning",
+            help="Begin with the first record that is kept; a group only where it has no offset.",
+        ),
+    ] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset",
+            metavar="WHERE",
+            help="Begin in each partition at an offset, with its last records (-N), at earliest or"
+            " latest. [default: latest; with --exit, earliest]",
+        ),
+    ] = None,
+    exit: Annotated[
+        bool,
+        typer.Option(
+            "--exit", "-e", help="End with the last record that is committed when the call begins."
+        ),
+    ] = False,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", min=0, help="End after so many records.")
+    ] = None,
+    timeout_ms: Annotated[
+        int | None,
+        typer.Option("--timeout-ms", min=0, help="End if there is no record for so long."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Be a member of the group: print a share of the partitions, go on from the group's"
+            " offsets, and commit what was printed.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print each record whole, as a line of JSON."),
+    ] = False,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help=r"Such as '%t [%p] at %o: %k = %s\n': %t topic, %p partition, %o offset, %T"
+            r" timestamp in ms, %k key, %s value, %h headers, %% a percent sign; \n, \t, \xNN as in"
+            r" C.",
+        ),
+    ] = None,
+    formatter_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "--formatter-property",
+            metavar="NAME=VALUE",
+            help=f"What is printed: {', '.join(FLAGS)} (true or false), {', '.join(SEPARATORS)};"
+            " may be given more than once.",
+        ),
+    ] = None,
+    consumer_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--consumer-property",
+            "--command-property",
+            metavar="NAME=VALUE",
+            help=f"Of Kafka's settings of a consumer: {', '.join(PROPERTIES)}.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Print committed records as they come, until ^C or an end that is asked for.
+
+    Without an option that says where to begin, it prints what comes from now on. Keys and values
+    are printed as the bytes they are; at a terminal, control characters as escapes.
+    """
+    _check(topic, include, partition, group=group, offset=offset, from_beginning=from_beginning)
+    form = _form(json, format_, formatter_property)
+    client = properties_of(consumer_property, "--consumer-property", PROPERTIES)
+    commits = parsed_flag("enable.auto.commit", client.get("enable.auto.commit", "true"))
+    # Kafka's tool begins with what comes. A call with --exit means the records that are there.
+    usual = EARLIEST if exit and group is None else LATEST
+    default = EARLIEST if from_beginning else client.get("auto.offset.reset", usual)
+    start = _start(default if offset is None else offset)
+    with opened(cluster, storage_option, Output.TABLE) as session, Interrupts() as interrupts:
+        consumer = session.cluster.consumer(
+            None if partition else topic,
+            pattern=include,
+            partitions=[(str(topic), number) for number in partition] if partition else None,
+            group=group,
+            auto_offset_reset=default,
+            enable_auto_commit=commits and group is not None,
+            client_rack=client.get("client.rack"),
+        )
+        printing = Printing(
+            consumer, form, interrupts, records_max=max_messages, timeout_ms=timeout_ms
+        )
+        try:
+            with consumer:
+                if group is None:
+                    printing.begin_at(start, has_end=exit)
+                elif exit:
+                    printing.end_at(_all_partitions(session.cluster, topic, include))
+                is_interrupted = printing.run()
+        except KeyboardInterrupt:  # the second one: in the middle of a record, or of a commit
+            is_interrupted = True
+        except BrokenPipeError:  # as when `head` has what it wants
+            quiet = True
+            raise
+        finally:
+            if not quiet:
+                note(f"Processed a total of {plural(printing.record_count, 'record')}.")
+        if is_interrupted:
+            raise typer.Exit(interrupts.code or INTERRUPTED)
+
+
+def _check(
+    topic: str | None,
+    include: str | None,
+    partition: Sequence[int] | None,
+    *,
+    group: str | None,
+    offset: str | None,
+    from_beginning: bool,
+) -> None:
+    """Check that a call says in one way what it reads, and where it begins.
+
+    Raises:
+        InvalidRequestError: It does not.
+    """
+    if (topic is None) == (include is None) or (partition and topic is None):
+        raise InvalidRequestError(
+            "name the topics in one way: --topic, with --partition or without, or --include"
+            " EXPRESSION"
+        )
+    if group is not None and (partition or offset is not None):
+        raise InvalidRequestError(
+            "the offsets of --group say where to begin in all partitions: leave --partition and"
+            " --offset out, or set the offsets by consumer-groups --reset-offsets"
+        )
+    if offset is not None and from_beginning:
+        raise InvalidRequestError("--offset and --from-beginning both say where to begin: give one")
+
+
+def _form(json: bool, format_: str | None, formatter_property: Sequence[str] | None) -> Form:
+    ways = {"--json": json, "--format": format_ is not None, "--property": formatter_property}
+    asked = [option for option, is_given in ways.items() if is_given]
+    if len(asked) > 1:
+        raise InvalidRequestError(
+            f"{' and '.join(asked)} both say how a record is printed: give one of them"
+        )
+    if json:
+        return json_form
+    if format_ is not None:
+        return format_string(format_)
+    return form_of(properties_of(formatter_property, "--property", [*FLAGS, *SEPARATORS]))
+
+
+def _start(text: str) -> str | int:
+    if text in (EARLIEST, LATEST):
+        return text
+    if re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        return int(text)
+    raise InvalidRequestError(
+        f"can't begin at {text!r}: give an offset, -N for the last N records, earliest or latest"
+    )
+
+
+def start_offset(start: str | int, log_start: int, end: int) -> int:
+    """Return where to begin in a partition.
+
+    An offset that is not there yet is the log's end. One that is gone stays: the read tells of it.
+    """
+    if isinstance(start, str):
+        return log_start if start == EARLIEST else end
+    wanted = max(end + start, log_start) if start < 0 else start
+    return min(wanted, end)
+
+
+def _all_partitions(
+    cluster: Cluster, topic: str | None, pattern: str | None
+) -> list[TopicPartition]:
+    """Return all partitions of the topics: a member of a group may come to read any of them."""
+    by_name = None if topic is None else Subscribe((topic,))
+    found = partitions_of(cluster.image, by_name or SubscribePattern(str(pattern)))
+    return [TopicPartition(name, number) for name in found for number in found[name]]
+
+
+class Printing:
+    """Prints records to standard output.
+
+    Attributes:
+        record_count: Records that were printed.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        form: Form,
+        interrupts: Interrupts,
+        *,
+        records_max: int | None,
+        timeout_ms: int | None,
+    ) -> None:
+        self._consumer = consumer
+        self._form = _for_a_terminal(form) if sys.stdout.isatty() else form
+        self._interrupts = interrupts
+        self._records_max = records_max
+        self._timeout_ms = timeout_ms
+        self._stops: Mapping[TopicPartition, int] | None = None
+        self._total = records_max
+        self._open: set[TopicPartition] = set()
+        self._failing_since_ms: float | None = None
+        self.record_count = 0
+
+    def begin_at(self, start: str | int, *, has_end: bool) -> None:
+        """Go to where the call begins in each partition. `has_end`: it ends at what is committed
+        now."""
+        names = self._consumer.assignment()
+        firsts = self._consumer.beginning_offsets(names)
+        ends = self._consumer.end_offsets(names)
+        places = {name: start_offset(start, firsts[name], ends[name]) for name in names}
+        for name, place in places.items():
+            self._consumer.seek(name, place)
+        if has_end:
+            self._stops = ends
+            count = sum(max(ends[name] - place, 0) for name, place in places.items())
+            self._total = count if self._total is None else min(count, self._total)
+
+    def end_at(self, names: Sequence[TopicPartition]) -> None:
+        """End at what is committed now in some partitions, as far as they are this consumer's."""
+        self._stops = self._consumer.end_offsets(names)
+
+    def run(self) -> bool:
+        """Print records as they come, up to where the call ends. Return whether somebody has
+        interrupted it.
+
+        Raises:
+            KeyboardInterrupt: Somebody has done so twice.
+            BrokenPipeError: The reader of the output has gone away.
+            KafkaStorageError: All that is left of what is to end can't be read from any replica.
+            And what `Consumer.poll` raises.
+        """
+        clock = SystemClock()
+        has_end = self._stops is not None or self._records_max is not None
+        idle_since_ms = clock.monotonic_ms()
+        with progress("printing", self._total, is_shown=has_end and is_into_file()) as steps:
+            while not (self._is_full() or self._is_at_end()):
+                left_ms = float(SLICE_MS)
+                if self._timeout_ms is not None and not self._consumer.is_waiting:
+                    left_ms = idle_since_ms + self._timeout_ms - clock.monotonic_ms()
+                try:
+                    with self._interrupts.waiting():
+                        table = self._consumer.poll(max(min(left_ms, SLICE_MS), 0))
+                except KeyboardInterrupt:
+                    return True
+                steps.advance(self._print(table))
+                if table.num_rows or self._consumer.is_waiting:
+                    idle_since_ms = clock.monotonic_ms()
+                else:
+                    self._open.clear()
+                    is_over = left_ms <= 0
+                    self._check_readable(clock.monotonic_ms(), is_over=is_over)
+                    if is_over:
+                        break
+                _check_reader()
+        return False
+
+    def _check_readable(self, now_ms: float, *, is_over: bool) -> None:
+        failure = self._consumer.failure
+        if failure is None:
+            self._failing_since_ms = None
+            return
+        self._failing_since_ms = self._failing_since_ms or now_ms
+        is_long = now_ms - self._failing_since_ms >= UNREADABLE_MS
+        if is_over or (is_long and self._stops is not None):
+            raise failure
+
+    def _is_full(self) -> bool:
+        return self._records_max is not None and self.record_count >= self._records_max
+
+    def _is_at_end(self) -> bool:
+        """Return whether all partitions are at their stops; those that are, are paused.
+
+        Partitions come and go while a member polls, so `_open` is asked for anew once it is empty,
+        and after a poll that has found nothing: positions move over gaps, too.
+        """
+        if not self._stops:
+            return self._stops is not None
+        if self._open:
+            return False
+        mine = set(self._consumer.assignment())
+        self._open = mine - set(self._consumer.paused())
+        for name in list(self._open):
+            self._close_at_stop(name)
+        # A member that has no partition yet waits for one: the others are at work on theirs.
+        return bool(mine) and not self._open
+
+    def _close_at_stop(self, name: TopicPartition) -> None:
+        if self._stops and self._consumer.position(name) >= self._stops.get(name, 0):
+            self._consumer.pause([name])
+            self._open.discard(name)
+
+    def _print(self, table: pa.Table) -> int:
+        """Print rows below their stops, and no more than are asked for; return how many."""
+        before = self.record_count
+        names: set[TopicPartition] = set()
+        left: dict[TopicPartition, int] = {}
+        for record in chain.from_iterable(map(records_of, table.to_batches())):
+            name = TopicPartition(record.topic, record.partition)
+            names.add(name)
+            is_beyond = self._stops is not None and record.offset >= self._stops.get(name, 0)
+            if is_beyond or self._is_full():
+                left.setdefault(name, record.offset)
+                continue
+            sys.stdout.buffer.write(self._form(record))
+            self.record_count += 1
+        sys.stdout.buffer.flush()
+        for name, offset in left.items():
+            self._consumer.seek(name, offset)
+        for name in names:
+            self._close_at_stop(name)
+        return self.record_count - before
+
+
+def _for_a_terminal(form: Form) -> Form:
+    """Return a form whose control and format characters are escapes, for a terminal obeys them.
+
+    Line ends and tabs stay. What is not UTF-8 is shown as escapes, too.
+    """
+    return lambda record: visible(
+        form(record).decode(errors="backslashreplace"), keep="\n\t"
+    ).encode()
+
+
+def _check_reader() -> None:
+    """Check that somebody reads standard output: a pipe without a reader tells it at once.
+
+    Raises:
+        BrokenPipeError: Nobody does.
+    """
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return  # no file at all, as in a test
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError

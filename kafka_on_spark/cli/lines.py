@@ -1,0 +1,372 @@
+"""Records as lines, both ways: what `produce` reads and `consume` prints. Pure.
+
+Keys and values are the bytes they are. Source: Kafka's LineMessageReader and
+DefaultMessageFormatter, whose properties these are. As JSON, a record is one line:
+
+    {"partition": 0, "offset": 7, "timestamp": "2026-01-31T12:00:00.000000Z", "key": "N1",
+     "value": "text", "headers": [{"key": "h", "value": null}]}
+
+A key or a value is a text, null, or {"base64": "…"} for bytes that are not UTF-8. The topic, the
+offset and the type of the timestamp are ignored on the way in, so that lines can be appended again.
+"""
+
+import binascii
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafka_on_spark.cli.call.options import micros
+from kafka_on_spark.config import unknown_name
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.query.moments import EPOCH
+from kafka_on_spark.stored_json import without_doubles
+from kafka_on_spark.visible import quoted, visible_json
+
+if TYPE_CHECKING:
+    from kafka_on_spark.cluster.consuming.consumed import ConsumerRecord
+
+# Properties, and the escapes in them
+
+
+def properties_of(given: Sequence[str] | None, option: str, known: Sequence[str]) -> dict[str, str]:
+    """Return properties by name. A value keeps its blanks: a separator may be one.
+
+    Raises:
+        InvalidRequestError: One is not NAME=VALUE, or is not `known`.
+    """
+    found = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
+        found[name.strip()] = value
+    for name in found:
+        if name not in known:
+            raise InvalidRequestError(unknown_name("property", name, [*known]))
+    return found
+
+
+def parsed_flag(name: str, value: str) -> bool:
+    """Return a property that is true or false.
+
+    Raises:
+        InvalidRequestError: It is neither.
+    """
+    word = value.strip().lower()
+    if word not in ("true", "false"):
+        raise InvalidRequestError(f"property {name} can't be {value!r}: give true or false")
+    return word == "true"
+
+
+_ESCAPE: Final = re.compile(rb"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
+_NAMED: Final = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"0": b"\0", b"\\": b"\\"}
+
+
+def unescaped(text: str, *, keeps_unknown: bool = False) -> bytes:
+    r"""Return the bytes that a separator or a marker means: \t, \n, \r, \0, \\ and \xNN.
+
+    A shell passes them on only with quoting of its own. Any other character behind a backslash is
+    itself; if unknown escapes are kept, its backslash stays: for null, MySQL and PostgreSQL write
+    \N.
+    """
+
+    def meaning(match: re.Match[bytes]) -> bytes:
+        given = match[1]
+        if given[:1] == b"x" and len(given) > 1:
+            return bytes([int(given[1:], 16)])
+        return _NAMED.get(given, match[0] if keeps_unknown else given)
+
+    return _ESCAPE.sub(meaning, text.encode(errors="surrogateescape"))
+
+
+# Lines in
+
+
+class Records(NamedTuple):
+    """The records of lines, up to the first that is none.
+
+    Attributes:
+        columns: By name, those columns of an append that the lines have; "value" is one.
+        places: Where each record stood among the lines.
+        bad: Where the line stands that is none, and why, which follows "line 7 "; or None.
+    """
+
+    columns: dict[str, list[Any]]
+    places: Sequence[int]
+    bad: tuple[int, str] | None = None
+
+
+Parse = Callable[[Sequence[bytes]], Records]
+
+READER_PROPERTIES: Final = ("parse.key", "key.separator", "null.marker")
+
+
+def line_parser(properties: Mapping[str, str]) -> Parse:
+    """Return what reads lines as properties of Kafka's reader say: "value", or with parse.key
+    "key<separator>value"; a key or a value that is the null.marker is null.
+
+    Raises:
+        InvalidRequestError: One has a value that is not allowed.
+    """
+    separator = unescaped(properties.get("key.separator", r"\t"))
+    has_marker = "null.marker" in properties
+    marker = unescaped(properties["null.marker"], keeps_unknown=True) if has_marker else None
+    if separator in (b"", marker):
+        raise InvalidRequestError(
+            "property key.separator can't be empty or equal to null.marker: give another"
+        )
+
+    def nulled(parts: Sequence[bytes]) -> list[bytes | None]:
+        return [None if each == marker else each for each in parts]
+
+    def values(lines: Sequence[bytes]) -> Records:
+        return Records({"value": nulled(lines)}, range(len(lines)))
+
+    def keys_and_values(lines: Sequence[bytes]) -> Records:
+        pairs, bad = [], None
+        for place, line in enumerate(lines):
+            key, found, value = line.partition(separator)
+            if not found:
+                why = f"has no key separator ({_shown_bytes(separator)}): {_shown_bytes(line)}"
+                bad = place, f"{why}; give one, or leave --property parse.key=true out"
+                break
+            pairs.append((key, value))
+        columns = {
+            "key": nulled([key for key, _ in pairs]),
+            "value": nulled([value for _, value in pairs]),
+        }
+        return Records(columns, range(len(pairs)), bad)
+
+    parses_key = parsed_flag("parse.key", properties.get("parse.key", "false"))
+    return keys_and_values if parses_key else values
+
+
+def _shown_bytes(part: bytes) -> str:
+    return _cut(quoted(part[:160].decode(errors="backslashreplace")), 42)
+
+
+_TAKEN: Final = ("key", "value", "headers", "timestamp", "partition")
+_IGNORED: Final = ("topic", "offset", "timestamp_type", "leader_epoch", "is_committed")
+_TEXT: Final = 'a text, null or {"base64": "…"}'
+
+
+def parsed_json(lines: Sequence[bytes]) -> Records:
+    """Read lines of JSON; blank ones are passed over."""
+    columns: dict[str, list[Any]] = {name: [] for name in _TAKEN}
+    places: list[int] = []
+    for place, line in enumerate(lines):
+        if not line.strip():
+            continue
+        try:
+            record = _record(line)
+        except InvalidRequestError as error:
+            return Records(columns, places, (place, error.message))
+        for name, column in columns.items():
+            column.append(record[name])
+        places.append(place)
+    return Records(columns, places)
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Return what an append takes of a line.
+
+    Raises:
+        InvalidRequestError: It is no record.
+    """
+    try:
+        row = json.loads(line, object_pairs_hook=without_doubles)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"is not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise InvalidRequestError(
+            f'is {_shown(row)}: give an object, such as {{"key": "a", "value": "b"}}'
+        )
+    for name in row:
+        if name not in _TAKEN and name not in _IGNORED:
+            raise InvalidRequestError(f"has an {unknown_name('field', name, [*_TAKEN])}")
+    if "value" not in row:
+        raise InvalidRequestError('has no "value": give one; null is a tombstone')
+    when, partition = row.get("timestamp"), row.get("partition")
+    if partition is not None and (type(partition) is not int or not 0 <= partition < 2**31):
+        raise InvalidRequestError(
+            f'has a "partition" that is {_shown(partition)}: give a number from 0 on, or null'
+        )
+    return {
+        "key": _content("key", row.get("key")),
+        "value": _content("value", row["value"]),
+        "headers": _headers(row.get("headers")) or None,
+        "timestamp": None if when is None else micros(str(when), "is no record: its timestamp"),
+        "partition": partition,
+    }
+
+
+def _content(name: str, given: object) -> bytes | None:
+    if given is None:
+        return None
+    try:
+        if isinstance(given, str):
+            return given.encode()
+        if isinstance(given, dict) and given.keys() == {"base64"}:
+            return b64decode(given["base64"], validate=True)
+    except UnicodeEncodeError:
+        raise InvalidRequestError(
+            f'has a "{name}" with half a surrogate pair: give {_TEXT}'
+        ) from None
+    except (binascii.Error, TypeError, ValueError):
+        raise InvalidRequestError(f'has a "{name}" that is no base64: {_shown(given)}') from None
+    raise InvalidRequestError(
+        f'has a "{name}" that is {_shown(given)}: give {_TEXT}; JSON in a {name} is a text, too'
+        r" (jq's tojson makes one)"
+    )
+
+
+def _headers(given: object) -> list[dict[str, Any]]:
+    if isinstance(given, dict):
+        given = [{"key": name, "value": value} for name, value in given.items()]
+    found = [] if given is None else given
+    if not isinstance(found, list) or not all(
+        isinstance(each, dict) and each.keys() == {"key", "value"} and isinstance(each["key"], str)
+        for each in found
+    ):
+        raise InvalidRequestError(
+            f'has "headers" that are {_shown(given)}: give {{"name": "value"}}, or'
+            ' [{"key": "name", "value": "value"}] where names come twice'
+        )
+    return [{name: _content("headers", each[name]) for name in ("key", "value")} for each in found]
+
+
+def _shown(given: object) -> str:
+    return _cut(visible_json(given), 60)
+
+
+def _cut(text: str, length_max: int) -> str:
+    return text if len(text) <= length_max else f"{text[:length_max]}…"
+
+
+# Lines out
+
+Form = Callable[["ConsumerRecord"], bytes]
+"""Returns what is written for a record, with what ends it."""
+
+FLAGS: Final = (
+    "print.timestamp",
+    "print.partition",
+    "print.offset",
+    "print.epoch",
+    "print.headers",
+    "print.key",
+    "print.value",
+)
+"""What stands in a line, in this order."""
+
+SEPARATORS: Final = {
+    "key.separator": b"\t",
+    "line.separator": b"\n",
+    "headers.separator": b",",
+    "null.literal": b"null",
+}
+_TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
+
+
+def json_form(record: "ConsumerRecord") -> bytes:
+    """Return a record as a line of JSON."""
+    moment = EPOCH + timedelta(microseconds=record.timestamp_us)
+    row = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z".rjust(27, "0"),
+        "key": content_as_json(record.key),
+        "value": content_as_json(record.value),
+        "headers": [
+            {"key": name, "value": content_as_json(value)} for name, value in record.headers
+        ],
+    }
+    return visible_json(row).encode() + b"\n"
+
+
+def content_as_json(content: bytes | None) -> str | dict[str, str] | None:
+    """Return a key or value as a plain value, which determines its bytes."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(content).decode()}
+
+
+def form_of(properties: Mapping[str, str]) -> Form:
+    """Return the form that properties of Kafka's formatter describe.
+
+    Raises:
+        InvalidRequestError: One has a value that is not allowed.
+    """
+    parts = dict(SEPARATORS)
+    for name in parts.keys() & properties.keys():
+        parts[name] = unescaped(properties[name], keeps_unknown=name == "null.literal")
+    separator, end, between, null = parts.values()
+    pieces: dict[str, Form] = {
+        "print.timestamp": _timestamp,
+        "print.partition": lambda record: b"Partition:%d" % record.partition,
+        "print.offset": lambda record: b"Offset:%d" % record.offset,
+        "print.epoch": lambda record: b"Epoch:%d" % record.leader_epoch,
+        "print.headers": lambda record: _header_list(record, b":", between, null) or b"NO_HEADERS",
+        "print.key": lambda record: null if record.key is None else record.key,
+        "print.value": lambda record: null if record.value is None else record.value,
+    }
+    shown = {"print.value": "true", **properties}
+    chosen = [pieces[name] for name in FLAGS if parsed_flag(name, shown.get(name, "false"))]
+    if not chosen:
+        return lambda record: b""
+    return lambda record: separator.join([piece(record) for piece in chosen]) + end
+
+
+def _timestamp(record: "ConsumerRecord") -> bytes:
+    return b"%s:%d" % (_TIMESTAMP_TYPES[record.timestamp_type], record.timestamp_us // 1000)
+
+
+def _header_list(record: "ConsumerRecord", equals: bytes, between: bytes, null: bytes) -> bytes:
+    return between.join(
+        [
+            name.encode() + equals + (null if value is None else value)
+            for name, value in record.headers
+        ]
+    )
+
+
+def format_string(text: str) -> Form:
+    r"""Return the form that a format string describes, such as '%t [%p] %o: %k=%s\n'.
+
+    Raises:
+        InvalidRequestError: A letter behind % is unknown.
+    """
+    pieces: dict[str, Form] = {
+        "t": lambda record: record.topic.encode(),
+        "p": lambda record: b"%d" % record.partition,
+        "o": lambda record: b"%d" % record.offset,
+        "T": lambda record: b"%d" % (record.timestamp_us // 1000),
+        "k": lambda record: record.key or b"",
+        "s": lambda record: record.value or b"",
+        "h": lambda record: _header_list(record, b"=", b",", b"NULL"),
+        "%": lambda record: b"%",
+    }
+    chosen: list[Form] = []
+    for number, part in enumerate(re.split("%(.?)", text, flags=re.DOTALL)):
+        if number % 2 == 0:
+            chosen.append(_literal(part))
+        elif part in pieces:
+            chosen.append(pieces[part])
+        else:
+            raise InvalidRequestError(
+                f"%{part} in the format {text!r} is unknown: give one of"
+                f" {', '.join(f'%{each}' for each in pieces)}"
+            )
+    return lambda record: b"".join([piece(record) for piece in chosen])
+
+
+def _literal(text: str) -> Form:
+    meant = unescaped(text)
+    return lambda record: meant

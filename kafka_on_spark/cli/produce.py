@@ -1,0 +1,624 @@
+"""`produce`: appends lines, JSON or files to a topic, as kafka-console-producer does.
+
+Input is read by chunks of whole lines, each of which is one append, so memory is bounded: while a
+chunk is appended nothing is read, a pipe fills up, and its writer waits. An append whose outcome is
+unknown is made again under the same sequence, so what stands already is found and not doubled.
+"""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import pyarrow as pa
+import typer
+
+from kafka_on_spark.cli.call.actions import alone
+from kafka_on_spark.cli.call.interrupts import Interrupts
+from kafka_on_spark.cli.call.options import INTERRUPTED, Quiet, Topic, micros
+from kafka_on_spark.cli.call.output import Output, Steps, note, plural, progress, say, write_json
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.lines import (
+    READER_PROPERTIES,
+    Parse,
+    line_parser,
+    parsed_json,
+    properties_of,
+)
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.config import check_acks
+from kafka_on_spark.controller.pace.back_off import pauses_ms
+from kafka_on_spark.errors import (
+    ClusterClosedError,
+    CommitOutcomeUnknownError,
+    InvalidRecordError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    InvalidTimestampError,
+    KafkaOnSparkError,
+    MessageTooLargeError,
+)
+from kafka_on_spark.ids import whole_number
+from kafka_on_spark.metadata.clients import id_of_one_run
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports.process import Clock
+from kafka_on_spark.service.append.plan.append_results import AppendResult
+from kafka_on_spark.service.append.produce.delivery import (
+    TRY_MS_MIN,
+    SlowWord,
+    is_passing,
+    may_stand,
+)
+from kafka_on_spark.service.append.produce.settings import LINGER_MS
+from kafka_on_spark.setting_values import INT_MAX
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.random_ids import new_uuid
+from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
+
+CHUNK_BYTES: Final = 8 * 2**20
+"""Of input in one append: 80,000 lines of 100 bytes. An append's own cost is small beside theirs,
+and they take a hundred megabytes of memory at most."""
+
+READ_BYTES: Final = 2**20
+GATHER_MS_MAX: Final = 100
+"""How long a chunk may gather while there is always more to read."""
+
+WIDENING: Final = 8
+"""A line of JSON has at most six bytes for one of the record's, and names of fields beside it."""
+
+PAUSE_MS_MIN = 100
+PAUSE_MS_MAX = 1_000
+"""Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
+
+STANDARD_INPUT: Final = "standard input"
+
+PROPERTIES: Final = ("acks", "batch.size", "delivery.timeout.ms", "linger.ms")
+"""Kafka's settings of a producer that are obeyed."""
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[FILE]...",
+        help="Each file is one record's value, its bytes as they are; with --lines, each of its"
+        " lines is. - is standard input, whose lines are read if no file is named.",
+    ),
+]
+Lines = Annotated[bool, typer.Option(help="Append the lines of the files.")]
+Json = Annotated[
+    bool,
+    typer.Option(
+        help='Each line is a record: {"key": "a", "value": "b", "headers": {"h": "c"},'
+        ' "timestamp": "2026-01-31T12:00:00Z", "partition": 0}; only value is needed. Bytes are'
+        ' {"base64": "…"}. What consume --json prints can be appended again.',
+    ),
+]
+ReaderProperty = Annotated[
+    list[str],
+    typer.Option(
+        "--property",
+        "--reader-property",
+        metavar="NAME=VALUE",
+        help="How a line is read: parse.key, key.separator (a tab), null.marker; may be given"
+        " more than once.",
+    ),
+]
+Partition = Annotated[
+    int,
+    typer.Option(
+        "--partition",
+        "-p",
+        min=-1,
+        max=INT_MAX,
+        help="The partition of all records; -1: by key, whatever their JSON says.",
+    ),
+]
+Timestamp = Annotated[
+    str,
+    typer.Option(
+        metavar="WHEN",
+        help="The create time of all records: milliseconds since 1970, or"
+        " 2026-01-31T12:00:00Z. Without it, now.",
+    ),
+]
+Acks = Annotated[
+    str,
+    typer.Option(
+        "--acks",
+        "--request-required-acks",
+        metavar="all|1",
+        help="What acknowledges a record: all replicas in sync, or the leader alone.",
+    ),
+]
+LingerMs = Annotated[
+    int,
+    typer.Option(
+        "--linger-ms",
+        "--timeout",
+        min=0,
+        max=INT_MAX,
+        help=f"How long records gather before an append begins. [default: {LINGER_MS}]",
+    ),
+]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=INT_MAX,
+        help=f"Bytes of input in one append at most. [default: {CHUNK_BYTES}]",
+    ),
+]
+ProducerProperty = Annotated[
+    list[str],
+    typer.Option(
+        "--producer-property",
+        "--command-property",
+        metavar="NAME=VALUE",
+        help=f"Of Kafka's settings of a producer: {', '.join(PROPERTIES)}.",
+    ),
+]
+
+
+@alone()
+def produce(
+    session: Session,
+    topic: Topic,
+    files: Files | None = None,
+    lines: Lines = False,
+    json: Json = False,
+    reader_property: ReaderProperty | None = None,
+    partition: Partition | None = None,
+    timestamp: Timestamp | None = None,
+    acks: Acks | None = None,
+    linger_ms: LingerMs | None = None,
+    batch_size: BatchSize | None = None,
+    producer_property: ProducerProperty | None = None,
+    quiet: Quiet = False,
+) -> None:
+    """Append lines of standard input or of files to a topic, each as one record.
+
+    The exit code is 0 if all is acknowledged; 2 if not: the records before the one that standard
+    error names are; 3 if it is unknown whether some of them are. Records are appended in their
+    order, and once: an append that has to be tried again is not doubled.
+    """
+    are_lines = lines or json or files is None
+    paths = files or ["-"]
+    reader = properties_of(reader_property, "--property", READER_PROPERTIES)
+    if reader and (json or not are_lines):
+        raise InvalidRequestError(
+            "--property is for lines, and not with --json: leave it out, or give --lines where"
+            " files are named"
+        )
+    client = properties_of(producer_property, "--producer-property", PROPERTIES)
+    acks = check_acks(acks or client.get("acks", "all"))
+    if acks == "0":
+        raise InvalidRequiredAcksError(
+            "acks can't be 0, which waits for no answer, and produce says what was acknowledged:"
+            " give all or 1"
+        )
+    image = session.cluster.image
+    settings = image.settings(image.topic(topic).topic_id)
+    delivery_ms = settings.integer("delivery.timeout.ms")
+    appends = Appends(
+        session.cluster,
+        topic,
+        parse=parsed_json if json else line_parser(reader),
+        partition=partition,
+        timestamp_us=None if timestamp is None else micros(timestamp, "--timestamp"),
+        acks=acks,
+        delivery_timeout_ms=_number(None, client, "delivery.timeout.ms", 1, delivery_ms),
+    )
+    with Interrupts() as interrupts:
+        source = Input(
+            interrupts,
+            linger_ms=_number(linger_ms, client, "linger.ms", 0, LINGER_MS),
+            chunk_bytes=_number(batch_size, client, "batch.size", 1, CHUNK_BYTES),
+            bytes_max=settings.integer("max.message.bytes") * (WIDENING if json else 1) + 2**16,
+        )
+        ending: BaseException | None = None
+        try:
+            with _progress(paths) as steps:
+                for chunk in source.lines(paths) if are_lines else source.whole_files(paths):
+                    appends.append_chunk(chunk)
+                    steps.advance(sum(map(len, chunk.parts)) + len(chunk.parts))
+        except (KafkaOnSparkError, KeyboardInterrupt) as error:
+            ending = error
+    _conclude(session.output, topic, appends, ending, is_quiet=quiet)
+    if ending is not None:
+        raise typer.Exit(interrupts.code or INTERRUPTED)
+
+
+def _conclude(
+    output: Output, topic: str, appends: "Appends", ending: BaseException | None, *, is_quiet: bool
+) -> None:
+    """Say what stands, in spite of an error, too.
+
+    Raises:
+        CommitOutcomeUnknownError, InvalidRequestError: The error that `ending` is.
+    """
+    count = plural(appends.record_count, "record")
+    if output is Output.JSON:
+        rows = [row for _, row in sorted(appends.acknowledged.items())]
+        write_json({"topic": topic, "record_count": appends.record_count, "partitions": rows})
+    elif not is_quiet and not isinstance(ending, KafkaOnSparkError):
+        say(f"Appended {count} to {topic}.")
+    if isinstance(ending, KafkaOnSparkError):
+        before = f"appended before: {count}" if appends.record_count else "nothing was appended"
+        is_unknown = isinstance(ending, CommitOutcomeUnknownError)
+        kind = CommitOutcomeUnknownError if is_unknown else InvalidRequestError
+        raise kind(f"{ending}; {before}")
+
+
+def _progress(paths: Sequence[str]) -> AbstractContextManager[Steps]:
+    """Show how much is appended, of how much unless a pipe is read; nothing where somebody types
+    at a terminal."""
+    sources = [Path("/dev/stdin" if path == "-" else path) for path in paths]
+    are_files = all(each.is_file() for each in sources)
+    total = sum(each.stat().st_size for each in sources) if are_files else None
+    is_typed = any(each.is_char_device() for each in sources)
+    return progress("appending bytes", total, is_shown=not is_typed)
+
+
+def _number(
+    option: int | None, client: Mapping[str, str], name: str, least: int, default: int
+) -> int:
+    """Return a setting: of its option, of a property, or `default`.
+
+    Raises:
+        InvalidRequestError: The property is no number that is allowed.
+    """
+    if option is not None or name not in client:
+        return default if option is None else option
+    try:
+        number = whole_number(client[name])
+    except ValueError:
+        number = -1
+    if not least <= number <= INT_MAX:
+        raise InvalidRequestError(
+            f"property {name} can't be {client[name]!r}: give a number from {least} to {INT_MAX}"
+        )
+    return number
+
+
+# Input
+
+
+class Chunk(NamedTuple):
+    """Some lines, or some whole files.
+
+    Attributes:
+        parts: Their bytes.
+        name: Returns what people call the parts from one place to another (inclusive).
+    """
+
+    parts: list[bytes]
+    name: Callable[[int, int], str]
+
+
+class Input(NamedTuple):
+    """Reads chunks.
+
+    Attributes:
+        interrupts: Interrupt the wait for more.
+        linger_ms: A chunk ends so long after its first byte, if no more is there.
+        chunk_bytes: It ends at so many bytes.
+        bytes_max: What is longer can be no record, and is not read to its end.
+    """
+
+    interrupts: Interrupts
+    linger_ms: int
+    chunk_bytes: int
+    bytes_max: int
+
+    def lines(self, paths: Sequence[str]) -> Iterator[Chunk]:
+        r"""Yield the lines of files, one file after the other; "-" is standard input. Lines end in
+        \n or \r\n; the last one of a file need not end.
+
+        Raises:
+            InvalidRequestError: A file can't be read.
+            MessageTooLargeError: A line is longer than any record may be.
+            KeyboardInterrupt: Somebody has interrupted the wait for more.
+        """
+        for path in paths:
+            name = STANDARD_INPUT if path == "-" else path
+            with _opened(path) as descriptor:
+                count = 1
+                for lines in self._lines_of(descriptor):
+                    if lines is None:
+                        raise self._too_large(f"line {count:,} of {name}", "make it smaller")
+                    parts = [each.removesuffix(b"\r") for each in lines]
+                    yield Chunk(parts, partial(_line_names, name, count))
+                    count += len(lines)
+
+    def _lines_of(self, descriptor: int) -> Iterator[list[bytes] | None]:
+        """Yield the lines of a file or a pipe; None: the next one is too long."""
+        rest, is_end = bytearray(), False
+        while not is_end:
+            if os.isatty(descriptor) and sys.stderr.isatty():
+                sys.stderr.write(">")
+                sys.stderr.flush()
+            with self.interrupts.waiting():
+                is_end = self._gather(descriptor, rest)
+            if lines := _whole_lines(rest):
+                yield lines
+            if len(rest) > self.bytes_max:
+                yield None
+        if rest:
+            yield [bytes(rest)]
+
+    def _gather(self, descriptor: int, rest: bytearray) -> bool:
+        """Read a chunk's bytes into `rest`; return whether the input is at its end."""
+        clock = SystemClock()
+        more = select.poll()
+        more.register(descriptor, select.POLLIN)
+        read_bytes = 0
+        first_at_ms = None
+        while read_bytes < self.chunk_bytes:
+            part = os.read(descriptor, READ_BYTES)
+            if not part:
+                return True
+            now_ms = clock.monotonic_ms()
+            first_at_ms = now_ms if first_at_ms is None else first_at_ms
+            rest += part
+            read_bytes += len(part)
+            waited_ms = now_ms - first_at_ms
+            if waited_ms >= max(GATHER_MS_MAX, self.linger_ms):
+                break
+            if not more.poll(max(self.linger_ms - waited_ms, 0)):
+                break
+        return False
+
+    def whole_files(self, paths: Sequence[str]) -> Iterator[Chunk]:
+        """Yield whole files, several small ones in a chunk; those before one that can't be read,
+        too.
+
+        Raises: as `lines`.
+        """
+        parts: list[bytes] = []
+        first = 0
+        for number, path in enumerate(paths):
+            try:
+                with self.interrupts.waiting():
+                    content = self._content(path)
+            except KafkaOnSparkError:
+                if parts:
+                    yield Chunk(parts, partial(_file_names, paths[first:number]))
+                raise
+            parts.append(content)
+            if sum(map(len, parts)) >= self.chunk_bytes or number == len(paths) - 1:
+                yield Chunk(parts, partial(_file_names, paths[first : number + 1]))
+                parts, first = [], number + 1
+
+    def _content(self, path: str) -> bytes:
+        content = bytearray()
+        with _opened(path) as descriptor:
+            while len(content) <= self.bytes_max and (part := os.read(descriptor, READ_BYTES)):
+                content += part
+        if len(content) > self.bytes_max:
+            raise self._too_large(path, "give --lines to append its lines")
+        return bytes(content)
+
+    def _too_large(self, name: str, advice: str) -> MessageTooLargeError:
+        return MessageTooLargeError(
+            f"{name} has more than {self.bytes_max:,} bytes, which no record of the topic may have:"
+            f" {advice}, or raise the topic's max.message.bytes"
+        )
+
+
+def _whole_lines(rest: bytearray) -> list[bytes]:
+    """Take the whole lines from the front of `rest`, which keeps the last one's beginning."""
+    end = rest.rfind(b"\n")
+    if end < 0:
+        return []
+    with memoryview(rest) as view:
+        lines = bytes(view[:end]).split(b"\n")
+    del rest[: end + 1]
+    return lines
+
+
+def _line_names(name: str, number: int, first: int, last: int) -> str:
+    if first == last:
+        return f"line {number + first:,} of {name}"
+    return f"lines {number + first:,} to {number + last:,} of {name}"
+
+
+def _file_names(paths: Sequence[str], first: int, last: int) -> str:
+    return paths[first] if first == last else f"{paths[first]} to {paths[last]}"
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """Open a file for reading; "-" is standard input.
+
+    Raises:
+        InvalidRequestError: It can't be opened, or a read of the block fails.
+    """
+    name = STANDARD_INPUT if path == "-" else path
+    if path == "-" and sys.stdin is None:
+        raise InvalidRequestError(f"{name} can't be read: it is closed")
+    try:
+        if path == "-":
+            yield sys.stdin.fileno()
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InvalidRequestError(f"{name} can't be read: {why}") from None
+
+
+# Appends
+
+_OF_A_RECORD = (InvalidRecordError, InvalidTimestampError, MessageTooLargeError)
+"""What refuses a whole append before its first commit, for one of its records."""
+
+
+class Appends:
+    """The appends of one call, each of an idempotent producer, and what became of them.
+
+    Attributes:
+        record_count: Records that were acknowledged.
+        acknowledged: By partition, how many, and their first and last offset as far as known.
+    """
+
+    clock: Clock = SystemClock()
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        *,
+        delivery_timeout_ms: int,
+        parse: Parse,
+        partition: int | None = None,
+        timestamp_us: int | None = None,
+        acks: str = "all",
+    ) -> None:
+        """`parse` makes records of a chunk's parts. `partition` and `timestamp_us` are of all
+        records; a partition of -1: the key decides, whatever a line says."""
+        self._cluster = cluster
+        self._topic = topic
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._parse = parse
+        self._partition = partition
+        self._timestamp_us = timestamp_us
+        self._acks = acks
+        uuid = new_uuid()
+        self._producer_id = id_of_one_run(uuid)
+        self._turn = int(uuid.replace("-", ""), 16)
+        self._sequence = 0
+        self._partitions: Mapping[int, PartitionRegistration] = {}
+        self.record_count = 0
+        self.acknowledged: dict[int, dict[str, Any]] = {}
+
+    def append_chunk(self, chunk: Chunk) -> None:
+        """Append the records of a chunk, once, up to the first that can't be.
+
+        Raises:
+            CommitOutcomeUnknownError: Nobody knows whether some records stand.
+            InvalidRequestError: A part is no record, or a record is refused; those before it stand,
+                and none after it.
+            KeyboardInterrupt: Somebody wants no more.
+        """
+        columns, places, bad = self._parse(chunk.parts)
+        batch = self._batch(columns)
+        first, end = 0, batch.num_rows
+        while first < batch.num_rows:
+            name = chunk.name(places[first], places[end - 1])
+            try:
+                error, is_unknown = self._append(batch.slice(first, end - first))
+            except KeyboardInterrupt:
+                note(f"{name}: whether it was appended is unknown.")
+                raise
+            if error is None:
+                first, end = end, batch.num_rows
+            elif is_unknown:
+                raise CommitOutcomeUnknownError(
+                    f"{name}: whether it was appended is unknown ({error}); read the topic before"
+                    " you append it again"
+                )
+            elif isinstance(error, _OF_A_RECORD) and end - first > 1:
+                end = first + (end - first) // 2
+            else:
+                raise InvalidRequestError(f"{name}: {error}")
+        if bad is not None:
+            place, why = bad
+            raise InvalidRequestError(f"{chunk.name(place, place)} {why}")
+
+    def _batch(self, columns: Mapping[str, list[Any]]) -> pa.RecordBatch:
+        """Return records as an append takes them; those that nothing gives a partition go to the
+        sticky one."""
+        count = len(columns["value"])
+        nothing = [None] * count
+        given = columns.get("partition", nothing)
+        if self._partition is not None:
+            given = nothing if self._partition < 0 else [self._partition] * count
+        chosen = dict(columns)
+        if self._timestamp_us is not None:
+            chosen["timestamp"] = [self._timestamp_us] * count
+        if None in given:
+            sticky = self.sticky()
+            given = [
+                sticky if key is None and number is None else number
+                for key, number in zip(columns.get("key", nothing), given, strict=True)
+            ]
+        chosen["partition"] = given
+        return pa.RecordBatch.from_arrays(
+            [pa.array(chosen.get(each.name, nothing), each.type) for each in INPUT_SCHEMA],
+            schema=INPUT_SCHEMA,
+        )
+
+    def sticky(self) -> int:
+        """Return the partition of the next append's keyless records: each in turn that has a
+        leader, the first one by chance.
+
+        Raises: as `Cluster.image`, the first time; later on it is the append that tells.
+        """
+        try:
+            self._partitions = self._cluster.image.topic(self._topic).partitions
+        except KafkaOnSparkError:
+            if not self._partitions:
+                raise
+        partitions = self._partitions
+        numbers = sorted(partitions)
+        led = [each for each in numbers if partitions[each].leader is not None] or numbers
+        return led[(self._turn + self._sequence) % len(led)]
+
+    def _append(self, batch: pa.RecordBatch) -> tuple[KafkaOnSparkError | None, bool]:
+        """Try until there is an answer, for delivery.timeout.ms at most. Return the last try's
+        error, or None; and whether a part of what has an error may stand."""
+        began_ms = self.clock.monotonic_ms()
+        end_ms = began_ms + self._delivery_timeout_ms
+        sequence, self._sequence = self._sequence, self._sequence + 1
+        slow, is_unknown = SlowWord(began_ms), False
+        for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
+            try_ms = int(slow.until_ms(end_ms) - self.clock.monotonic_ms())
+            try:
+                result = self._cluster.append(
+                    self._topic,
+                    batch,
+                    acks=self._acks,
+                    producer_id=self._producer_id,
+                    sequence=sequence,
+                    timeout_ms=max(try_ms, TRY_MS_MIN),
+                )
+            except KafkaOnSparkError as error:
+                is_unknown = is_unknown or _may_stand(error)
+                now_ms = self.clock.monotonic_ms()
+                if not is_passing(error) or end_ms - now_ms <= pause_ms:
+                    return error, is_unknown
+                if (word := slow.say(now_ms, end_ms, error)) is not None:
+                    note(f"{self._topic}: {word}")
+                self.clock.sleep_ms(pause_ms)
+            else:
+                self._count(result)
+                break
+        return None, False
+
+    def _count(self, result: AppendResult) -> None:
+        for number, part in result.partitions.items():
+            self.record_count += part.record_count
+            row = self.acknowledged.setdefault(
+                number,
+                {
+                    "partition": number,
+                    "record_count": 0,
+                    "first_offset": part.base_offset,
+                    "last_offset": None,
+                },
+            )
+            row["record_count"] += part.record_count
+            if part.base_offset is not None:
+                row["last_offset"] = part.base_offset + part.record_count - 1
+
+
+def _may_stand(error: KafkaOnSparkError) -> bool:
+    """Return whether a part of an append that failed may be in the log."""
+    is_partly = bool(error.context.get("acknowledged")) or "errors" in error.context
+    return may_stand(error) or is_partly or isinstance(error, ClusterClosedError)
