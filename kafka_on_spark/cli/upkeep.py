@@ -17,7 +17,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
     write_table,
 )
-from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows, time_text
+from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka_files import named_topics
 from kafka_on_spark.errors import InvalidRequestError
@@ -95,7 +95,7 @@ controller = verb(
 )
 
 
-@alone("dry_run")
+@alone()
 def replicate(
     session: Session,
     topic: Topics | None = None,
@@ -109,20 +109,14 @@ def replicate(
     A round visits the partitions with work and inspects a part of the others, so that rounds
     inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1
     while a follower is behind or out of sync, or a partition was not inspected in time: run it
-    again, and a controller; and while upkeep fails, which each call says. A dry run reads the
-    tables, and says what would be copied, cut and decided.
+    again, and a controller; and while upkeep fails, which each call says.
     """
-    with progress("inspecting" if session.is_dry_run else "copying"):
+    with progress("copying"):
         report = session.cluster.replicate(_topics(session, topic, include), is_sweep=sweep)
-    rows = []
-    if session.is_dry_run:
-        rows = decided_rows(session.dry_run.decided, session.cluster.image)
     if session.output is Output.JSON:
-        answer = {"dry_run": session.is_dry_run, **asdict(report)}
-        write_json({**answer, "records": rows} if session.is_dry_run else answer)
+        write_json(asdict(report))
     else:
-        write_table(RECORD_COLUMNS, rows)
-        _show_round(report, is_done=not session.is_dry_run)
+        _show_round(report)
     is_well = report.is_caught_up and not report.upkeep_failures
     raise typer.Exit(0 if is_well else FOUND)
 
@@ -134,13 +128,12 @@ def _topics(session: Session, topic: str | None, include: str | None) -> list[st
     return named_topics(session.cluster.image, topic, include)
 
 
-def _show_round(report: ReplicationReport, *, is_done: bool) -> None:
+def _show_round(report: ReplicationReport) -> None:
     for failure in report.failures:
         note(failure)
     cut = plural(report.truncated_records, "uncommitted record")
-    visited = "Visited" if is_done else "A dry run: nothing was changed; it would have visited"
     say(
-        f"{visited} {plural(report.partition_count, 'partition')}{_inspected(report)}, copied"
+        f"Visited {plural(report.partition_count, 'partition')}{_inspected(report)}, copied"
         f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."

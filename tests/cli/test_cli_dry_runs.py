@@ -1,4 +1,4 @@
-"""What a round of replication would do is told, and nothing is done."""
+"""What has a dry run is told, and nothing is done; what has none is refused."""
 
 import pytest
 
@@ -7,10 +7,9 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.records import OffsetCommitRecord, ProducerRecord
-from tests.cluster.disks import files_below, isr_of, partition_of, records
+from tests.cluster.disks import files_below, records
 
 YEAR_MS = 365 * 24 * 3_600_000
-COUNTS = ("copied_records", "copied_bytes", "truncated_records", "isr_changes", "is_caught_up")
 
 
 @pytest.fixture
@@ -22,72 +21,6 @@ def everything(disks):
         return files_below(disks.base)
 
     return found
-
-
-def test_what_would_be_copied_is_what_is_copied_then(call, new_topic, cluster, everything):
-    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
-    cluster.append(topic, records(b"b", b"c"), acks=1)
-    round_of = ("replicate", "--topic", topic)
-    before = everything()
-
-    told = call.json(*round_of, "--dry-run")
-    in_words = call(*round_of, "--dry-run")
-
-    assert everything() == before
-    assert told["dry_run"] is True
-    assert (told["copied_records"], told["is_caught_up"]) == (4, True)
-    assert "A dry run: nothing was changed; it would have visited 1 partition" in in_words
-    [advance] = told["records"]
-    assert (advance["record_type"], advance["high_watermark"]) == ("HighWatermarkRecord", 3)
-    done = call.json(*round_of)
-    assert done["dry_run"] is False
-    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
-    assert call.json(*round_of, "--dry-run")["records"] == []
-
-
-def test_a_replica_that_would_be_made_is_filled_in_the_dry_run(
-    call, new_topic, cluster, everything
-):
-    topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2]})
-    cluster.reassign({(topic, 0): [1, 3]})
-    before = everything()
-
-    told = call.json("replicate", "--topic", topic, "--dry-run", code=1)
-
-    assert everything() == before
-    assert not partition_of(cluster, topic).is_created(3)
-    assert told["copied_records"] == 2
-    assert "replicas made on brokers 3" in told["records"][0]["cause"]
-    done = call.json("replicate", "--topic", topic, code=1)  # it moves still
-    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
-    assert 3 in isr_of(cluster, topic)
-
-
-def test_what_would_be_cut_is_told_and_a_root_that_is_away_too(
-    call, new_topic, cluster, disks, everything
-):
-    topic = new_topic(b"a", replica_assignment={0: [4, 1, 2]})
-    cluster.append(topic, records(b"lost"), acks=1)
-    disks.take_away(4)
-    cluster.run_controller()
-    away = call.json("replicate", "--topic", topic, "--dry-run", code=1)
-    disks.give_back(4)
-    cluster.run_controller()
-    before = everything()
-
-    told = call.json("replicate", "--topic", topic, "--dry-run")
-
-    assert away["copied_records"] == 0
-    assert everything() == before
-    assert told["truncated_records"] == 1
-    assert told["isr_changes"] == 1
-    assert [each["isr"] for each in told["records"] if "isr" in each] == [[1, 2, 4]]
-    done = call.json("replicate", "--topic", topic)
-    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
-
-
-def test_a_dry_run_of_a_topic_that_is_not_there_is_refused(call):
-    assert "no topic" in call.refused("replicate", "--topic", "nothing", "--dry-run")
 
 
 def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, cluster, everything):
@@ -102,7 +35,7 @@ def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, clust
     assert everything() == before
 
 
-@pytest.mark.parametrize("name", ["fsck", "describe_quorum", "maintain", "producer"])
+@pytest.mark.parametrize("name", ["fsck", "describe_quorum", "maintain", "producer", "replicate"])
 def test_what_is_no_change_of_the_metadata_has_no_dry_run(cluster, name):
     with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
         getattr(DryRun(cluster), name)()

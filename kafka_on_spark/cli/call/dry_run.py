@@ -1,12 +1,11 @@
 """The dry run of a change: it is decided on the image, and nothing is committed.
 
 A command is decided as it would be, and its records are kept in place of their commit. What comes
-before and after a commit (files at roots, further steps) is left out. A pass of the controller and
-a round go on with what they have decided, in memory. Whatever has no dry run is refused.
+before and after a commit (files at roots, further steps) is left out. A pass of the controller goes
+on with what it has decided, in memory. Whatever has no dry run is refused.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable
 from os import PathLike
 from typing import NoReturn, TypeVar
 
@@ -18,19 +17,11 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.records import LeaderChangeRecord, Record
 from kafka_on_spark.service.quorum.voter_changing import voters_record
-from kafka_on_spark.service.replica.creating_replicas import create_replica
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
-from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
-from kafka_on_spark.service.replicate.replication_report import ReplicationReport
-from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondInspections
-from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from kafka_on_spark.service.what_if.dry_run import DryRunMetadata, DryRunReplicas, DryRunSegments
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.accounts import COMMAND, DESCRIBE
 from kafka_on_spark.spark.wiring.preparing_roots import found_at
 from kafka_on_spark.spark.wiring.preparing_voters import checked_voter
-from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.random_ids import ID_SOURCE, new_uuid
 from kafka_on_spark.storage.identity.root_identity import check_mode
 from kafka_on_spark.storage.roots.root_lists import one_root
@@ -119,57 +110,6 @@ class DryRun(Cluster):
 
     def run_controller(self, seconds: float | None = None) -> NoReturn:
         """Decide one pass: roots are probed and replicas inspected, and no table is removed."""
-        metadata = self._in_memory()
+        metadata = DryRunMetadata(self._metadata.catch_up(), self._now.clock)
         self._now.keeping.controller_loop(metadata).run(None)
         self.end_with(metadata.decided)
-
-    def replicate(
-        self,
-        topics: str | Iterable[str] | None = None,
-        *,
-        is_sweep: bool = False,
-        configs: Mapping[str, object] | None = None,
-    ) -> ReplicationReport:
-        """Decide one round on the tables as they are, and return the report that it would give.
-        Records to copy are counted but not copied, and their source is not checked."""
-        assert configs is None, "no verb has settings of its own for a round"
-        metadata = self._in_memory()
-        report = _round(self._now, metadata).run(topics, is_sweep=is_sweep)
-        self.decided.extend(metadata.decided)
-        return report
-
-    def _in_memory(self) -> DryRunMetadata:
-        return DryRunMetadata(self._metadata.catch_up(), self._now.clock)
-
-
-def _round(services: Services, metadata: DryRunMetadata) -> ReplicationRound:
-    """Return a round that reads tables in threads of this process, and changes `metadata` alone."""
-    replicas, segments = DryRunReplicas(services.replicas), DryRunSegments()
-    clock, timeout_ms = services.clock, services.timeout_ms
-
-    def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        return services.tasks.in_threads(
-            lambda order: fetch(order, replicas, segments, clock), orders
-        )
-
-    def inspect(orders_of: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
-        results = iter(run([order for orders in orders_of for order in orders]))
-        return [list(islice(results, len(orders))) for orders in orders_of]
-
-    return ReplicationRound(
-        metadata,
-        clock,
-        sweep=SweepProgress(
-            clock,
-            services.keeping.sweep_hints,
-            random_below=ID_SOURCE.random_below,
-            is_dry_run=True,
-        ),
-        run_fetches=run,
-        run_inspections=inspect,
-        run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
-        new_uuid=new_uuid,
-        timeout_ms=timeout_ms,
-        second_inspections=SecondInspections(metadata, clock, run=run, timeout_ms=timeout_ms),
-        pace=services.keeping.pace,
-    )

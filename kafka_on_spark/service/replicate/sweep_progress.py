@@ -91,14 +91,12 @@ class SweepProgress:
         hints: SweepHints,
         *,
         random_below: Callable[[int], int],
-        is_dry_run: bool = False,
         pace: SweepPace = INSPECTIONS,
     ) -> None:
         self._pace = pace
         self._clock = clock
         self._hints = hints
         self._random_below = random_below
-        self._is_dry_run = is_dry_run
         self._lock = threading.Lock()
         self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
         self._written_at_ms: int | None = None
@@ -155,7 +153,7 @@ class SweepProgress:
             self._progress.move_to_end(scope)
             if len(self._progress) > SCOPES_MAX:
                 self._progress.popitem(last=False)
-            if scope is not None or self._is_dry_run or not self._is_hint_due(sweep_round):
+            if scope is not None or not self._is_hint_due(sweep_round):
                 return
             self._written_at_ms = sweep_round.position.at_ms
         try:

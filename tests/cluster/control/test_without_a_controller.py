@@ -13,7 +13,6 @@ from typing import ClassVar
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.call.dry_run import DryRun
 from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.spark.run import tasks
@@ -253,15 +252,13 @@ def test_a_call_can_only_switch_it_off(cluster):
         cluster.append("orders", to_partition(0), configs={"min.insync.replicas": 1})
 
 
-@pytest.mark.parametrize("what", ["read", "dry run", "as_of"])
+@pytest.mark.parametrize("what", ["read", "as_of"])
 def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
     disks.take_away(1)
     before = cluster.image.offset
 
     if what == "read":
         assert values_of(cluster, "orders") == [b"a", b"a"]
-    elif what == "dry run":
-        DryRun(cluster).cluster.replicate(is_sweep=True)
     else:
         with Cluster.open(disks.metadata_root, as_of=before) as past:
             assert values_of(past, "orders") == [b"a", b"a"]

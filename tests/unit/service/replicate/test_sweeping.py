@@ -254,18 +254,6 @@ def test_a_root_that_keeps_no_hint_keeps_no_round():
     assert len(processes.run()) == len(processes.run()) == 5
 
 
-def test_a_dry_run_leaves_no_hint():
-    processes = Processes(5)
-    sweep = SweepProgress(
-        processes.clock, processes.hints, random_below=lambda below: 0, is_dry_run=True
-    )
-    sweep_round = sweep.begin(processes.image, None, processes.settings, as_of_ms=0)
-
-    sweep.keep(processes.image, None, sweep_round)
-
-    assert processes.hints.hint is None
-
-
 # Rules that are switched off, and seen to be missing
 
 
