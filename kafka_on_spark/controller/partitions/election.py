@@ -44,10 +44,12 @@ def elect_leader(
     *,
     eligible: frozenset[BrokerId],
     election: Election,
+    doubted: frozenset[BrokerId] = frozenset(),
 ) -> BrokerId | None:
     """Choose a leader that has every committed record; None if no replica of ISR or ELR may lead.
 
-    A replica that was lost never leads.
+    A replica that was lost never leads. One that was found bad once (`doubted`) leads if no other
+    of its pool may.
     """
     candidates = eligible.intersection(partition.replicas)
     if LOST in partition.directories:
@@ -59,7 +61,7 @@ def elect_leader(
         return partition.leader
     for pool in (in_sync, partition.elr & candidates):
         if pool:
-            return min(pool, key=partition.replicas.index)
+            return min(pool - doubted or pool, key=partition.replicas.index)
     return None
 
 

@@ -96,17 +96,19 @@ def change_of_isr(
     leader: BrokerId | None,
     min_isr: int,
     eligible: frozenset[BrokerId],
+    doubted: frozenset[BrokerId] = frozenset(),
 ) -> PartitionChange | None:
     """Return the change after which `isr` is in sync; None if nothing changes.
 
-    `leader` leads on; without one, a broker of `eligible` that does not leave is elected. If nobody
-    would be in sync, the present members stay, since no other replica has their records, and
-    the ELR may lead meanwhile. Source: PartitionChangeBuilder.
+    `leader` leads on; without one, a broker of `eligible` that does not leave is elected, one of
+    `doubted` only if no other may be (`elect_leader`). If nobody would be in sync, the present
+    members stay, since no other replica has their records, and the ELR may lead meanwhile. Source:
+    PartitionChangeBuilder.
     """
     kept = isr or partition.isr
     elr = eligible_replicas(partition, kept, min_isr)
     without = replace(partition, isr=kept, elr=elr, leader=leader)
-    change = change_between(partition, without, eligible - (partition.isr - isr))
+    change = change_between(partition, without, eligible - (partition.isr - isr), doubted)
     return None if change == PartitionChange() else change
 
 
@@ -114,6 +116,7 @@ def change_between(
     before: PartitionRegistration,
     after: PartitionRegistration,
     eligible: frozenset[BrokerId],
+    doubted: frozenset[BrokerId] = frozenset(),
 ) -> PartitionChange:
     """Return the change of ISR, ELR and leader from `before` to `after`.
 
@@ -124,7 +127,7 @@ def change_between(
     leader: BrokerId | Keep | None = KEEP
     isr, elr = after.isr, after.elr
     if after.leader is None:
-        elected = elect_leader(after, eligible=eligible, election=Election.ONLINE)
+        elected = elect_leader(after, eligible=eligible, election=Election.ONLINE, doubted=doubted)
         leader = KEEP if elected == before.leader else elected
     if isinstance(leader, int) and leader not in isr:
         others = (isr | elr) - {leader}

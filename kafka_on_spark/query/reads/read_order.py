@@ -8,6 +8,7 @@ Between high watermark and log end a request gets nothing, and no error.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kafka_on_spark.controller.partitions.reports import Suspects
 from kafka_on_spark.errors import OffsetOutOfRangeError
 from kafka_on_spark.ids import (
     BrokerId,
@@ -122,6 +123,17 @@ def plan_reads(
         if order.start_offset < order.end_offset:
             orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
     return orders
+
+
+def after_others(orders: Iterable[ReadOrder], suspects: Suspects) -> list[ReadOrder]:
+    """Return orders that read from suspects after all others."""
+
+    def is_suspect(replica: ReplicaAddress) -> bool:
+        return (replica.key, replica.broker_id, replica.replica_uuid) in suspects
+
+    return [
+        replace(each, candidates=tuple(sorted(each.candidates, key=is_suspect))) for each in orders
+    ]
 
 
 def of_cut(order: ReadOrder, then: MetadataImage, now: MetadataImage) -> ReadOrder:

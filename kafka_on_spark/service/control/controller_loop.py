@@ -25,6 +25,7 @@ from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
+from kafka_on_spark.controller.partitions.reports import Suspects
 from kafka_on_spark.controller.result import Decide, submit_if_due
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
@@ -100,6 +101,7 @@ class ControllerLoop:
         run_inspections: RunInspections,
         id_source: IdSource,
         timeout_ms: int,
+        suspects: Callable[[], Suspects] = frozenset,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
         maintain: Maintain | None = None,
@@ -118,6 +120,7 @@ class ControllerLoop:
         self._id_source = id_source
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
+        self._found_bad = suspects
         self._lost_inspector = lost_inspector
         self._chores = Chores(
             retention=retention,
@@ -425,7 +428,9 @@ class ControllerLoop:
 
     def _fence(self, broker_id: BrokerId, why: str, refused: RefusedWrite | None = None) -> None:
         cause = f"broker {broker_id}: {why}"
-        moved = self._submit(lambda image: fence_broker(image, broker_id, cause, refused))
+        moved = self._submit(
+            lambda image: fence_broker(image, broker_id, cause, refused, self._found_bad())
+        )
         self._tally.fenced.append(broker_id)
         self._tally.moved.update(moved)
         self._failed.forget(broker_id)

@@ -25,6 +25,7 @@ from kafka_on_spark.controller.partitions.reports import (
     PartitionReport,
     ReplicaInspection,
     ReplicaReport,
+    Suspects,
 )
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -135,7 +136,7 @@ class SecondInspections:
                 self._found.pop(finding, None)
             self._found.setdefault(finding, since_ms)
 
-    def suspects(self) -> set[tuple[PartitionKey, BrokerId, ReplicaUuid]]:
+    def suspects(self) -> Suspects:
         """Return the replicas that were found bad once, and not inspected again yet."""
         with self._lock:
             return {each.replica for each in (*self._found, *self._under_way)}
@@ -146,7 +147,7 @@ class SecondInspections:
 
     def _without(
         self,
-        suspects: set[tuple[PartitionKey, BrokerId, ReplicaUuid]],
+        suspects: Suspects,
         reports: Sequence[PartitionReport],
     ) -> list[PartitionReport]:
         def counted(report: PartitionReport, seen: ReplicaReport) -> ReplicaReport:

@@ -234,6 +234,7 @@ class Keeping:
             ),
             id_source=self._ports.id_source,
             timeout_ms=self._timeout_ms,
+            suspects=self._ports.second_inspections.suspects,
             lost_inspector=self.lost_inspector if dry_run is None else None,
             clean=charged(self.cleaner.clean, CLEAN) if dry_run is None else None,
             maintain=charged(self.upkeep.run_share, UPKEEP) if dry_run is None else None,

@@ -223,6 +223,7 @@ class Services:
                 controller_id=self.controller_id,
                 caller=f"process {os.getpid()} on {socket.gethostname()}",
                 host=socket.gethostname(),
+                suspects=self.second_inspections.suspects,
             ),
         )
 
@@ -291,9 +292,12 @@ class Services:
 
         Raises: as `plan_reads`.
         """
-        from kafka_on_spark.query.reads.read_order import plan_reads
+        from kafka_on_spark.query.reads.read_order import after_others, plan_reads
 
-        return plan_reads(self.metadata.catch_up(), topic, start, end)
+        orders = plan_reads(self.metadata.catch_up(), topic, start, end)
+        if not self._inspects_again:
+            return orders
+        return after_others(orders, self.second_inspections.suspects())
 
     def note_unread(
         self, address: "ReplicaAddress", segment: "Segment | None", error: KafkaOnSparkError

@@ -128,6 +128,7 @@ class Driver:
                 find_whole=lambda image, keys: [],
                 controller_id=node.name,
                 caller=node.name,
+                suspects=self.second_inspections.suspects,
                 host=node.name,
             ),
         )
@@ -182,6 +183,7 @@ class Driver:
             ),
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
+            suspects=self.second_inspections.suspects,
             lost_inspector=self.lost_inspector,
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),

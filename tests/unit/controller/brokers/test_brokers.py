@@ -7,6 +7,7 @@ import pytest
 from kafka_on_spark.controller.brokers.broker_changes import (
     fence_broker,
     forget_refused,
+    leave_isrs,
     note_refused,
     register_broker,
     unfence_broker,
@@ -23,7 +24,7 @@ from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
 from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, PartitionChangeRecord
-from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
+from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
 from tests.committing import replay
 
 MIN_2 = {"min.insync.replicas": "2"}
@@ -87,6 +88,35 @@ def test_a_member_that_leaves_the_isr_is_not_elected_though_it_is_eligible():
     )
 
     assert short(before.merge(change)) == ("2", "1", None)
+
+
+# fmt: off
+DOUBTED = [
+    pytest.param(partition("1 2 3"),                          {(0, 2)},         3,    id="another member leads"),
+    pytest.param(partition("1 2 3"),                          {(0, 2), (0, 3)}, 2,    id="all are suspects"),
+    pytest.param(partition("1 2 3", isr="1 2"),               {(0, 2)},         2,    id="the last that is in sync leads"),
+    pytest.param(partition("1 2 3"),                          {(1, 2)},         2,    id="a suspect of another partition"),
+    pytest.param(partition("2 1 3"),                          {(0, 2)},         KEEP, id="who leads leads on"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, suspects, leader", DOUBTED)
+def test_a_suspect_leads_only_where_no_other_member_may(before, suspects, leader):
+    image = image_of(before)
+    found = {
+        (PartitionKey(TOPIC_ID, number), BrokerId(each), uuid_on(each)) for number, each in suspects
+    }
+
+    for result in (
+        fence_broker(image, BrokerId(1), "away", None, found),
+        leave_isrs(image, {1: "away"}, {KEY: before}, frozenset({2, 3}), "by me", found),
+    ):
+        assert result.records[-1].change.leader == leader
+
+    before_it_was_lost = {(KEY, BrokerId(2), "an earlier one")}
+    result = fence_broker(image, BrokerId(1), "away", None, before_it_was_lost)
+    assert result.records == fence_broker(image, BrokerId(1), "away").records
 
 
 def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():

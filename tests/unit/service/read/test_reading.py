@@ -11,10 +11,10 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.query.reads.read_order import plan_reads, readers_choice
+from kafka_on_spark.query.reads.read_order import after_others, plan_reads, readers_choice
 from kafka_on_spark.service.read.reading import read_pieces, refuse_deleted
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
-from tests.builders import KEY, TOPIC, address, image_of, log, partition
+from tests.builders import KEY, TOPIC, address, image_of, log, partition, uuid_on
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
 COMMITTED = partition(
@@ -24,6 +24,15 @@ COMMITTED = partition(
 
 def planned(start=None, end=None, image=None):
     return plan_reads(image or image_of(COMMITTED), TOPIC, start, end)
+
+
+def test_a_suspect_is_read_after_all_others():
+    orders = planned()
+    assert [each.broker_id for each in orders[0].candidates] == [1, 2]
+
+    [order] = after_others(orders, {(KEY, 1, uuid_on(1)), (KEY, 2, "an earlier one")})
+
+    assert [each.broker_id for each in order.candidates] == [2, 1]
 
 
 # fmt: off

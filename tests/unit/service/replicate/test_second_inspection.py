@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.replicate import second_inspection
 from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
 from kafka_on_spark.service.replicate.second_inspection import (
     Finding,
@@ -336,8 +337,9 @@ def test_one_second_inspection_that_finds_nothing_is_enough(rounds):
     assert rounds.second_inspections.wait_ms() is None
 
 
-def test_what_is_found_must_be_the_same_twice(rounds):
-    """A damaged file that is whole again, and then a log that is gone: each was found once."""
+def is_lost_by_findings_that_differ(rounds):
+    """Return whether a damaged file that is whole again, and then a log that is gone, are taken for
+    one finding, and the replica for lost: each was found once."""
     place = address(3, key=rounds.keys[0])
     [segment] = rounds.replicas.open(place).load().batches[0].segments
     rounds.second_inspections.record_finding(Finding.of(place, segment))
@@ -345,10 +347,32 @@ def test_what_is_found_must_be_the_same_twice(rounds):
 
     rounds.clock.advance(5000)
     rounds.second_inspections.inspect_due()
-    assert LOST not in registration(rounds).directories
+    return LOST in registration(rounds).directories
+
+
+def test_what_is_found_must_be_the_same_twice(rounds):
+    assert not is_lost_by_findings_that_differ(rounds)
 
     rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_replica_would_be_lost_by_two_findings_if_they_might_differ(rounds, monkeypatch):
+    def any_of_the_replica(report, findings):
+        of = {each.replica for each in findings}
+        return replace(
+            report,
+            followers=tuple(
+                replace(each, is_bad_twice=each.is_bad)
+                if (report.key, each.broker_id, each.replica_uuid) in of
+                else each
+                for each in report.followers
+            ),
+        )
+
+    monkeypatch.setattr(second_inspection, "_confirmed", any_of_the_replica)
+
+    assert is_lost_by_findings_that_differ(rounds)
 
 
 def test_a_file_that_the_log_no_longer_names_after_the_look_is_no_loss(rounds, monkeypatch):
