@@ -136,6 +136,7 @@ class ReplicaInspection:
         chain_digest: Of the log at its end, computed.
         chain_at_high_watermark: The same at that high watermark; None: no batch ends there.
         compacted_below: Records below it may be gone, for later ones below it.
+        fence: The leadership it has adopted; None: none, or not seen.
     """
 
     key: PartitionKey
@@ -149,3 +150,4 @@ class ReplicaInspection:
     chain_digest: ChainDigest
     chain_at_high_watermark: ChainDigest | None
     compacted_below: Offset = Offset(0)
+    fence: LeaderEpoch | None = None

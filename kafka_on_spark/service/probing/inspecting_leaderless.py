@@ -48,6 +48,7 @@ def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaIn
         chain_digest=state.chain_digest,
         chain_at_high_watermark=state.chain_at(order.high_watermark),
         compacted_below=state.compaction.compacted_below,
+        fence=state.leader_epoch,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.controller.verdicts.unreadable_replicas import leave_unreadable
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,
@@ -97,8 +97,8 @@ class UnreadableLeaders:
         are counted anew; return how many ISRs changed.
 
         Raises:
-            InconsistentClusterError: A leader has seen a later leadership than the newest metadata,
-                or is of a later generation.
+            InconsistentClusterError: The members of an ISR that can be read have seen a later
+                leadership than the newest metadata, or the leader's root a later generation.
             And as `MetadataDecider.submit`.
         """
         lasting = self._take_lasting()
@@ -130,15 +130,19 @@ class UnreadableLeaders:
         broker = image.brokers[leader]
         if failing.is_fence:
             self._check_generation(image, broker.root)
-            raise InconsistentClusterError(
-                f"the replica of {image.name_of(key)} on broker {leader}, which leads, has seen a"
-                f" later leadership than the metadata log knows ({partition.leader_epoch}): the"
-                " metadata log went back; stop and restore it"
-            )
         session_ms = image.settings().integer("broker.session.timeout.ms")
         if not all(each.is_answer for each in self._run_probes(probe_orders([broker], session_ms))):
             return False
-        readable = self._readable(image, key, partition)
+        others = self._inspect_others(image, key, partition)
+        readable = frozenset(
+            each.broker_id for each in others if (each.fence or 0) <= partition.leader_epoch
+        )
+        if failing.is_fence and not readable and len(others) == len(partition.isr) - 1:
+            raise InconsistentClusterError(
+                f"the in-sync replicas of {image.name_of(key)} have seen a later leadership than"
+                f" the metadata log knows ({partition.leader_epoch}): the metadata log went back;"
+                " stop and restore it"
+            )
         seconds = (self._clock.monotonic_ms() - failing.since_ms) / 1000
         cause = (
             f"broker {leader}: its root answers, and {failing.count} inspections of the replica"
@@ -162,10 +166,10 @@ class UnreadableLeaders:
             return
         check_generation(Generation(image.generation), Generation(found))
 
-    def _readable(
+    def _inspect_others(
         self, image: MetadataImage, key: PartitionKey, partition: PartitionRegistration
-    ) -> frozenset[BrokerId]:
-        """Return the other members that this process can read."""
+    ) -> list[ReplicaInspection]:
+        """Return what this process can read of the other members."""
         orders = [
             InspectionOrder(
                 address=address_of(image, key, partition, each),
@@ -175,5 +179,4 @@ class UnreadableLeaders:
             for each in sorted(partition.isr)
             if each != partition.leader and partition.is_created(each)
         ]
-        inspections = self._run_inspections(orders)
-        return frozenset(each.broker_id for each in inspections if each is not None)
+        return [each for each in self._run_inspections(orders) if each is not None]

@@ -1,5 +1,7 @@
 """A leader that can't be read, on a root that answers, leads no more, and is not lost."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
@@ -32,6 +34,7 @@ class Reading(Rounds):
         self.run(is_sweep=True)
         self.silent = set()
         self.unreadable = set()
+        self.fences = {}
         self.unread = UnreadableLeaders(
             self.metadata,
             self.clock,
@@ -56,11 +59,12 @@ class Reading(Rounds):
         ]
 
     def _inspections(self, orders):
+        found = {each.address.broker_id: inspect_replica(each, self.replicas) for each in orders}
         return [
             None
-            if each.address.broker_id in self.unreadable
-            else inspect_replica(each, self.replicas)
-            for each in orders
+            if broker_id in self.unreadable
+            else replace(seen_now, fence=self.fences.get(broker_id, seen_now.fence))
+            for broker_id, seen_now in found.items()
         ]
 
     @property
@@ -173,13 +177,30 @@ def test_a_fence_of_a_later_generation_of_the_cluster_stops_everything(reading):
 
 
 @pytest.mark.parametrize("generation", [0, KafkaStorageError("EIO")], ids=["same", "not known"])
-def test_a_fence_above_the_metadata_says_that_the_metadata_went_back(reading, generation):
+def test_a_fence_that_nobody_decided_is_an_error_that_lasts(reading, generation):
     reading.generations["memory://1"] = generation
+    reading.inspect(1, of=FENCED, times=3)
+
+    assert reading.unread.replace_lasting() == 1
+    assert reading.now.leader == 2
+    assert LOST not in reading.now.directories
+
+
+def test_fences_above_the_metadata_on_all_members_say_that_the_metadata_went_back(reading):
+    reading.fences = {2: 9, 3: 9}
     reading.inspect(1, of=FENCED, times=3)
 
     with pytest.raises(InconsistentClusterError, match="went back; stop and restore it"):
         reading.unread.replace_lasting()
     assert reading.now.leader == 1
+
+
+def test_a_member_with_a_fence_above_the_metadata_does_not_lead(reading):
+    reading.fences = {2: 9}
+    reading.inspect(1, of=FENCED, times=3)
+
+    assert reading.unread.replace_lasting() == 1
+    assert reading.now.leader == 3
 
 
 def test_inspections_under_an_older_leadership_do_not_count(reading):
@@ -206,3 +227,11 @@ def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
         reading.inspect(1, apart_ms=500)
 
     assert [each - asked[0] for each in asked] == [0, SESSION_MS]
+
+
+def test_members_that_are_away_do_not_say_that_the_metadata_went_back(reading):
+    reading.unreadable.update((2, 3))
+    reading.inspect(1, of=FENCED, times=3)
+
+    assert reading.unread.replace_lasting() == 0
+    assert reading.now.leader == 1
