@@ -155,7 +155,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "delivery.timeout.ms": Setting("120000", integer(0, INT_MAX)),
     # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so
     # that no replica leaves the ISR because of it.
-    "replica.fetch.backoff.max.ms": Setting("10000", integer(0)),
     # Ours: how long after a replica was found bad the same process inspects it again: longer than a
     # network mount keeps attributes.
     "replica.verdict.delay.ms": Setting("5000", integer(0, INT_MAX)),

@@ -2,7 +2,9 @@
 
 A round visits the partitions with work: a high watermark below the recorded log end, a replica out
 of the ISR, a reassignment. It also inspects a slice of all partitions, to find what no record says.
-What there is much to copy of is copied in waves (`copy_waves.py`), each with a decision.
+What there is much to copy of is copied in waves, each with a decision: a fetch that copied for
+hours would keep all other followers out of the ISR, and all high watermarks where they are. The
+fetches of a wave have the same time, not the same bytes: none waits for a slow root.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from math import inf
 from operator import attrgetter
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import note_refused
 from kafka_on_spark.controller.partitions.isr import awaiting_compaction
@@ -35,7 +37,6 @@ from kafka_on_spark.service.replica.creating_replicas import (
     create_replicas,
     renew_lost,
 )
-from kafka_on_spark.service.replicate.fetching.copy_waves import CopyWaves
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
@@ -62,6 +63,13 @@ from kafka_on_spark.service.replicate.sweep_progress import (
 
 T = TypeVar("T")
 
+FETCH_MS_MAX: Final = 5_000
+"""For how long one fetch copies in a wave."""
+
+WAVE_MS_MAX: Final = 8 * FETCH_MS_MAX
+"""For how long all fetches of a wave copy together, unless they are so many that a commit of each
+takes longer: a thousand large copies on a few cores would else take twenty minutes a wave."""
+
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 CompactFollowers = Callable[[Mapping[PartitionKey, Collection[BrokerId]]], bool]
 """Compacts followers, for a bounded time; returns whether any of them is done."""
@@ -72,16 +80,20 @@ class _Tally:
     """What a round has done so far.
 
     Attributes:
-        waves: In which its fetches copy.
         scope: The topics that it is over.
+        until_ms: The first wave of copies that ends after that is the last.
+        is_last: The wave that ended last is that.
+        left: What the fetches that go on with the next wave have left to copy, in bytes.
         failures: In words, by partition and broker.
         left_out: Fetches that were left out although there was work.
         uncompacted: Followers that may join the ISR once they are compacted.
         waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
     """
 
-    waves: CopyWaves
     scope: Scope
+    until_ms: float = inf
+    is_last: bool = False
+    left: dict[tuple[PartitionKey, BrokerId | None], int] = field(default_factory=dict)
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0
@@ -166,7 +178,7 @@ class ReplicationRound:
         )
         sweep_round = self._begin_sweep(scope, as_of_ms=as_of_ms, is_all=is_sweep)
         image = self._metadata.image
-        tally = _Tally(CopyWaves(self._clock, copy_ms_max), scope)
+        tally = _Tally(scope, self._clock.monotonic_ms() + copy_ms_max)
         due = sweep_round.next_keys()
         keys = due if is_sweep else keys_with_work(image, scope)
         self.create_replicas(keys)
@@ -266,18 +278,18 @@ class ReplicationRound:
     ) -> tuple[set[PartitionKey], PacedOrders]:
         """Fetch as planned, in waves; return the partitions not inspected completely, and the
         fetches of the first wave."""
-        image, waves = self._metadata.image, tally.waves
+        image = self._metadata.image
         missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
         failed, paced = self._fetch_wave(
             plans, tally, is_inspection=is_inspection, is_sweep=is_sweep
         )
-        while waves.is_more_left and not waves.is_last:
+        while tally.left and not tally.is_last:
             missed |= failed & plans.keys()
-            keys = waves.next_keys(self._metadata.catch_up(), tally.scope)
+            keys = keys_with_work(self._metadata.catch_up(), tally.scope)
             self.create_replicas(keys)
             image = self._metadata.image
             failed, _ = self._fetch_wave({key: plan_fetches(image, key) for key in keys}, tally)
-        if waves.is_more_left:
+        if tally.left:
             tally.waits_ms.append(0.0)
         return missed | (failed & plans.keys()), paced
 
@@ -298,10 +310,11 @@ class ReplicationRound:
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
-        bounded = tally.waves.begin(image, plans, paced.orders)
+        share = min(FETCH_MS_MAX, WAVE_MS_MAX // max(1, len(tally.left or paced.orders)))
+        bounded = [replace(order, copy_ms_max=share) for order in paced.orders]
         results = self._run(bounded, is_inspection=is_inspection)
-        seen_by = tally.waves.look if is_look else tally.waves.end
-        reports = merge_reports(seen_by(paced.orders, results))
+        tally.is_last = self._clock.monotonic_ms() >= tally.until_ms
+        reports = merge_reports(_to_judge(paced.orders, results, tally))
         self._second_inspections.record(reports)
         for report in reports:
             if waiting := awaiting_compaction(image, report):
@@ -400,6 +413,40 @@ class ReplicationRound:
                 (each for each in tally.waits_ms if each is not None), default=None
             ),
         )
+
+
+def _to_judge(
+    orders: Sequence[FetchOrder], results: Sequence[FetchResult], tally: _Tally
+) -> list[PartitionReport]:
+    """Return the reports to decide by, and note which fetches go on with the next wave.
+
+    A copy goes on while it is at least twice as fast as the appends, until nothing is left or
+    its throttle stops it. Until the last wave a member of the ISR whose copy goes on does not
+    lag: a round that finds much to copy would take it out, and the next wave bring it all.
+    """
+    before, tally.left = tally.left, {}
+    reports = []
+    for order, result in zip(orders, results, strict=True):
+        report, copied = result.report, result.copied_bytes
+        left = sum(seen.missing_bytes for seen in report.followers)
+        appended = left + copied - before.get(fetcher_of(order), left + copied)
+        is_throttled = order.copy_bytes_max is not None and copied >= order.copy_bytes_max
+        if left and copied and 2 * appended <= copied and not is_throttled:
+            tally.left[fetcher_of(order)] = left
+            report = report if tally.is_last else _without_lag(order, report)
+        reports.append(report)
+    return reports
+
+
+def _without_lag(order: FetchOrder, report: PartitionReport) -> PartitionReport:
+    """Return a report by which no member of the ISR lags."""
+    followers = (
+        replace(seen, missing_since_ms=None, missing_bytes=0)
+        if seen.broker_id in order.partition.isr
+        else seen
+        for seen in report.followers
+    )
+    return replace(report, followers=tuple(followers))
 
 
 def _failures(

@@ -118,7 +118,7 @@ class Keeping:
         self.clock = clock
         self.tasks = tasks
         self.watch = watch = UpkeepWatch(clock)
-        self.pace = FetchPace(clock, random=random.random)
+        self.pace = FetchPace(clock)
         self.sweep_hints = FileSweepHints(ports.hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)
         self.silent_groups = SilentGroups(ports.heartbeats, clock)

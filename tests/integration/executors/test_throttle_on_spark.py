@@ -32,7 +32,7 @@ def test_all_tasks_of_a_job_share_one_rate(spark):
             cluster.append("orders", rows, acks=1)
         [batch_bytes] = {file.stat().st_size for file in disks.root(1).rglob("*.parquet")}
         clock = FakeClock()
-        cluster._services.keeping.pace = FetchPace(clock, random=lambda: 0.5)
+        cluster._services.keeping.pace = FetchPace(clock)
         configs = {
             "follower.replication.throttled.rate": BATCHES_A_SECOND * batch_bytes,
             "replica.fetch.max.bytes": batch_bytes,

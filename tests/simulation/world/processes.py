@@ -69,8 +69,7 @@ class Driver:
         self.metadata._lock = Lock(world.scheduler)  # type: ignore[assignment]
         self.executors = Executors(world, node, workers.pick, twin_chance=twin_chance)
         self.threads = Threads(world.scheduler, node)
-        # Without jitter: a draw for each fetch would give every seed another run.
-        self.pace = FetchPace(self.clock, random=lambda: 0.5)
+        self.pace = FetchPace(self.clock)
         self.begin_sweep()
         self.producers = ProducerRuns(self.metadata, self.clock, timeout_ms=TIMEOUT_MS)
         self.cleaner = Cleaner(

@@ -48,7 +48,7 @@ class Rounds:
         for key in self.keys:
             for each in (1, 2, 3):
                 self.replicas.create(address(each, key=key))
-        self.pace = FetchPace(self.clock, random=lambda: 0.5)
+        self.pace = FetchPace(self.clock)
         self.second_inspections = SecondInspections(
             self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
         )

@@ -1,16 +1,16 @@
 """Back-offs and quotas of fetches, as one process remembers them between rounds of replication.
 
-It holds state for the decisions of `controller/pace` (`fetch_delay`, `limits`, `throttle`). If the
-process ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
+A back-off spares a root that does not answer, and the rounds that would wait for it. It belongs to
+one leadership: a newer one is tried at once. Source: AbstractFetcherThread.delayPartitions. No
+decision rests on it. If the process ends, that costs one early fetch a back-off, and at most one
+second's bytes a quota.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.pace.fetch_delay import FetchDelay, delay_after, is_delay_over
 from kafka_on_spark.controller.pace.limits import (
     Limit,
     limit_rates,
@@ -19,11 +19,13 @@ from kafka_on_spark.controller.pace.limits import (
     unfilled_limits,
 )
 from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, wait_ms
-from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.errors import NO_ERROR
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports.process import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_refusals import current_epoch, refusal_code
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_code
 
 
 class _Fetcher(NamedTuple):
@@ -32,6 +34,22 @@ class _Fetcher(NamedTuple):
     key: PartitionKey
     follower: BrokerId | None
     replica_uuid: ReplicaUuid | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """Why a fetch is left out for a while.
+
+    Attributes:
+        leader_epoch: The leadership that the refused fetch was planned under.
+        until_ms: The end of the back-off, on the process's monotonic clock.
+        is_fenced: No time helps a fetch, only a newer leadership; an inspection, which copies
+            nothing, may ask whether that is still so.
+    """
+
+    leader_epoch: LeaderEpoch
+    until_ms: int
+    is_fenced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +69,12 @@ class PacedOrders:
 
 
 class FetchPace:
-    """Back-offs and quotas of a process's rounds. Threads may share it.
+    """Back-offs and quotas of a process's rounds. Threads may share it."""
 
-    `random` returns [0, 1); it is the jitter of back-offs only.
-    """
-
-    def __init__(self, clock: Clock, *, random: Callable[[], float]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._random = random
         self._lock = threading.Lock()
-        self._delays: dict[_Fetcher, FetchDelay] = {}
+        self._delays: dict[_Fetcher, _Delay] = {}
         self._quotas: dict[Limit, Quota] = {}
         self._served_in: dict[_Fetcher, int] = {}
         self._rounds = 0
@@ -101,49 +115,43 @@ class FetchPace:
     ) -> None:
         """Record what the fetches did; `image` is the metadata when they had answered."""
         now_ms = self._clock.monotonic_ms()
-        settings = image.settings().over(overrides)
+        backoff_ms = image.settings().over(overrides).integer("replica.fetch.backoff.ms")
         with self._lock:
             for order, result in zip(orders, results, strict=True):
-                self._record_result(image, order, result, settings, now_ms)
+                self._record_result(image, order, result, now_ms + backoff_ms)
                 if order.copy_bytes_max is not None:
                     used = result.copied_bytes - order.copy_bytes_max
                     self._charge(_limits_of(image, order, overrides), used)
 
     def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
+        """Return how long a fetch still waits: 0 not at all, None for a newer leadership."""
         delay = self._delays.get(_fetcher(order))
-        if delay is None:
+        if delay is None or delay.leader_epoch != order.partition.leader_epoch:
             return 0
-        return delay.remaining_ms(
-            order.partition.leader_epoch, now_ms, is_inspection=order.copy_bytes_max == 0
-        )
+        if delay.is_fenced and order.copy_bytes_max != 0:
+            return None
+        return max(0, delay.until_ms - now_ms)
 
     def _record_result(
-        self,
-        image: MetadataImage,
-        order: FetchOrder,
-        result: FetchResult,
-        settings: Settings,
-        now_ms: int,
+        self, image: MetadataImage, order: FetchOrder, result: FetchResult, until_ms: int
     ) -> None:
-        name = _fetcher(order)
-        delay = delay_after(
-            refusal_code(image, order, result),
-            self._delays.pop(name, None),
-            asked_epoch=order.partition.leader_epoch,
-            current_epoch=current_epoch(image, order),
-            has_progressed=result.copied_records > 0,
-            now_ms=now_ms,
-            first_ms=settings.integer("replica.fetch.backoff.ms"),
-            max_ms=settings.integer("replica.fetch.backoff.max.ms"),
-            random=self._random(),
-        )
-        if delay is not None:
-            self._delays[name] = delay
+        """Record a refusal under a leadership that is still the newest: a newer one is tried at
+        once, whatever the older one's answer was."""
+        self._delays.pop(_fetcher(order), None)
+        partition, asked_epoch = image.partition(order.key), order.partition.leader_epoch
+        code = refusal_code(image, order, result)
+        if code != NO_ERROR and partition is not None and partition.leader_epoch == asked_epoch:
+            action = after_refusal(code, asked_epoch=asked_epoch, current_epoch=asked_epoch)
+            is_fenced = action is FetchAction.WAIT_FOR_METADATA
+            self._delays[_fetcher(order)] = _Delay(asked_epoch, until_ms, is_fenced)
 
     def _forget_ended(self, image: MetadataImage) -> None:
-        """Forget back-offs that are over, and deleted partitions."""
+        """Forget deleted partitions, and back-offs that the metadata ends: by a newer leadership,
+        or as a follower's broker is fenced, so that it is fetched for at once when it is back."""
         for name, delay in list(self._delays.items()):
-            if is_delay_over(delay, image, name.key, name.follower):
+            partition, follower = image.partition(name.key), name.follower
+            is_over = partition is None or partition.leader_epoch != delay.leader_epoch
+            if is_over or (follower is not None and not image.brokers[follower].is_online):
                 del self._delays[name]
         for name in [each for each in self._served_in if image.partition(each.key) is None]:
             del self._served_in[name]

@@ -6,7 +6,6 @@ has moved on since. Apart from the fetch, which sees no image.
 
 from kafka_on_spark.controller.partitions.reports import ReplicaReport
 from kafka_on_spark.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
-from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
@@ -59,9 +58,3 @@ def refusal_code(image: MetadataImage, order: FetchOrder, result: FetchResult) -
     """Return the code of a fetch's first refusal, or NO_ERROR."""
     refused = refusals(result)
     return refusal_of(image, order, refused[0])[0] if refused else NO_ERROR
-
-
-def current_epoch(image: MetadataImage, order: FetchOrder) -> LeaderEpoch | None:
-    """Return the partition's leadership in `image`; None if the partition is gone."""
-    partition = image.partition(order.key)
-    return None if partition is None else partition.leader_epoch

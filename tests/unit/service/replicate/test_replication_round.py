@@ -106,25 +106,19 @@ def test_what_is_not_due_is_fetched_with_what_the_process_knows_of_its_tables():
     assert [each.is_uncached for each in rounds.orders] == [False, False]
 
 
-def test_back_offs_grow_and_progress_resets_them():
+def test_a_fetch_that_was_refused_is_left_out_for_its_back_off():
     rounds = Rounds()
     rounds.append(0, "a")
-    disk_of_3 = rounds.roots["memory://3"]
-    disk_of_3.is_offline = True
+    rounds.roots["memory://3"].is_offline = True
     waits = []
     for _ in range(3):
         rounds.run()
         waits.append(rounds.run().resume_after_ms)
         rounds.clock.advance(waits[-1])
-    disk_of_3.is_offline = False
+    rounds.roots["memory://3"].is_offline = False
 
     assert rounds.run().is_caught_up
-    disk_of_3.is_offline = True
-    rounds.append(0, "b")
-    rounds.run()
-
-    assert waits == [1000, 2000, 4000]
-    assert rounds.run().resume_after_ms == 1000
+    assert waits == [1000, 1000, 1000]
 
 
 def test_a_newer_leadership_ends_a_back_off_at_once():
