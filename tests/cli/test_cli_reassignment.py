@@ -104,47 +104,6 @@ def test_generated_plan_says_what_moves_and_is_executed_as_it_is(
     call("reassign-partitions", "--cancel")
 
 
-def test_plan_of_what_is_in_balance_moves_nothing(call, new_topic, json_file):
-    topic = new_topic(replica_assignment={0: [1, 2], 1: [2, 3], 2: [3, 4], 3: [4, 1]})
-    chosen = json_file({"topics": [{"topic": topic}]})
-
-    text = call("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
-
-    assert "There is nothing to move" in text
-
-
-def test_the_dry_run_of_a_reassignment_moves_nothing(call, new_topic, cluster, json_file):
-    topic = new_topic(replica_assignment={0: [1, 2]})
-    before = cluster.image
-
-    answer = call.json(
-        *("reassign-partitions", "--execute", "--dry-run"),
-        *("--reassignment-json-file", json_file(assignment(topic, [3, 2]))),
-    )
-
-    [record] = answer["records"]
-    assert record["replicas"] == [3, 2, 1]
-    assert record["adding_replicas"] == [3]
-    assert cluster.image == before
-
-
-def test_verify_tells_partitions_that_are_not_there_and_replicas_that_are_others(
-    call, new_topic, json_file
-):
-    topic = new_topic(replica_assignment={0: [1, 2]})
-    wanted = assignment(topic, [3, 2])
-    wanted["partitions"].append({"topic": topic, "partition": 7, "replicas": [1]})
-
-    answer = call.json(
-        *("reassign-partitions", "--verify", "--reassignment-json-file", json_file(wanted)), code=1
-    )
-
-    assert [each["status"] for each in answer["partitions"]] == [
-        "the replicas are others",
-        "the partition is not there",
-    ]
-
-
 @pytest.fixture
 def displaced(new_topic, cluster, disks):
     """A topic whose preferred leader was away, and is in sync again."""
@@ -256,18 +215,4 @@ def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
     cluster.replicate()
     cluster.replicate()
     assert partition_of(cluster, topic).uuid_of(3) != uuid
-    assert isr_of(cluster, topic) == [1, 2, 3]
-
-
-def test_a_replica_that_was_called_lost_and_is_whole_is_taken_back(call, new_topic, cluster):
-    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
-    uuid = partition_of(cluster, topic).uuid_of(3)
-    call.json(
-        *("replicas", "--topic", topic, "--partition", "0", "--broker", "3"), "--lost", "--yes"
-    )
-
-    cluster.run_controller()
-
-    assert partition_of(cluster, topic).uuid_of(3) == uuid
-    cluster.replicate()
     assert isr_of(cluster, topic) == [1, 2, 3]

@@ -170,58 +170,11 @@ def test_rows_that_are_read_one_by_one_are_counted(call, new_topic, seen, form):
     assert (seen.words, seen.done) == ("reading the metadata log", 4)
 
 
-def test_a_voter_that_is_added_shows_that_the_log_is_copied(call, seen, tmp_path):
-    call("metadata-quorum", "add-controller", tmp_path / "voter", "--dry-run")
-
-    assert seen.words == "copying the metadata log"
-
-
-CHANGES = [
-    ("topics", "--alter", "--topic", "{topic}", "--partitions", 2),
-    ("topics", "--delete", "--topic", "{topic}", "--yes"),
-    ("brokers", "--drain", "--broker", 4, "--dry-run"),
-    ("brokers", "--resume", "--broker", 4, "--dry-run"),
-    ("leader-election", "--election-type", "preferred", "--topic", "{topic}"),
-    ("metadata-quorum", "elect", "--dry-run"),
-]
-
-
-@pytest.mark.parametrize("words", CHANGES, ids=[" ".join(each[:2]) for each in CHANGES])
-def test_a_change_shows_that_it_is_made_and_before_it_that_the_cluster_is_opened(
-    call, new_topic, seen, words
-):
-    topic = new_topic()
-
-    call(*(str(word).format(topic=topic) for word in words))
-
-    assert seen.all_words[0] == "opening the cluster"
-    assert seen.words in ("changing the cluster", "electing")
-
-
 def test_a_deed_that_is_confirmed_is_checked_and_changes_are_counted(call, new_topic, seen):
     call("topics", "--delete", "--topic", new_topic(), "--yes")
 
     assert seen.all_words[1:] == ["checking the change", "changing the cluster"]
     assert (seen.total, seen.done) == (1, 1)
-
-
-def test_a_cluster_that_is_created_or_forced_on_shows_it(call, seen, tmp_path):
-    root = tmp_path / "metadata"
-
-    call("cluster", "--create", "--cluster", root, "--broker", f"1={tmp_path / 'disk'}")
-    call("metadata-quorum", "force", "--from", 1, code=2)
-
-    assert seen.all_words == ["creating the cluster", "asking voters"]
-
-
-def test_offsets_that_are_reset_to_a_time_are_counted_by_partition(call, new_topic, seen):
-    topic = new_topic(b"a", partitions=3)
-    moment = ("--to-datetime", "2020-01-01T00:00:00.000")
-
-    call("consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, *moment)
-
-    assert "looking for times" in seen.all_words
-    assert seen.done == 3
 
 
 class Terminal(io.StringIO):
