@@ -223,9 +223,9 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
         "call/log_lines.py",
         "call/output.py",
         "call/session.py",
-        "consume/printing.py",
+        "consume.py",
         "kafka_files.py",
-        "produce/feeds.py",
+        "produce.py",
         "serve/console.py",
         "serve/serve.py",
     }
