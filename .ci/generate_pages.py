@@ -29,9 +29,9 @@ from kafka_on_spark.service.describe.log_descriptions import (
     CompactedPart,
     DueUpkeep,
     LogDescription,
+    PartitionLogs,
 )
 from kafka_on_spark.service.describe.metric import Metric
-from kafka_on_spark.service.describe.partition_logs import PartitionLogs
 from kafka_on_spark.spark.format.query_lag import LagListener, lag
 from kafka_on_spark.storage.staging.records import Record
 

@@ -36,8 +36,7 @@ from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets
-from kafka_on_spark.service.describe.partition_history import HistoryEntry
-from kafka_on_spark.service.describe.partition_logs import PartitionLogs
+from kafka_on_spark.service.describe.log_descriptions import PartitionLogs
 
 COLUMNS: Final = "topic partition leader replicas isr elr adding_replicas removing_replicas states"
 LOG_COLUMNS: Final = (
@@ -356,7 +355,7 @@ def _summary(topic: TopicImage) -> str:
 
 
 def _show_logs(session: Session, topics: Sequence[str]) -> None:
-    """Show the logs of topics' replicas, what was decided of them, and what is due."""
+    """Show the logs of topics' replicas, and what is due."""
     if session.is_past:
         raise InvalidRequestError(
             "--logs does not go with --as-of, since it reads the logs as they are now: leave one"
@@ -367,8 +366,6 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
     answer = [
         {
             **asdict(each),
-            "log_start": _decision(each.log_start),
-            "compacted": _decision(each.compacted),
             "replicas": [
                 {**asdict(log), "broker": log.broker_id, "size_bytes": log.size_bytes}
                 for log in each.replicas
@@ -382,29 +379,10 @@ def _show_logs(session: Session, topics: Sequence[str]) -> None:
     logs = [log for each in answer for log in each["replicas"]]
     rows = (log | (log["compacted"] or {}) for log in logs if log["is_made"] and not log["error"])
     write_rows(session.output, LOG_COLUMNS, rows)
-    for each in partitions:
-        name = f"{each.topic}-{each.partition}"
-        if each.log_start is not None:
-            when = f"{each.log_start.time:%Y-%m-%d %H:%M:%S} UTC"
-            say(f"{name} starts at {each.log_start_offset} since {when}: {each.log_start.cause}")
-        if each.compacted is not None:
-            when = f"{each.compacted.time:%Y-%m-%d %H:%M:%S} UTC"
-            say(f"{name} since {when}: {each.compacted.cause}")
     missing = sum(not log["is_made"] for log in logs)
     if missing:
         say(f"{plural(missing, 'replica')} not made yet: nothing was appended there.")
     say(*(_due(partitions) or ["Nothing is due."]))
-
-
-def _decision(entry: HistoryEntry | None) -> dict[str, Any] | None:
-    if entry is None:
-        return None
-    return {
-        "time": entry.time.isoformat(),
-        "cause": entry.cause,
-        "by": entry.by,
-        "metadata_offset": entry.metadata_offset,
-    }
 
 
 def _due(partitions: Sequence[PartitionLogs]) -> list[str]:

@@ -95,13 +95,12 @@ if TYPE_CHECKING:
     from kafka_on_spark.service.append.plan.append_results import AppendResult
     from kafka_on_spark.service.control.controller_report import ControllerReport
     from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
+    from kafka_on_spark.service.describe.log_descriptions import PartitionLogs
     from kafka_on_spark.service.describe.metric import Metric
     from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
-    from kafka_on_spark.service.describe.partition_logs import PartitionLogs
     from kafka_on_spark.service.describe.sizes import MoveProgress
     from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
     from kafka_on_spark.service.replicate.replication_report import ReplicationReport
-    from kafka_on_spark.service.replicate.sweep_progress import Scope
     from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
     from kafka_on_spark.service.what_if.what_if import Forecast
     from kafka_on_spark.spark.wiring.forcing import ForcedGeneration
@@ -346,13 +345,14 @@ class Cluster:
 
     def _chosen(
         self, topics: str | Iterable[str] | None
-    ) -> tuple[MetadataImage, Scope, list[PartitionKey]]:
+    ) -> tuple[MetadataImage, list[PartitionKey]]:
         from kafka_on_spark.service.replicate.sweep_progress import scope_of
 
         image = self._metadata.catch_up()
         scope = scope_of(image, topics)
-        keys = [key for key, _ in image.partitions() if scope is None or key.topic_id in scope]
-        return image, scope, keys
+        return image, [
+            key for key, _ in image.partitions() if scope is None or key.topic_id in scope
+        ]
 
     def _check_obeyed(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Check that the brokers in sync obey this cluster, as far as they answer: what a copy of
@@ -1300,8 +1300,8 @@ class Cluster:
 
     @_operation(DESCRIBE)
     def describe_logs(self, topics: str | Iterable[str] | None = None) -> list[PartitionLogs]:
-        """Return what was decided of partitions' logs (where they start, how far they are
-        compacted, when and why), what each replica's log is made of, and what of its upkeep is due.
+        """Return what is decided of partitions' logs (where they start, how far they are
+        compacted), what each replica's log is made of, and what of its upkeep is due.
 
         Reads the table of each replica, and changes nothing; a replica that can't be read has an
         error in place of figures.
@@ -1310,16 +1310,11 @@ class Cluster:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        from kafka_on_spark.service.describe.log_descriptions import describe_logs
-        from kafka_on_spark.service.describe.partition_history import partition_history
-        from kafka_on_spark.service.describe.partition_logs import partition_logs
+        from kafka_on_spark.service.describe.log_descriptions import by_partition, describe_logs
 
-        image, scope, keys = self._chosen(topics)
+        image, keys = self._chosen(topics)
         logs = describe_logs(image, keys, self._now.keeping.tasks.describe)
-        one = next(iter(scope)) if scope is not None and len(scope) == 1 else None
-        before, batches = kept_history(self._now.metadata)
-        history = partition_history(batches, one, after=before)
-        return partition_logs(image, keys, history, logs)
+        return by_partition(image, keys, logs)
 
     @_operation(DESCRIBE)
     def metrics(self, topics: str | Iterable[str] | None = None) -> list[Metric]:
@@ -1337,7 +1332,7 @@ class Cluster:
         from kafka_on_spark.cluster.figures import metrics_of
         from kafka_on_spark.service.describe.log_descriptions import describe_logs
 
-        image, _, keys = self._chosen(topics)
+        image, keys = self._chosen(topics)
         return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.tasks.describe))
 
     @_operation(DESCRIBE)

@@ -6,7 +6,6 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.errors import HistoryExpiredError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.service.metadata import metadata_service
-from kafka_on_spark.service.metadata.metadata_roles import kept_history
 from kafka_on_spark.spark.run.opening import metadata_log_of
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from kafka_on_spark.storage.metadata import metadata_merge
@@ -79,15 +78,6 @@ def test_histories_tell_what_is_kept(disks):
         [*_, last] = cluster.history(TOPIC)
         assert (last.partition, last.metadata_offset >= start) == (2, True)
         assert cluster.broker_history() == []
-
-
-def test_replicas_are_described_by_what_is_kept(disks):
-    [logs, *_] = disks.cluster.describe_logs(TOPIC)
-
-    assert len(logs.replicas) == 3
-    before, batches = kept_history(disks.cluster._metadata)
-    assert before.replay(*batches).topics == disks.image.topics
-    assert before.offset >= start_of(disks.cluster)
 
 
 def test_process_that_was_away_for_longer_goes_on(disks):

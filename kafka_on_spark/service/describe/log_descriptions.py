@@ -14,6 +14,7 @@ from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.merged_segment import MergedSegment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.upkeep.retention import due_since_ms, limits_of, retained
+from kafka_on_spark.metadata.compaction import Compaction
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.compact.replica_looks import appended_ranges, leader_dirt
@@ -143,6 +144,28 @@ class LogDescription:
         return self.plain_bytes + self.merged_bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLogs:
+    """One partition: what is decided of its logs, and each replica's log. `Cluster.history` has
+    when and why it was decided.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        log_start_offset: The first offset that is kept.
+        high_watermark: Where what is committed ends.
+        compaction: How far its logs are to be compacted.
+        replicas: The logs of its replicas, by broker.
+    """
+
+    topic: str
+    partition: int
+    log_start_offset: Offset
+    high_watermark: Offset
+    compaction: Compaction
+    replicas: tuple[LogDescription, ...]
+
+
 RunDescriptions = Callable[[Sequence[UpkeepOrder]], list[LogDescription]]
 """Describes replicas' logs, one for each order, in order."""
 
@@ -164,6 +187,27 @@ def describe_logs(
         if (key, broker_id) not in seen
     ]
     return sorted((*found, *missing), key=lambda each: (each.topic, each.partition, each.broker_id))
+
+
+def by_partition(
+    image: MetadataImage, keys: Iterable[PartitionKey], logs: Iterable[LogDescription]
+) -> list[PartitionLogs]:
+    """Return partitions with their replicas' `logs`, by name."""
+    of_name: dict[tuple[str, int], list[LogDescription]] = {}
+    for log in logs:
+        of_name.setdefault((log.topic, log.partition), []).append(log)
+    return [
+        PartitionLogs(
+            topic=name.topic,
+            partition=name.partition,
+            log_start_offset=partition.log_start_offset,
+            high_watermark=partition.high_watermark,
+            compaction=partition.compaction,
+            replicas=tuple(of_name.get(name, ())),
+        )
+        for name, key in sorted((image.name_of(key), key) for key in keys)
+        if (partition := image.partition(key)) is not None
+    ]
 
 
 def _missing(

@@ -18,7 +18,6 @@ def test_logs_of_a_topic_are_described_with_what_is_due(call, new_topic):
     assert (first["broker"], first["plain_segments"], first["log_end_offset"]) == (1, 2, 2)
     assert [each["kind"] for each in first["due"]] == ["compaction"]
     assert second["due"] == []
-    assert logs["compacted"] is None
     assert f"{topic}-0 on broker 1: due since " in shown
     assert shown.splitlines()[1].split()[:4] == [topic, "0", "1", "0"]
 
@@ -28,8 +27,6 @@ def test_logs_of_a_topic_are_described_with_what_is_due(call, new_topic):
 
     described = call("topics", "--describe", "--logs", "--topic", topic)
     assert described.endswith("Nothing is due.\n")
-    assert f"{topic}-0 since " in described
-    assert "compacted below 2" in described
     [partition] = call.json("topics", "--describe", "--topic", topic)[0]["partitions"]
     assert partition["compacted_below"] == 2
 
