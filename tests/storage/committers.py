@@ -1,28 +1,11 @@
 """Processes that commit, and say what they were told."""
 
-import os
 import random
-import signal
 import time
-from types import SimpleNamespace
 
-from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
-from kafka_on_spark.storage.delta import conditional_commit, durability, log_cleaning
-from kafka_on_spark.storage.delta.files import commit_files
-from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
-from tests.storage.tables import asleep, commit, opened
-
-# Where a process may be stopped in a commit: the call, whether after it, and which of its calls.
-POINTS = {
-    "before the temporary file": (commit_files, "write_temporary", False, 0),
-    "before the link": (os, "link", False, 0),
-    "after the link": (os, "link", True, 0),
-    "before the temporary file is unlinked": (os, "unlink", False, 0),
-    "before the folder's flush": (durability, "flush", False, 0),
-    "after the folder's flush": (durability, "flush", True, 0),
-    "after the put": (CommitFiles, "put", True, 0),
-    "before the put is vouched for": (CommitFiles, "stamps", False, 1),
-}
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
+from tests.storage.tables import commit, opened
 
 
 def begin_together(all_ready):
@@ -85,22 +68,3 @@ def commit_for_ever(uri, acknowledgements):
         commit(log, version)
         acknowledgements.send((version + 1, noted[-1]))
         log.checkpoint_if_due()
-
-
-def commit_and_stop(uri, point, told):
-    """Commit at the newest version, stopped (SIGSTOP) at a point of the commit; send what the
-    commit was told, and what the table then holds for this process."""
-    holder, name, is_after, call = POINTS[point]
-    log = opened(uri)
-    told.send("ready")
-
-    def stop():
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-    asleep(SimpleNamespace(setattr=setattr), holder, name, stop, is_after=is_after, call=call)
-    try:
-        commit(log, log.version)
-        outcome = "committed"
-    except KafkaOnSparkError as error:
-        outcome = type(error).__name__
-    told.send((outcome, log.refresh(), dict(log.counters())))

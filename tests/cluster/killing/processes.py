@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.audit.findings import FsckReport
@@ -23,7 +23,7 @@ ROUNDS_MAX: Final = 8
 AUDITS_MAX: Final = 10
 OPTIONS: Final = StorageOptions()
 
-PRELOADED: Final = ["tests.cluster.killing.meanwhile", "tests.storage.committers"]
+PRELOADED: Final = ["tests.cluster.killing.stories", "tests.storage.committers"]
 """What any process runs that a test starts so. A process of tests has one server, which has imported
 what the first test asked for: all else, each process that it starts would import anew."""
 
@@ -36,34 +36,6 @@ def processes_that_start() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
-
-
-class Worker:
-    """A process that goes on while others do, and what it tells.
-
-    Attributes:
-        process: The process.
-        ours: The end of its pipe that is not its own.
-    """
-
-    def __init__(self, body: Callable[..., object], *arguments: object) -> None:
-        """Start a process that runs `body`, which gets its end of the pipe as its last argument."""
-        processes = processes_that_start()
-        self.ours, theirs = processes.Pipe()
-        self.process = processes.Process(target=body, args=(*arguments, theirs), daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def told(self) -> list[Any]:
-        """Return all that it has told, once it has ended."""
-        said = []
-        try:
-            while True:
-                said.append(self.ours.recv())
-        except EOFError:
-            self.process.join()
-        self.ours.close()
-        return said
 
 
 def act(base: Path, name: str, at: int | None, is_after: bool, told: Connection) -> None:

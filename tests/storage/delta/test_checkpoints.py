@@ -12,7 +12,6 @@ from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from tests.builders import BEGINNING
@@ -60,28 +59,6 @@ def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri, mon
         commit_times(log, 25)
 
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(27)]
-
-
-def test_old_commits_stay_when_a_checkpoint_is_written(log, uri):
-    commit_times(log, 12)
-    two_months_ago = time.time() - 60 * 86_400
-    for version in range(14):
-        os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
-    log.reopen_next_time()
-    log.refresh()
-
-    log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [13]
-    assert all(commit_file(uri, version).exists() for version in range(14))
-
-
-def test_a_checkpoint_is_written_every_ten_commits(log, uri):
-    for _ in range(44):
-        commit(log, log.version)
-        log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [10, 20, 30, 40]
 
 
 def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_checkpoint(log, uri):
@@ -149,20 +126,6 @@ def test_two_that_write_the_same_checkpoint_at_once_do_no_harm(log, uri, monkeyp
     assert opened(uri).counters() == {"count": 12}
 
 
-@pytest.mark.parametrize(
-    "hint", [b"", b"garbage", b"{}", b'{"version": true}', b'{"version": 999}']
-)
-def test_a_hint_that_misleads_keeps_no_checkpoint_from_being_written(log, uri, hint):
-    commit_times(log, 9)
-    log.checkpoint_if_due()
-    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(hint)
-    commit_times(log, 10)
-
-    log.checkpoint_if_due()
-
-    assert checkpoints(uri) == [10, 20]
-
-
 def test_a_checkpoint_that_is_not_what_the_table_holds_is_set_aside(log, uri, monkeypatch, caplog):
     commit_times(log, 9)
     make = DeltaTable.create_checkpoint
@@ -206,12 +169,6 @@ def test_new_handle_does_not_make_again_what_is_there(log, uri):
     other.checkpoint_if_due()
 
     assert checkpoints(uri) == [11]
-
-
-def test_checkpoint_of_a_table_that_was_not_opened_is_left_alone(uri):
-    DeltaLog(uri, OPTIONS).checkpoint_if_due()
-
-    assert not os.path.exists(uri)
 
 
 @pytest.mark.parametrize(
@@ -285,15 +242,3 @@ def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_pa
     assert [each.base_offset for each in rival.read(from_offset=at(0))] == list(
         range(at(0), at(14))
     )
-
-
-def test_metadata_log_shows_others_records_after_maintenance(tmp_path):
-    root = str(tmp_path / "metadata")
-    mine = create_metadata_log(root, OPTIONS, "a-cluster")
-    for place in range(10):
-        mine.append([record(str(place))], STAMP, expected_offset=at(place))
-    DeltaMetadataLog(root, OPTIONS).append([record("rival")], STAMP, expected_offset=at(10))
-
-    mine.maintain()
-
-    assert len(mine.read(from_offset=at(10))) == 1

@@ -18,8 +18,6 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.table_history import table_steps
@@ -30,7 +28,6 @@ from tests.storage.tables import (
     commit,
     commit_file,
     commit_times,
-    names_in_log,
     opened,
 )
 
@@ -97,17 +94,6 @@ def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
     away.rename(commit_file(uri, LAST))
 
     assert log.refresh() == LAST
-
-
-def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damaged(log, uri):
-    """Its handle stays where it was before its commit, and can't be brought up."""
-    commit(log, LAST)
-    for version in (LAST - 1, LAST, LAST + 1):
-        commit_file(uri, version).unlink()
-
-    for _ in range(2):
-        with pytest.raises(ReplicaLostError):
-            log.refresh()
 
 
 @pytest.fixture
@@ -185,30 +171,6 @@ def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
         opened(uri)
 
 
-def test_log_that_is_a_file_is_said_aloud(log, uri):
-    folder = commit_file(uri, 0).parent
-    folder.rename(f"{folder}-away")
-    folder.write_bytes(b"")
-
-    with pytest.raises(KafkaOnSparkError):
-        DeltaLog(uri, OPTIONS).refresh()
-    with pytest.raises(KafkaOnSparkError):
-        log.refresh()
-
-
-@pytest.mark.damaged("a commit is missing")
-def test_every_commit_since_the_checkpoint_is_needed(log, uri, monkeypatch):
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
-    commit_times(log, 6)
-    log.checkpoint_if_due()
-    commit_times(log, 3)
-    assert opened(uri).counters() == {"count": LAST + 9}
-    remove(commit_file(uri, LAST + 7))
-
-    with pytest.raises(CorruptLogError, match="a commit is missing"):
-        opened(uri)
-
-
 def test_a_commit_that_was_counted_with_bytes_and_has_none_below_the_newest_is_lost(
     log, uri, checks
 ):
@@ -229,17 +191,6 @@ def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
     for _ in range(2):
         with pytest.raises(CorruptLogError, match="no regular file"):
             log.refresh()
-
-
-@pytest.mark.damaged("the commit .* can't be read")
-def test_damage_deletes_nothing(log, uri):
-    halve(commit_file(uri, 3))
-    before = names_in_log(uri)
-
-    with pytest.raises(CorruptLogError):
-        opened(uri)
-
-    assert names_in_log(uri) == before
 
 
 def test_a_failure_to_read_is_the_roots_and_nothing_is_half_known_after_it(log, monkeypatch, uri):

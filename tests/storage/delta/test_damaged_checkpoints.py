@@ -105,18 +105,6 @@ def test_no_hint_stays_at_a_checkpoint_that_is_not_there(log, uri):
     assert DeltaTable(uri).version() == log.version
 
 
-def test_a_table_that_is_opened_loses_a_hint_at_a_checkpoint_that_a_power_cut_took(log, uri):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    [checkpoint] = commit_file(uri, 0).parent.glob("*.checkpoint.parquet")
-    checkpoint.unlink()
-
-    opened(uri)
-
-    assert "_last_checkpoint" not in names_in_log(uri)
-    assert DeltaTable(uri).version() == log.version
-
-
 @pytest.mark.parametrize("damage", [empty, remove, zero, halve])
 @pytest.mark.parametrize("hint", [None, empty, remove, zero])
 def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint):
@@ -135,31 +123,6 @@ def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint
     after.checkpoint_if_due()
 
     assert opened(uri).counters_of("count") == [made + 10]
-
-
-@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
-def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, damage):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-    damage(commit_file(uri, 0).with_name(f"{log.version:020d}.checkpoint.parquet"))
-    for version in range(LAST + 7):
-        commit_file(uri, version).unlink()
-
-    assert opened(uri).counters_of("count") == [log.version]
-
-
-def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(b"[" * 100_000)
-
-    after = opened(uri)
-    commit_times(after, 10)
-    after.checkpoint_if_due()
-
-    assert opened(uri).counters_of("count") == [after.version]
 
 
 # fmt: off
@@ -186,15 +149,6 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     assert after.counters() == {"count": after.version}
     assert not [each for each in steps_of(uri) if isinstance(each, TableDamage)]
     assert opened(uri).counters_of("count") == [after.version]
-
-
-@pytest.mark.parametrize("damage", [empty, remove, halve, zero])
-def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    damage(commit_file(uri, 0).with_name("_last_checkpoint"))
-
-    assert opened(uri).counters_of("count") == [log.version]
 
 
 def test_an_open_table_whose_checkpoint_is_gone_goes_on(log, uri):
@@ -232,18 +186,6 @@ def test_a_checkpoint_that_says_too_much_is_passed_over_before_its_pages_are_rea
     assert after.counters_of("count") == [log.version]
     assert not path.exists()
     assert Path(f"{path}.unreadable").exists()
-
-
-def test_a_checkpoint_that_says_too_much_and_keeps_its_name_is_not_read(log, uri, monkeypatch):
-    path = with_checkpoint(log)
-    claim_bytes(path, monkeypatch)
-    refuse_renames(monkeypatch)
-
-    [damage] = [step for step in steps_of(uri) if isinstance(step, TableDamage)]
-
-    assert "claims more rows or bytes than it can have" in damage.sentence
-    assert opened(uri).counters_of("count") == [log.version]
-    assert path.exists()
 
 
 @pytest.mark.parametrize("damage", [Path.mkdir, os.mkfifo])

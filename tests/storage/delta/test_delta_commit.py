@@ -92,17 +92,6 @@ def test_stale_handle_conflicts_and_leaves_no_trace(log, uri):
     assert not [name for name in names_in_log(uri) if not name.endswith(".json")]
 
 
-def test_handle_left_behind_by_a_commit_of_its_own_conflicts_too(log, uri):
-    commit(log, 1)
-    rival = opened(uri)
-    commit(rival, 2)
-
-    with pytest.raises(CommitConflictError):
-        commit(log, 2)
-
-    assert log.refresh() == 3
-
-
 @pytest.mark.parametrize("at_version", [0, 2, 5])
 def test_commit_decided_on_another_version_than_was_read_conflicts(log, at_version):
     with pytest.raises(CommitConflictError):
@@ -184,17 +173,6 @@ def test_commit_whose_version_a_rival_took_is_a_conflict(log, uri, monkeypatch, 
         commit(log, 1)
 
     assert len(write_ids(uri)) == 3
-
-
-def test_commit_of_another_engine_at_the_version_is_a_conflict(log, uri, monkeypatch):
-    def lose_the_race(*args, **kwargs):
-        commit_file(uri, 2).write_text('{"commitInfo":{"engineInfo":"Apache-Spark"}}\n')
-        return PUT(*args, **kwargs)
-
-    on_put(monkeypatch, lose_the_race)
-
-    with pytest.raises(CommitConflictError):
-        commit(log, 1)
 
 
 @pytest.mark.damaged("the commit .* can't be read")
@@ -316,13 +294,6 @@ def test_temporary_file_that_can_not_be_removed_fails_no_commit(log, uri, monkey
     assert [name for name in names_in_log(uri) if name.endswith(".tmp")]
     assert log.refresh() == opened(uri).version == 2
     commit(log, 2)
-
-
-def test_creating_twice_is_a_conflict(log, uri):
-    with pytest.raises(CommitConflictError):
-        create(uri)
-
-    assert len(write_ids(uri)) == 2
 
 
 def test_creation_that_landed_before_the_exception_is_committed(uri, monkeypatch, failure):

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -61,31 +60,6 @@ def failing(monkeypatch):
     return let_fail
 
 
-def test_commit_file_and_its_folder_are_flushed_before_the_commit_counts(log, uri, flushed):
-    commit(log, 1)
-
-    assert [os.path.dirname(flushed[0]), *flushed[1:]] == [f"{uri}/_delta_log"] * 2
-    assert re.fullmatch(r"_[0-9a-f]{32}\.tmp", os.path.basename(flushed[0]))
-
-
-def test_commit_file_has_all_its_bytes_flushed_before_it_has_its_name(
-    log, uri, flushed, monkeypatch
-):
-    link, seen = os.link, []
-
-    def look(source, target):
-        seen.append((list(flushed), os.path.exists(target), Path(source).read_bytes()))
-        link(source, target)
-
-    monkeypatch.setattr(os, "link", look)
-
-    commit(log, 1)
-
-    [(before, is_there, content)] = seen
-    assert (len(before), is_there) == (1, False)
-    assert commit_file(uri, 2).read_bytes() == content
-
-
 def test_commit_whose_put_lost_its_answer_is_flushed_before_it_counts(
     log, uri, flushed, monkeypatch
 ):
@@ -101,14 +75,6 @@ def test_commit_whose_put_lost_its_answer_is_flushed_before_it_counts(
     commit(log, 1)
 
     assert flushed == [str(commit_file(uri, 2)), f"{uri}/_delta_log"]
-
-
-def test_new_table_is_flushed_with_the_folders_that_lead_to_it(uri, root, flushed):
-    """Before it is a table: a process that finds one can count on them."""
-    create(uri)
-
-    assert flushed[:3] == [uri, str(Path(uri).parent), str(root)]
-    assert [os.path.dirname(flushed[3]), *flushed[4:]] == [f"{uri}/_delta_log"] * 2
 
 
 def test_commits_of_others_are_flushed_before_they_are_counted(log, uri, flushed):
@@ -142,35 +108,6 @@ def test_new_handle_leaves_alone_what_another_is_just_writing(log, uri, flushed)
 
     assert opened(uri).version == 1
     assert str(path) not in flushed
-
-
-def test_checkpoint_is_flushed(log, uri, flushed):
-    commit_times(log, 9)
-    flushed.clear()
-
-    log.checkpoint_if_due()
-
-    assert flushed == [
-        f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
-        f"{uri}/_delta_log/_last_checkpoint",
-        f"{uri}/_delta_log",
-    ]
-
-
-def test_no_commit_is_deleted_before_the_checkpoint_is_flushed(log, uri, failing, monkeypatch):
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
-    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT_MS", 0)
-    for _ in range(39):
-        commit(log, log.version)
-        log.checkpoint_if_due()
-    before = names_in_log(uri)
-    assert commit_file(uri, 20).exists()
-    failing(".checkpoint.parquet", errno.EINTR)
-    commit_times(log, 10)
-
-    log.checkpoint_if_due()
-
-    assert set(before) < set(names_in_log(uri))
 
 
 def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
@@ -292,14 +229,6 @@ def _too_many_files(paths):
         raise OSError(errno.EMFILE, "too many open files")
     except OSError as error:
         raise KafkaStorageError("can't flush") from error
-
-
-def test_file_is_flushed_before_it_has_its_name(root, flushed):
-    RootFiles(str(root), OPTIONS).write(f"{root}/segment", b"bytes")
-
-    assert len(flushed) == 1
-    assert flushed[0].endswith(".tmp")
-    assert os.listdir(root) == ["segment"]
 
 
 def test_file_written_if_absent_is_flushed_with_its_folder(root, flushed):

@@ -16,7 +16,7 @@ from tests.storage.delta.cleaning import (
     copied,
     live_once,
 )
-from tests.storage.tables import commit, commit_file, commit_times, live, opened, put_stray
+from tests.storage.tables import commit_file, commit_times, opened
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -78,17 +78,6 @@ def test_whichever_two_checkpoints_are_damaged_one_is_left_with_all_commits_afte
             assert first == 0 or len(left) >= 3
 
 
-def test_the_log_stays_short(log, uri):
-    live(log, 28)
-    assert commits_of(uri) == list(range(30))
-
-    live(log, 102)
-
-    assert commits_of(uri) == list(range(110, 132))
-    assert checkpoints_of(uri) == [110, 120, 130]
-    check_whole(uri, 131)
-
-
 def test_fewer_than_three_checkpoints_keep_all(log, uri):
     commit_times(log, 60)
     log.checkpoint_if_due()
@@ -126,46 +115,6 @@ def test_commits_also_stay_for_two_minutes_by_the_times_of_the_root(uncleaned, u
 # In which order
 
 
-def test_commits_go_in_ascending_order_and_checkpoints_after_them(uncleaned, uri, monkeypatch):
-    gone = []
-    unlink = os.unlink
-
-    def noting(path):
-        gone.append(os.path.basename(path))
-        unlink(path)
-
-    monkeypatch.setattr(os, "unlink", noting)
-
-    assert clean(uri) == 40
-
-    assert gone == [
-        *(f"{version:020d}.json" for version in range(40)),
-        *(f"{version:020d}.checkpoint.parquet" for version in (10, 20, 30)),
-    ]
-
-
-@pytest.mark.parametrize("version", [0, 7, 39])
-def test_a_cleaner_stops_at_the_first_commit_that_it_can_not_delete(
-    uncleaned, uri, monkeypatch, caplog, version
-):
-    unlink = os.unlink
-
-    def refuse(path):
-        if path == str(commit_file(uri, version)):
-            raise PermissionError(1, "no")
-        unlink(path)
-
-    with monkeypatch.context() as refusing:
-        refusing.setattr(os, "unlink", refuse)
-        live(uncleaned, 20)
-
-    assert "commits of" in caplog.text
-    assert commits_of(uri) == list(range(version, 86))
-    check_whole(uri, 85)
-    live(uncleaned, 10)
-    assert commits_of(uri) == list(range(70, 96))
-
-
 class DiedError(BaseException):
     """Ends a cleaner at once."""
 
@@ -196,30 +145,3 @@ def test_a_cleaner_that_dies_at_any_file_leaves_a_table_that_opens(uncleaned, ur
 
     assert clean(uri) == 0
     assert checkpoints_of(uri) == [40, 50, 60]
-
-
-@pytest.mark.parametrize(
-    "number",  # at the first commit, in the middle and at the last, and in a long run between
-    [pytest.param(each, marks=[pytest.mark.long] * (each % 18 > 0)) for each in range(0, 43, 6)],
-)
-def test_two_cleaners_take_nothing_that_is_needed(uncleaned, uri, monkeypatch, number):
-    """One sleeps before some file while the other cleans, and the table lives on."""
-    unlink, calls = os.unlink, []
-    other = opened(uri)
-
-    def sleep(path):
-        calls.append(path)
-        if len(calls) == number + 1:
-            assert clean(uri) == max(40 - number, 0)
-            live(other, 60)
-            put_stray(uri, 45)
-        unlink(path)
-
-    monkeypatch.setattr(os, "unlink", sleep)
-
-    clean(uri)
-
-    monkeypatch.undo()
-    check_whole(uri, 125)
-    commit(other, 125)
-    assert uncleaned.refresh() == 126

@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
@@ -13,7 +12,6 @@ from s3fs import S3FileSystem
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
     RootAccessDeniedError,
@@ -99,14 +97,6 @@ def outcome(act):
 def id_at(uri, version, options):
     content = RootFiles(uri, options).read(commit_path(uri, version), 10**6)
     return None if content is None else write_id_of(content)
-
-
-def test_commits_follow_each_other(log, uri, options):
-    for version in range(1, 5):
-        commit(log, version)
-        log.checkpoint_if_due()
-
-    assert opened(uri, options).counters_of("count") == [5]
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
@@ -233,34 +223,6 @@ def test_commit_that_lands_after_one_was_told_unknown_is_found(
     assert log.refresh() == 2
 
 
-@pytest.mark.parametrize("kind", MET_BY_ALL)
-def test_table_is_created_once_through_one_failure_of_any_kind(uri, options, store, kind):
-    store.order(kind)
-
-    create(uri, options)
-
-    assert store.struck == [kind]
-    assert opened(uri, options).version == 0
-
-
-def test_of_racing_writers_one_wins_each_version(log, uri, options):
-    def run(_):
-        mine, won = opened(uri, options), []
-        while len(won) < 5:
-            version = mine.refresh()
-            try:
-                commit(mine, version)
-                won.append(version + 1)
-            except CommitConflictError:
-                continue
-        return won
-
-    with ThreadPoolExecutor(3) as racers:
-        won = [version for each in racers.map(run, range(3)) for version in each]
-
-    assert sorted(won) == list(range(2, 17))
-
-
 UNANSWERED = [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE]
 ASKED_FOR = [BUCKET, ".json", ".checkpoint.parquet"]
 
@@ -315,32 +277,6 @@ def test_a_table_is_opened_through_a_failure_of_one_of_its_commits(log, uri, opt
     assert opened(uri, options).version == 4
 
 
-def test_an_empty_commit_of_a_store_is_a_version_without_actions(log, uri, options):
-    commit_times(log, 3)
-    RootFiles(uri, options).write(commit_path(uri, 2), b"")
-
-    again = opened(uri, options)
-
-    assert (again.version, again.counters_of("count")) == (4, [4])
-
-
-def test_a_table_of_a_store_that_misses_a_commit_is_damaged(log, uri, options):
-    commit_times(log, 3)
-    RootFiles(uri, options).delete(commit_path(uri, 2))
-
-    assert outcome(lambda: opened(uri, options)) is CorruptLogError
-
-
-def test_a_hint_that_can_not_be_read_keeps_no_table_closed(log, uri, options, store, monkeypatch):
-    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
-    commit(log, 1)
-    log.checkpoint_if_due()
-    for method in ("GET", "HEAD"):
-        store.order(Kind.DENIED, method=method, suffix="_last_checkpoint", count=FOR_EVER)
-
-    assert opened(uri, options).version == 2
-
-
 LANDED = [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER, Kind.HANG]
 
 
@@ -370,42 +306,3 @@ def test_a_put_never_takes_anothers_place_nor_its_name(uri, options, store, kind
     assert store.struck == [kind]
     time.sleep(HANG_SECONDS if kind is Kind.LATE else 0)
     assert files.read(path, 10) == b"others"
-
-
-def test_a_put_behind_a_commit_that_is_gone_proves_nothing(log, uri, options):
-    """This process was frozen while a thousand versions came, and old ones were deleted."""
-    RootFiles(uri, options).delete(commit_path(uri, 1))
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-
-
-def test_a_put_behind_a_commit_that_is_another_one_now_proves_nothing(log, uri, options):
-    files = RootFiles(uri, options)
-    content = files.read(commit_path(uri, 1), 10**6)
-    files.write(commit_path(uri, 1), content.replace(b'"test"', b'"text"'))
-
-    with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, 1)
-
-
-def test_server_that_is_gone_is_told_in_one_sentence():
-    uri = "s3://kos-gone/broker/0"
-    with faulty_s3("kos-gone") as gone:
-        options = StorageOptions(gone.options(max_retries="0"))
-        create(uri, options)
-        log = opened(uri, options)
-
-    files = RootFiles(uri, options)
-    path = f"{uri}/file"
-    assert outcome(lambda: commit(log, 0)) is CommitOutcomeUnknownError
-    assert outcome(log.refresh) is KafkaStorageError
-    assert outcome(lambda: opened(uri, options)) is KafkaStorageError
-    for act in (
-        lambda: files.read(path, 100),
-        lambda: files.write(path, b""),
-        lambda: files.write_if_absent(path, b""),
-        lambda: files.size(path),
-        lambda: files.names(uri),
-    ):
-        assert outcome(act) is KafkaStorageError
