@@ -36,6 +36,7 @@ def metrics_of(
     the image is the newest that this process knows. `is_cut_off`: that is too old."""
     image, watch = services.metadata.image, services.keeping.watch
     now_ms = services.clock.now_ms()
+    services.counts.forget_gone(image)
     counted = services.counts.metrics()
     is_controller = is_held_by(image, services.controller_id)
     return [

@@ -53,10 +53,6 @@ class Recorder(Protocol):
         """Add a time to a distribution, ms."""
         ...
 
-    def forget(self, **labels: str | int) -> None:
-        """Forget all that has these labels: what they name is gone."""
-        ...
-
     def now_ms(self) -> float:
         """Return a clock that never goes back, ms; of any beginning."""
         ...
@@ -78,9 +74,6 @@ class _NoRecorder:
 
     def observe(self, figure: FigureName, took_ms: float, /, **labels: str | int) -> None:
         """Forget it."""
-
-    def forget(self, **labels: str | int) -> None:
-        """Know nothing."""
 
     def now_ms(self) -> float:
         """Return no time."""

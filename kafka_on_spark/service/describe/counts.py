@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.errors import CommitConflictError, CommitOutcomeUnknownError
-from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, TopicId
+from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
@@ -18,10 +18,6 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
-    Record,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
 )
 from kafka_on_spark.ports.counting import (
     COMMIT_MS,
@@ -132,14 +128,15 @@ class Counts:
             known[place] = family.labels(**dict(place)) if place else family
         return known[place]
 
-    def forget(self, **labels: str | int) -> None:
-        """Forget all that has these labels and no others, which makes room for others."""
+    def forget_gone(self, image: MetadataImage) -> None:
+        """Forget what was counted of topics and brokers that are gone, which makes room for
+        others."""
         self._take()
-        place = tuple(labels.items())
         with self._lock:
             for figure, known in self._series.items():
-                if known.pop(place, None) is not None:
-                    self._families[figure].remove(*labels.values())
+                for place in [each for each in known if _is_gone(dict(each), image)]:
+                    del known[place]
+                    self._families[figure].remove(*(value for _, value in place))
 
     def metrics(self) -> list[Metric]:
         """Return all of it, by figure and labels."""
@@ -147,6 +144,12 @@ class Counts:
         with self._lock:
             families = list(self._families.items())
         return [each for figure, family in families for each in _metrics_in(figure, family)]
+
+
+def _is_gone(labels: Mapping[str, str | int], image: MetadataImage) -> bool:
+    topic, broker = labels.get("topic", OTHERS), labels.get("broker", OTHERS)
+    is_known = topic == OTHERS or topic in image.topic_ids
+    return not (is_known and (broker == OTHERS or broker in image.brokers))
 
 
 def _family(figure: FigureName, labels: Iterable[str]) -> "Counter | Histogram":
@@ -220,11 +223,9 @@ def count_decisions(
     batches: Iterable[MetadataBatch],
     after: MetadataImage,
 ) -> None:
-    """Count what batches decided of partitions, which lead from one image to another. What was
-    counted of a topic, or of a broker, goes with it."""
+    """Count what batches decided of partitions, which lead from one image to another."""
     raised: set[PartitionKey] = set()
     standings: dict[PartitionKey, _Standing] = {}
-    gone = _Gone(before)
     for batch in batches:
         for record in batch.records:
             if isinstance(record, HighWatermarkRecord):
@@ -233,39 +234,8 @@ def count_decisions(
                 standings[record.key] = (record.registration.isr, record.registration.leader)
             elif isinstance(record, PartitionChangeRecord):
                 _count_change(recorder, before, standings, record)
-            else:
-                gone.note(record)
-    gone.forget(recorder, after)
     for key in raised:
         _count_committed(recorder, key, before.partition(key), after)
-
-
-class _Gone:
-    """The topics and brokers that decisions end, which begin at `before`."""
-
-    def __init__(self, before: MetadataImage) -> None:
-        self._before = before
-        self._made: dict[TopicId, str] = {}
-        self._topics: set[str] = set()
-        self._brokers: set[BrokerId] = set()
-
-    def note(self, record: Record) -> None:
-        """Note what a record ends."""
-        if isinstance(record, TopicRecord):
-            self._made[record.topic_id] = record.topic
-        elif isinstance(record, RemoveTopicRecord):
-            known = self._before.topics.get(record.topic_id)
-            name = self._made.get(record.topic_id) if known is None else known.name
-            self._topics.update(() if name is None else (name,))
-        elif isinstance(record, UnregisterBrokerRecord):
-            self._brokers.add(record.broker_id)
-
-    def forget(self, recorder: Recorder, after: MetadataImage) -> None:
-        """Forget what was counted of these, but for names and ids that others have by now."""
-        for name in self._topics - after.topic_ids.keys():
-            recorder.forget(topic=name)
-        for broker_id in self._brokers - after.brokers.keys():
-            recorder.forget(broker=broker_id)
 
 
 def begun_topics(counted: Iterable[Metric], image: MetadataImage) -> list[Metric]:

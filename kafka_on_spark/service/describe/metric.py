@@ -101,16 +101,6 @@ TIMES: Final[Mapping[tuple[str, str], str]] = {
 
 HELP: Final = {**GAUGES, **COUNTERS, **TIMES}
 
-OF_LOGS: Final = frozenset(
-    {
-        *((kind, name) for kind, name in HELP if kind == "Log"),
-        *(("Upkeep", each) for each in ("due-count", "due-bytes", "due-for-ms")),
-        ("LogCleanerManager", "max-dirty-percent"),
-    }
-)
-"""Figures that are read from the replicas' tables: too much for a page that is asked for often."""
-
-
 DOMAINS: Final[Mapping[str, str]] = {
     "Log": "kafka_log_log",
     "LogCleanerManager": "kafka_log_logcleanermanager",

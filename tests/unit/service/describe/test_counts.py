@@ -14,10 +14,8 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
-    RemoveTopicRecord,
     Stamp,
     TopicRecord,
-    UnregisterBrokerRecord,
 )
 from kafka_on_spark.ports.counting import (
     COMMIT_MS,
@@ -181,44 +179,16 @@ def test_decisions_on_a_topic_that_is_gone_are_no_error(counts):
     assert found(counts) == {}
 
 
-REMOVED = RemoveTopicRecord(topic_id=TOPIC_ID)
-MADE_AGAIN = TopicRecord(topic=TOPIC, topic_id="another id")
-OF_A_TOPIC = FigureName("BrokerTopicMetrics", "BytesIn")
-
-
-@pytest.mark.parametrize(
-    "decisions, left",
-    [
-        ([REMOVED], {("BytesIn", "other"): 2}),
-        ([raised(3), REMOVED], {("BytesIn", "other"): 2}),
-        ([REMOVED, MADE_AGAIN], {("BytesIn", "other"): 2, ("BytesIn", TOPIC): 1}),
-        (
-            [REMOVED, MADE_AGAIN, RemoveTopicRecord(topic_id="another id")],
-            {("BytesIn", "other"): 2},
-        ),
-    ],
-)
-def test_what_was_counted_of_a_topic_goes_with_it(counts, decisions, left):
-    counts.count(OF_A_TOPIC, 1, topic=TOPIC)
-    counts.count(OF_A_TOPIC, 2, topic="other")
-    before = image_of(partition("1 2 3"))
-    batches = decided(before, *decisions)
-
-    count_decisions(counts, before, batches, before.replay(*batches))
-
-    assert found(counts) == left
-
-
-def test_what_was_counted_of_a_broker_goes_with_it(counts, clock):
+def test_what_was_counted_of_topics_and_brokers_goes_with_them(counts, clock):
+    for topic in (TOPIC, "gone", OTHERS):
+        counts.count(FigureName("BrokerTopicMetrics", "BytesIn"), 2, topic=topic)
     count_probes(counts, [ProbeResult(1, NO_ERROR), ProbeResult(4, 56, "away")])
     with timed(counts, PROBE_MS, broker=4):
         clock.advance(1)
-    before = image_of(partition("1 2 3"))
-    batches = decided(before, UnregisterBrokerRecord(broker_id=4, broker_epoch=1))
 
-    count_decisions(counts, before, batches, before)
+    counts.forget_gone(image_of(partition("1 2 3")))
 
-    assert found(counts) == {("failures", "1"): 0}
+    assert found(counts) == {("BytesIn", TOPIC): 2, ("BytesIn", OTHERS): 2, ("failures", "1"): 0}
 
 
 @pytest.mark.parametrize(
