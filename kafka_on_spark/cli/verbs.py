@@ -28,7 +28,7 @@ PLACES: Final = {
     "get-offsets": "groups.offsets",
     "delete-records": "groups.offsets",
     "consumer-groups": "groups.groups",
-    "dump-log": "logs.dump_log",
+    "dump-log": "dump_log",
     "log-dirs": "replicas",
     "replica-verification": "replicas",
     "replicas": "replicas",
@@ -40,7 +40,7 @@ PLACES: Final = {
     "maintain": "upkeep",
     "metadata": "metadata",
     "metadata-quorum": "quorum",
-    "fsck": "logs.fsck",
+    "fsck": "fsck",
 }
 """Verbs in the order of `--help`, and below this package the module that has the verb's function,
 which is called as the verb is."""

@@ -40,7 +40,7 @@ KEEPING = {
 }
 OTHER_VERBS = {
     "kafka_on_spark.cli.call.dry_run",
-    "kafka_on_spark.cli.logs.fsck",
+    "kafka_on_spark.cli.fsck",
     "kafka_on_spark.cli.serve.serve",
     "kafka_on_spark.cli.reassignment",
 }

@@ -25,7 +25,7 @@ SHARED: Final[Mapping[str, Any]] = {"dry_run": DryRun, "yes": Yes, "as_of": AsOf
 
 
 class Action:
-    """One thing that a verb does: `run`, whose name, without a `_` at the end, is the action's.
+    """One thing that a verb does: `run`, whose name, without a `_` at its ends, is the action's.
 
     `shared` are the names of options that the session is opened with. `is_open`: else `run` itself
     creates or opens the cluster. `flags`: the names of further ones, and what they say.
@@ -41,7 +41,8 @@ class Action:
         self.run = run
         self.shared = shared
         self.is_open = is_open
-        self.key = run.__name__
+        self.key = run.__name__.strip("_")
+        self.help = inspect.getdoc(run) or ""
         hints = get_type_hints(run, include_extras=True)
         _, *own = inspect.signature(run).parameters.values()
         own = [each for each in own if each.kind is not each.VAR_KEYWORD]
@@ -74,45 +75,45 @@ def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> 
 
 
 def _flag(name: str) -> str:
-    return "--" + name.rstrip("_").replace("_", "-")
+    return "--" + name.strip("_").replace("_", "-")
 
 
-def verb(words: str, *actions: Action, by_word: bool = False) -> Callable[..., None]:
+def verb(
+    words: str, *actions: Action, by_word: bool = False, default: Action | None = None
+) -> Callable[..., None]:
     """Return the function that typer makes a verb of; `words` are its help.
 
-    An action that is alone has no flag. `by_word`: the action is the word after the verb, as in
-    `metadata-quorum describe`.
+    An action that is alone has no flag, nor has `default`, which is done if no other is asked for.
+    `by_word`: the action is the word after the verb, as in `metadata-quorum describe`.
     """
     named = {each.key.replace("_", "-") if by_word else _flag(each.key): each for each in actions}
-    chosen: dict[str, inspect.Parameter] = {}
+    switches: list[inspect.Parameter] = []
     if by_word:
         word = typer.Argument(metavar="|".join(named), help="What to do.")
-        chosen["action"] = _option("action", Annotated[str, word])
-    elif len(actions) > 1:
-        for each in actions:
-            chosen[each.key] = _switch(
-                each.key, (inspect.getdoc(each.run) or "").partition("\n")[0]
-            )
-    options: dict[str, inspect.Parameter] = {}
-    for each in actions:
-        for name, option in each.options.items():
-            options.setdefault(name, option)
+        switches = [_option("action", Annotated[str, word])]
+    elif len(actions) > 1 or default is not None:
+        switches = [_switch(each.key, each.help.partition("\n")[0]) for each in actions]
+    if default is not None:
+        named[default.key.replace("_", "-")] = default
+    every = [option for each in named.values() for option in each.options.items()]
+    options = dict(reversed(every))  # the first action that has an option declares it
+    options = {name: options[name] for name, _ in every}
 
     def run(context: typer.Context, **given: Any) -> None:
-        wanted = {name: given[name] for name in options if _is_given(given[name])}
         asked = [
             name
             for name, each in named.items()
-            if len(actions) == 1 or given.get("action") == name or given.get(each.key)
-        ]
+            if len(named) == 1 or given.get("action") == name or given.get(each.key)
+        ] or [name for name, each in named.items() if each is default]
         if len(asked) != 1:
             raise InvalidRequestError(
                 f"{context.info_name} takes one action, and was given"
                 f" {' and '.join(asked) or given.get('action') or 'none'}: choose one of"
                 f" {', '.join(named)}"
             )
-        action = named[asked[0]]
+        wanted = {name: given[name] for name in options if _is_given(given[name])}
         _check(asked[0], wanted, named)
+        action = named[asked[0]]
         shared = {name: wanted.pop(name) for name in action.shared if name in wanted}
         always = (given["cluster"], given["storage_option"], given["output"])
         with opened(*always, **shared, is_open=action.is_open) as session:
@@ -121,7 +122,7 @@ def verb(words: str, *actions: Action, by_word: bool = False) -> Callable[..., N
     parameters = [
         _parameter("context", typer.Context),
         _parameter("cluster", ClusterUrl),
-        *chosen.values(),
+        *switches,
         *(option for name, option in options.items() if name not in SHARED),
         *(options[name] for name in SHARED if name in options),
         _parameter("output", Format, Output.TABLE),
@@ -132,9 +133,16 @@ def verb(words: str, *actions: Action, by_word: bool = False) -> Callable[..., N
     return run
 
 
-def alone(*shared: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def alone(
+    *shared: str, is_open: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a verb of one action, whose docstring is its help."""
-    return lambda run: verb(inspect.getdoc(run) or "", Action(run, *shared))
+
+    def verb_of(run: Callable[..., None]) -> Callable[..., None]:
+        action = Action(run, *shared, is_open=is_open)
+        return verb(action.help, action)
+
+    return verb_of
 
 
 def _check(name: str, given: Mapping[str, Any], named: Mapping[str, Action]) -> None:

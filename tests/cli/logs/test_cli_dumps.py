@@ -3,8 +3,7 @@
 import json
 from datetime import UTC, datetime
 
-from kafka_on_spark.cli import replicas
-from kafka_on_spark.cli.logs import dump_log
+from kafka_on_spark.cli import dump_log, replicas
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.storage.replicas.replica_inspection import batch_flaw

@@ -1,6 +1,12 @@
-"""`dump-log`: shows the logs of replicas, batch by batch or record by record."""
+"""`dump-log`: shows the logs of replicas, batch by batch or record by record.
 
-from collections.abc import Callable, Iterator, Mapping
+Null, empty, text and bytes differ. In JSON, text is a string, null is null, and bytes that are not
+UTF-8 are `{"base64": "..."}`. In a table, text stands in quotes; null and base64:... without.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -8,20 +14,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import (
-    FAILED,
-    FOUND,
-    AsOf,
-    ClusterUrl,
-    Format,
-    StorageOption,
-    chosen_action,
-    needed,
-)
-from kafka_on_spark.cli.call.output import Output, note, write_rows
+from kafka_on_spark.cli.call.actions import Action, verb
+from kafka_on_spark.cli.call.options import FAILED, FOUND
+from kafka_on_spark.cli.call.output import Output, Shown, note, write_rows
 from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
-from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.metadata import READING_LOG, log_rows
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
@@ -36,107 +33,70 @@ from kafka_on_spark.storage.replicas.replica_inspection import (
     batch_records,
     load_replica,
 )
+from kafka_on_spark.visible import quoted
 
-ACTIONS: Final = {
-    "replica": (
-        *("topic", "partition", "broker", "print_data_log", "full", "verify"),
-        *("offset", "limit"),
-    ),
-    "cluster_metadata": ("offset", "limit", "as_of"),
-}
-LOG_COLUMNS: Final = {"partition": "partition", "broker": "broker"}
-COLUMNS: Final = {
-    **LOG_COLUMNS,
-    "base_offset": "base offset",
-    "last_offset": "last offset",
-    "record_count": "records",
-    "leader_epoch": "leader epoch",
-    "producer_id": "producer",
-    "producer_epoch": "its epoch",
-    "sequence": "sequence",
-    "size_bytes": "bytes",
-    "appended_at": "appended at",
-    "is_committed": "committed",
-    "segment_count": "files",
-}
-RECORD_COLUMNS: Final = {
-    **LOG_COLUMNS,
-    "offset": "offset",
-    "timestamp": "timestamp",
-    "leader_epoch": "leader epoch",
-    "is_committed": "committed",
-    "key": "key",
-    "value": "value",
-    "headers": "headers",
-}
+COLUMNS: Final = (
+    "partition broker base_offset last_offset record_count leader_epoch producer_id producer_epoch"
+    " sequence size_bytes appended_at is_committed segment_count"
+)
+RECORD_COLUMNS: Final = (
+    "partition broker offset timestamp leader_epoch is_committed key value headers"
+)
+Content = str | dict[str, str] | None
+"""A key or value as JSON has it."""
+
+SHOWN_MAX: Final = 100
+"""Characters of a key or value in a table without --full."""
+
+_PLAIN_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
+
+Begin = Annotated[int, typer.Option("--offset", min=0, help="Begin here.")]
+Limit = Annotated[int, typer.Option(min=0, help="At most so many rows.")]
 
 
-def dump_log(
-    context: typer.Context,
-    cluster: ClusterUrl,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", help="One partition; without it, all of them.")
-    ] = None,
+def cluster_metadata(session: Session, offset: Begin = 0, limit: Limit | None = None) -> None:
+    """Show the metadata log instead."""
+    rows = islice(log_rows(session, offset), limit)
+    write_rows(session.output, BATCH_COLUMNS, rows, words=READING_LOG)
+
+
+def _dump_log(
+    session: Session,
+    topic: Annotated[str, typer.Option(metavar="NAME", help="The topic.")],
+    partition: Annotated[int, typer.Option(help="One partition; without it, all of them.")]
+    | None = None,
     broker: Annotated[
-        int | None,
-        typer.Option(
-            "--broker", help="The broker whose replicas to show; without it, the leaders."
-        ),
-    ] = None,
-    print_data_log: Annotated[
-        bool, typer.Option("--print-data-log", help="Show records rather than batches.")
-    ] = False,
+        int, typer.Option(help="The broker whose replicas to show; without it, the leaders.")
+    ]
+    | None = None,
+    print_data_log: Annotated[bool, typer.Option(help="Show records rather than batches.")] = False,
     full: Annotated[
-        bool,
-        typer.Option(
-            "--full", help="Don't cut long keys and values in tables; JSON never cuts them."
-        ),
+        bool, typer.Option(help="Don't cut long keys and values in tables; JSON never cuts them.")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the files, and check their checksums.")
+        bool, typer.Option(help="Read the files, and check their checksums.")
     ] = False,
-    cluster_metadata: Annotated[
-        bool, typer.Option("--cluster-metadata", help="Show the metadata log instead.")
-    ] = False,
-    offset: Annotated[int | None, typer.Option("--offset", min=0, help="Begin here.")] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=0, help="At most so many rows.")
-    ] = None,
-    as_of: AsOf = None,
-    output: Format = Output.TABLE,
-    storage_option: StorageOption = None,
+    offset: Begin = 0,
+    limit: Limit | None = None,
 ) -> None:
-    """Show the logs of replicas, committed or not, or the metadata log.
-
-    Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with
-    base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit
-    code is 1 if a file is damaged.
-    """
-    chosen_action(context, ACTIONS, default="replica")
-    rows: Iterator[dict[str, Any]]
-    with opened(cluster, storage_option, output, as_of=as_of) as session:
-        if cluster_metadata:
-            rows = islice(log_rows(session, offset or 0), limit)
-            write_rows(output, BATCH_COLUMNS, rows, words=READING_LOG)
-            return
-        if full and not print_data_log:
-            raise InvalidRequestError(
-                "--full shows whole keys and values: give --print-data-log as well, or leave it out"
-            )
-        dump = _Dump(session, context.params)
-        if print_data_log:
-            rows = islice(dump.records(), limit)
-            if output is Output.TABLE:
-                rows = (shown_record(row, is_whole=full) for row in rows)
-            write_rows(output, RECORD_COLUMNS, rows, words="reading records")
-        else:
-            columns = {**COLUMNS, "flaw": "flaw"} if verify else COLUMNS
-            rows = islice(dump.batches(is_verified=verify), limit)
-            write_rows(
-                output, columns, rows, words="checking batches" if verify else "reading logs"
-            )
-        raise typer.Exit(dump.code)
+    if full and not print_data_log:
+        raise InvalidRequestError(
+            "--full shows whole keys and values: give --print-data-log as well, or leave it out"
+        )
+    rows: Iterable[dict[str, Any]]
+    dump = _Dump(session, topic, partition, broker, Offset(offset))
+    if print_data_log:
+        rows = islice(dump.records(), limit)
+        if session.output is Output.TABLE:
+            rows = map(partial(_shown_record, is_whole=full), rows)
+        write_rows(session.output, RECORD_COLUMNS, rows, words="reading records")
+    else:
+        rows = islice(dump.batches(is_verified=verify), limit)
+        columns, words = COLUMNS, "reading logs"
+        if verify:
+            columns, words = f"{COLUMNS} flaw", "checking batches"
+        write_rows(session.output, columns, rows, words=words)
+    raise typer.Exit(dump.code)
 
 
 class _Dump:
@@ -145,17 +105,24 @@ class _Dump:
     Of all partitions, one that can't be read is said, and the others go on.
     """
 
-    def __init__(self, session: Session, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        topic: str,
+        partition: int | None,
+        broker: int | None,
+        start: Offset,
+    ) -> None:
         self._image = image = session.cluster.image
         self._options = session.options
-        self._start = Offset(given["offset"] or 0)
-        self._broker = given["broker"]
-        self._is_one = given["partition"] is not None
-        name = needed(given["topic"], "--topic", "name the topic whose log to show")
-        if self._is_one:
-            self._keys = [partition_key(image, name, given["partition"])]
-        else:
-            self._keys = _partitions_on(image, name, self._broker)
+        self._start = start
+        self._broker = broker
+        self._is_one = partition is not None
+        self._keys = (
+            _partitions_on(image, topic, broker)
+            if partition is None
+            else [partition_key(image, topic, partition)]
+        )
         self.code = 0
 
     def batches(self, *, is_verified: bool) -> Iterator[dict[str, Any]]:
@@ -167,11 +134,18 @@ class _Dump:
     def _of_each(
         self, rows_of: Callable[["_Log"], Iterator[dict[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
-        for log in self._logs():
+        """Yield the rows of each partition that has a replica. One that can't be shown is said,
+        and raised if the call named it."""
+        for key in self._keys:
             try:
-                yield from rows_of(log)
+                log = self._log(key)
+                if log is not None:
+                    yield from rows_of(log)
             except KafkaOnSparkError as error:
-                self._continue_after(error, log.name["partition"])
+                if self._is_one:
+                    raise
+                note(f"partition {key.partition}: {error}")
+                self.code = FAILED
 
     def _batches_of(self, log: "_Log", *, is_verified: bool) -> Iterator[dict[str, Any]]:
         for batch in log.batches:
@@ -188,24 +162,6 @@ class _Dump:
                 if record["offset"] >= self._start:
                     is_committed = record["offset"] < log.high_watermark
                     yield {**log.name, **_record_row(batch, record, is_committed=is_committed)}
-
-    def _logs(self) -> Iterator["_Log"]:
-        """Yield the logs of partitions that have a replica."""
-        for key in self._keys:
-            try:
-                log = self._log(key)
-            except KafkaOnSparkError as error:
-                self._continue_after(error, key.partition)
-            else:
-                if log is not None:
-                    yield log
-
-    def _continue_after(self, error: KafkaOnSparkError, number: int) -> None:
-        """Say why a partition can't be shown, and continue; if the call named it, raise."""
-        if self._is_one:
-            raise error
-        note(f"partition {number}: {error}")
-        self.code = FAILED
 
     def _log(self, key: PartitionKey) -> "_Log | None":
         image = self._image
@@ -292,10 +248,61 @@ def _record_row(batch: LogPart, record: dict[str, Any], *, is_committed: bool) -
         "timestamp": time_text(record["timestamp_us"] // 1000),
         "leader_epoch": batch.leader_epoch,
         "is_committed": is_committed,
-        "key": content_as_json(record["key"]),
-        "value": content_as_json(record["value"]),
+        "key": _as_json(record["key"]),
+        "value": _as_json(record["value"]),
         "headers": [
-            {"key": name, "value": content_as_json(value)}
+            {"key": name, "value": _as_json(value)}
             for name, value in header_pairs(record["headers"])
         ],
     }
+
+
+def _as_json(content: bytes | None) -> Content:
+    """Return a key or value as a plain value, which determines its bytes."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(content).decode()}
+
+
+def _shown_record(row: Mapping[str, Any], *, is_whole: bool) -> dict[str, Any]:
+    """Return a record's row with its content as a table shows it; long texts are cut."""
+    return {
+        **row,
+        "key": Shown(_shown(row["key"], is_whole=is_whole)),
+        "value": Shown(_shown(row["value"], is_whole=is_whole)),
+        "headers": _shown_headers(row["headers"], is_whole=is_whole),
+    }
+
+
+def _shown_headers(headers: Sequence[Mapping[str, Any]], *, is_whole: bool) -> Shown | None:
+    pairs = [f"{_name(each['key'])}={_shown(each['value'], is_whole=is_whole)}" for each in headers]
+    return Shown(", ".join(pairs)) if pairs else None
+
+
+def _name(key: str) -> str:
+    return key if _PLAIN_NAME.fullmatch(key) else quoted(key)
+
+
+def _shown(content: Content, *, is_whole: bool) -> str:
+    if content is None:
+        return "null"
+    is_text = isinstance(content, str)
+    text = content if isinstance(content, str) else content["base64"]
+    kept = text if is_whole else text[:SHOWN_MAX]
+    shown = quoted(kept) if is_text else f"base64:{kept}"
+    if len(kept) == len(text):
+        return shown
+    return f"{shown}… ({len(text):,} characters, --full shows them)"
+
+
+dump_log = verb(
+    "Show the logs of replicas, committed or not, or the metadata log.\n\n"
+    'Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with'
+    ' base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit'
+    " code is 1 if a file is damaged.",
+    Action(cluster_metadata, "as_of"),
+    default=Action(_dump_log),
+)

@@ -5,13 +5,13 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.cli.call.options import FOUND, ClusterUrl, Format, StorageOption, pairs
+from kafka_on_spark.cli.call.actions import alone
+from kafka_on_spark.cli.call.options import FOUND
 from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_table
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 
 ORPHANS_SHOWN: Final = 20
-FINDING_COLUMNS: Final = {"invariant": "invariant", "where": "where", "what": "what"}
-ORPHAN_COLUMNS: Final = {"orphan": "orphan", "kind": "what", "path": "path", "why": "why"}
 WHAT_ORPHANS_ARE: Final = (
     "An orphan is a file or a table that no log names: an interrupted append wrote it, or it is"
     " left of a deleted replica, topic or record. It holds no record of the cluster, and only"
@@ -19,25 +19,26 @@ WHAT_ORPHANS_ARE: Final = (
 )
 
 
+@alone(is_open=False)
 def fsck(
-    cluster: ClusterUrl,
+    session: Session,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Read only the tables' logs, not the segments.")
+        bool, typer.Option(help="Read only the tables' logs, not the segments.")
     ] = False,
-    output: Format = Output.TABLE,
-    storage_option: StorageOption = None,
 ) -> None:
     """Check all tables of a cluster against the invariants, version by version.
 
     Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
     could not be checked.
     """
-    options = pairs(storage_option, "--storage-option")
     with progress("reading replicas") as steps:
         report = check_cluster(
-            cluster, deep=not quick, storage_options=options, after_replica=steps.advance
+            session.url,
+            deep=not quick,
+            storage_options=session.storage_options,
+            after_replica=steps.advance,
         )
-    if output is Output.JSON:
+    if session.output is Output.JSON:
         write_json(report.as_dict())
     else:
         _show(report)
@@ -45,33 +46,26 @@ def fsck(
 
 
 def _show(report: FsckReport) -> None:
-    if report.findings:
-        write_table(
-            FINDING_COLUMNS,
-            [
-                {
-                    "invariant": each.invariant or "unchecked",
-                    "where": str(each.place),
-                    "what": each.sentence,
-                }
-                for each in report.findings
-            ],
-        )
-    if report.orphans:
-        write_table(
-            ORPHAN_COLUMNS,
-            [
-                {
-                    "orphan": "may be deleted" if each.is_deletable else "stays",
-                    "kind": each.kind,
-                    "path": each.path,
-                    "why": each.reason,
-                }
-                for each in report.orphans[:ORPHANS_SHOWN]
-            ],
-        )
-    for line in _summary(report):
-        say(line)
+    findings = (
+        {
+            "invariant": each.invariant or "unchecked",
+            "where": str(each.place),
+            "what": each.sentence,
+        }
+        for each in report.findings
+    )
+    write_table("invariant where what", findings)
+    orphans = (
+        {
+            "orphan": "may be deleted" if each.is_deletable else "stays",
+            "kind": each.kind,
+            "path": each.path,
+            "why": each.reason,
+        }
+        for each in report.orphans[:ORPHANS_SHOWN]
+    )
+    write_table("orphan kind path why", orphans)
+    say(*_summary(report))
 
 
 def _summary(report: FsckReport) -> list[str]:
