@@ -29,11 +29,9 @@ from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, lis
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.describe.log_dirs import awaited_replicas, offsets_to_copy
-from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
 
 LIST_COLUMNS: Final = (
-    "topic partition replicas adding_replicas removing_replicas waits_for offsets_to_copy"
+    "topic partition replicas adding_replicas removing_replicas waits_for bytes_to_copy"
     " throttle_bytes_per_s"
 )
 
@@ -170,13 +168,12 @@ def cancel(session: Session, moves: Moves | None = None) -> None:
 
 def list_(session: Session) -> None:
     """Show partitions that are being reassigned."""
-    image = session.cluster.image
-    moving = list_reassignments(image)
+    moving = list_reassignments(session.cluster.image)
     if not moving and session.output is Output.TABLE:
         note("No partition is being reassigned.")
     # No table says what was left to copy at a past moment.
-    awaited = [] if session.is_past else awaited_replicas(image, moving)
-    found = dict(load_replicas(awaited, session.options))
+    progress_of = [] if session.is_past else session.cluster.reassignment_progress()
+    left = {each.name: each.total_bytes - each.copied_bytes for each in progress_of}
     rows = (
         {
             **move.name._asdict(),
@@ -185,7 +182,7 @@ def list_(session: Session) -> None:
             "removing_replicas": list(move.removing),
             "waits_for": list(move.waits_for),
             "throttle_bytes_per_s": move.throttle_bytes_per_s,
-            "offsets_to_copy": None if session.is_past else offsets_to_copy(image, move, found),
+            "bytes_to_copy": left.get(move.name),
         }
         for move in moving
     )

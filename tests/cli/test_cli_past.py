@@ -90,7 +90,7 @@ def test_settings_moves_and_the_metadata_log_are_shown_as_they_were(call, cluste
     [now] = call.json("configs", "--describe", "--topic", topic)
     assert (then["value"], now["value"]) == ("5", "6")
     [move] = call.json("reassign-partitions", "--list", *past)
-    assert (move["topic"], move["adding_replicas"], move["offsets_to_copy"]) == (topic, [3], None)
+    assert (move["topic"], move["adding_replicas"], move["bytes_to_copy"]) == (topic, [3], None)
     assert call.json("reassign-partitions", "--list") == []
     of_topic = ("--topic", topic, "--record-type", "ConfigRecord")
     [record] = call.json("metadata", "--image", *of_topic, *past)

@@ -1,10 +1,9 @@
 """The bytes that each broker's disk holds of each partition, as kafka-log-dirs shows them."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.moves.reassignment import Reassignment
 from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import LOST, BrokerId, Offset, TopicPartition
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
@@ -106,37 +105,3 @@ def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) ->
         is_future=address.broker_id in partition.adding_replicas,
         error=found.message if isinstance(found, KafkaOnSparkError) else None,
     )
-
-
-def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> list[ReplicaAddress]:
-    """Return the addresses of the created replicas that moves wait for."""
-    return [
-        address_of(image, move.key, partition, broker_id)
-        for move in moves
-        if (partition := image.partition(move.key)) is not None
-        for broker_id in move.waits_for
-        if partition.is_created(broker_id)
-    ]
-
-
-def offsets_to_copy(
-    image: MetadataImage, move: Reassignment, found: Mapping[ReplicaAddress, Found]
-) -> int | None:
-    """Return how many committed offsets the replicas that a move waits for lack in all.
-
-    A replica that is not created yet lacks all of them. None: a replica can't be read.
-    """
-    partition = image.partition(move.key)
-    assert partition is not None, "it moves in this image"
-    everything = partition.high_watermark - partition.log_start_offset
-    lacking = 0
-    for broker_id in move.waits_for:
-        if not partition.is_created(broker_id):
-            lacking += everything
-            continue
-        address = address_of(image, move.key, partition, broker_id)
-        lag = replica_size(image, address, found[address]).offset_lag
-        if lag is None:
-            return None
-        lacking += min(lag, everything)
-    return lacking

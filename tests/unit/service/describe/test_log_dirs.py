@@ -1,12 +1,9 @@
 """What kafka-log-dirs says of replicas, from an image and what their tables hold."""
 
-from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.service.describe.log_dirs import (
-    awaited_replicas,
     created_replicas,
     lost_sizes,
-    offsets_to_copy,
     replica_size,
 )
 from tests.builders import TOPIC, image_of, log, partition
@@ -80,29 +77,3 @@ def test_lost_replicas_have_an_error_in_place_of_figures_and_those_never_made_no
     assert {each.size_bytes for each in sizes} == {None}
     assert all("the replica is lost" in each.error for each in sizes)
     assert lost_sizes(image, {TOPIC}, [3]) == lost_sizes(image, {"others"}) == []
-
-
-def to_copy(registration, **found):
-    """Return what a move has still to copy; `found` are the logs of made replicas, by broker."""
-    image = image_of(registration, ids="1 2 3 4")
-    [move] = list_reassignments(image)
-    logs = {each: found[f"b{each.broker_id}"] for each in awaited_replicas(image, [move])}
-    return offsets_to_copy(image, move, logs)
-
-
-def test_a_replica_that_is_not_created_has_everything_from_the_log_start_to_copy():
-    move = partition("3 1 2", isr="1 2", leader=1, adding="3", unmade="3", hw=10, start=4)
-
-    assert to_copy(move) == 6
-
-
-def test_replicas_on_the_way_have_the_rest_to_copy_in_all():
-    move = partition("3 4 1 2", isr="1 2", leader=1, adding="3 4", removing="1 2", hw=5)
-
-    assert to_copy(move, b3=log("0:aab"), b4=log("0:a")) == 2 + 4
-
-
-def test_replica_that_cannot_be_read_leaves_the_rest_unknown():
-    move = partition("3 1 2", isr="1 2", leader=1, adding="3", hw=5)
-
-    assert to_copy(move, b3=KafkaStorageError("the disk is away")) is None
