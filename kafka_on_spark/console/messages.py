@@ -18,7 +18,7 @@ from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.query.reads.cuts import check_cut
 from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.read.reading import pass_deleted
-from kafka_on_spark.spark.wiring.consuming import look_up_times
+from kafka_on_spark.spark.run.time_lookup import time_lookup
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.replicas.reader import read_rows
@@ -70,7 +70,7 @@ class Messages:
         """
         key = partition_key(image, topic, partition)
         now = self._services.metadata.catch_up()
-        [found] = look_up_times(self._services, now, [TimeQuestion(key, time_ms)], None)
+        [found] = time_lookup(now, now, self._services.options, None)([TimeQuestion(key, time_ms)])
         _, high = self._bounds(image, key)
         return self.at_offset(image, topic, partition, high if found is None else found, count)
 

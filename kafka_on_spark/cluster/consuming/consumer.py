@@ -46,8 +46,9 @@ from kafka_on_spark.query.subscription import (
 from kafka_on_spark.service.consume.consuming import Consuming
 from kafka_on_spark.service.consume.member import Listeners
 from kafka_on_spark.service.consume.witness import Witness
+from kafka_on_spark.spark.run.time_lookup import time_lookup
 from kafka_on_spark.spark.wiring.accounts import CONSUME, charged
-from kafka_on_spark.spark.wiring.consuming import consuming_of, look_up_times, witness_of
+from kafka_on_spark.spark.wiring.consuming import consuming_of
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.access.requests import operating
 from kafka_on_spark.storage.calls.daemon_threads import no_thread_error
@@ -106,14 +107,14 @@ class Consumer:
             revoked=self._callers.telling(on_revoked, self._names),
             lost=self._callers.telling(on_revoked if on_lost is None else on_lost, self._names),
         )
-        witness = witness_of(services, settings)
-        self._consuming = consuming_of(services, settings, witness, listeners)
+        self._consuming = consuming_of(services, settings, listeners)
         self._handouts = Handouts(self._consuming, services.clock)
         self._is_closed = self._is_ending = False
         self._timeout_ms = math.inf if timeout_ms is None else timeout_ms
         self._ended: threading.Event | None = None
         if subscription is not None:
             self._consuming.subscribe(subscription)
+            witness = self._consuming.witness
             if witness is not None and not isinstance(subscription, Assign):
                 self._ended = _begin_threads(witness)
                 # A consumer that nobody has any more is no reason to beat.
@@ -336,7 +337,7 @@ class Consumer:
                 for name, time in times.items()
             ]
             rack = consuming.settings.client_rack
-            found = look_up_times(self._services, image, questions, rack)
+            found = time_lookup(image, image, self._services.options, rack)(questions)
             names = [image.name_of(each.key) for each in questions]
             return dict(zip(names, found, strict=True))
 

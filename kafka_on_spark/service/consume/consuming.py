@@ -127,6 +127,7 @@ class Consuming(Generic[Rows]):
 
     Attributes:
         settings: The consumer's.
+        witness: Of a consumer with a group: beats for it, and looks at others.
         paused: Partitions of which it hands out nothing.
     """
 
@@ -152,7 +153,7 @@ class Consuming(Generic[Rows]):
         self._read = read
         self._end_of = end_of
         self._timeout_ms = timeout_ms
-        self._witness = witness
+        self.witness = witness
         self._listeners = listeners
         self._new_id = new_id
         self._member: Member | None = None
@@ -192,10 +193,10 @@ class Consuming(Generic[Rows]):
         else:
             self._leave_group(is_failed=False)
         self.leave((self._standings.keys() | self.paused) - set(keys))
-        if self._witness is not None and not isinstance(subscription, Assign):
+        if self.witness is not None and not isinstance(subscription, Assign):
             self._member = Member(
                 self._metadata,
-                self._witness,
+                self.witness,
                 self.processed,
                 self.leave,
                 self._listeners,

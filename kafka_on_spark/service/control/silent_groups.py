@@ -1,12 +1,11 @@
 """Fences members of groups of which nobody is left to do it: by whoever controls, in no hurry.
 
-While one member lives, members look at each other. The controller looks at the first of each group,
-which is one request in minutes, and at all of them only if that one is silent, or another was: a
-member that comes and goes meanwhile, and is the first, does not have the others forgotten.
+While one member lives, members look at each other. The controller looks at all of them, too, once
+in minutes.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from kafka_on_spark.controller.commands.groups import offsets_kept
@@ -60,17 +59,15 @@ class SilentGroups:
                 log.info("heartbeats of group %r can't be read: %s", name, error)
 
     def _look(self, name: str, group: ConsumerGroup, silence_ms: int, submit: Submit) -> None:
-        known = self._heard.get(name, {})
-        first = min(group.members)
-        heard = self._looked_at(name, [first], known, silence_ms)
-        others = sorted(group.members.keys() - {first})
-        was_silent = any(known[each].silent_ms for each in others if each in known)
-        if heard[first].silent_ms or was_silent:
-            heard |= self._looked_at(name, others, known, silence_ms)
-        self._heard[name] = heard
-        if heard.keys() == group.members.keys() and all(
-            each.is_over(silence_ms) for each in heard.values()
-        ):
+        heard = self._heard[name] = looked_at(
+            self._heartbeats,
+            self._clock,
+            name,
+            sorted(group.members),
+            self._heard.get(name, {}),
+            silence_ms,
+        )
+        if all(each.is_over(silence_ms) for each in heard.values()):
             silent = {member: each.silent_ms for member, each in heard.items()}
             now_ms = self._clock.now_ms()
             submit(
@@ -81,8 +78,3 @@ class SilentGroups:
             log.warning("fenced all %d members of group %r: none lives", len(silent), name)
             for member in silent:
                 self._heartbeats.stop(name, member)
-
-    def _looked_at(
-        self, name: str, members: list[MemberId], known: Mapping[MemberId, Heard], silence_ms: int
-    ) -> dict[MemberId, Heard]:
-        return looked_at(self._heartbeats, self._clock, name, members, known, silence_ms)
