@@ -1313,7 +1313,7 @@ class Cluster:
         from kafka_on_spark.service.describe.log_descriptions import by_partition, describe_logs
 
         image, keys = self._chosen(topics)
-        logs = describe_logs(image, keys, self._now.keeping.tasks.describe)
+        logs = describe_logs(image, keys, self._now.keeping.describe)
         return by_partition(image, keys, logs)
 
     @_operation(DESCRIBE)
@@ -1333,7 +1333,7 @@ class Cluster:
         from kafka_on_spark.service.describe.log_descriptions import describe_logs
 
         image, keys = self._chosen(topics)
-        return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.tasks.describe))
+        return metrics_of(self._now, describe_logs(image, keys, self._now.keeping.describe))
 
     @_operation(DESCRIBE)
     def openmetrics(self) -> str:

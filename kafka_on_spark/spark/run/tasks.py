@@ -7,6 +7,7 @@ failed, and Spark runs it again. Handles stay open for the life of a worker.
 
 import logging
 from dataclasses import replace
+from typing import Final
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
@@ -29,6 +30,9 @@ from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.visible import visible
 
 log = logging.getLogger(__name__)
+
+LOCAL_CREATIONS_MAX: Final = 32
+"""So few tables are created in this process faster than a Spark job begins."""
 
 
 def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:

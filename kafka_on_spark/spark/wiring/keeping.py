@@ -7,13 +7,11 @@ none of it, and it brings half of the project's modules.
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING, Final
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.commands.id_source import IdSource
-from kafka_on_spark.controller.partitions.reports import PartitionReport
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ports.counting import (
     REPLICATION_BYTES_IN,
     REPLICATION_MESSAGES_IN,
@@ -26,21 +24,40 @@ from kafka_on_spark.service.control.chores import Expiry
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.removing_replicas import Cleaner
 from kafka_on_spark.service.control.silent_groups import SilentGroups
-from kafka_on_spark.service.describe.counts import Counts
+from kafka_on_spark.service.maintain.root_upkeep import RootUpkeep
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport
+from kafka_on_spark.service.maintain.upkeep_round import UPKEEP as UPKEEP_PACE
 from kafka_on_spark.service.maintain.upkeep_round import ReplicaUpkeep
 from kafka_on_spark.service.maintain.upkeep_watch import UpkeepWatch
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult, count_probes
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import Finding, SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.retain.retention import Retention
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.run.keeping_tasks import (
+    compaction_look_task,
+    description_task,
+    inspect_lost_task,
+    inspect_partition_task,
+    list_task,
+    look_task,
+    remove_task,
+    size_task,
+    upkeep_task,
+    visit_task,
+)
+from kafka_on_spark.spark.run.tasks import (
+    LOCAL_CREATIONS_MAX,
+    create_replica_task,
+    fetch_task,
+    inspect_task,
+    log_start_task,
+    probe_task,
+)
 from kafka_on_spark.spark.wiring.accounts import (
     CLEAN,
     COMPACT,
@@ -50,55 +67,24 @@ from kafka_on_spark.spark.wiring.accounts import (
     accounted,
     charged,
 )
-from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
-from kafka_on_spark.spark.wiring.upkeep import (
-    compaction_of,
-    replica_upkeep,
-    retention_of,
-)
+from kafka_on_spark.spark.wiring.task_calls import or_away
 from kafka_on_spark.storage.access.requests import operating
-from kafka_on_spark.storage.metadata.hints.heartbeat_files import HeartbeatFiles
-from kafka_on_spark.storage.metadata.hints.hint_file import HintRoots
-from kafka_on_spark.storage.metadata.hints.sweep_hint import FileSweepHints
+from kafka_on_spark.storage.calls.clock import SystemClock, processor_ms
+from kafka_on_spark.storage.calls.random_ids import ID_SOURCE
+from kafka_on_spark.storage.metadata.hints.root_hint import FileRootHints
+from kafka_on_spark.storage.metadata.hints.sweep_hint import UPKEEP_NAME, FileSweepHints
 
+if TYPE_CHECKING:
+    from kafka_on_spark.spark.wiring.services import Services
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepingPorts:
-    """What it takes from the services of the process.
-
-    Attributes:
-        metadata: The image, and commits to it.
-        clock: Says the time of what this process commits and appends.
-        tasks: Runs each kind of task.
-        second_inspections: Inspects again what this process has found bad once.
-        hint_roots: Where hints for other processes lie.
-        heartbeats: Heartbeats of groups' members.
-        controller_id: A name for this process that no other process has.
-        id_source: Gives ids and random numbers.
-        note_finding: Takes what upkeep has found bad.
-        note_findings: Takes what fetches have found bad.
-        counts: What the process has counted and timed.
-    """
-
-    metadata: MetadataService
-    clock: Clock
-    tasks: KeepingCalls
-    second_inspections: SecondInspections
-    hint_roots: HintRoots
-    heartbeats: HeartbeatFiles
-    controller_id: str
-    id_source: IdSource
-    note_finding: Callable[[Finding], None]
-    note_findings: Callable[[Iterable[PartitionReport]], None]
-    counts: Counts
+LOCAL_LOOKS_MAX: Final = 8
+"""So few logs are looked at in this process faster than a Spark job begins."""
 
 
 class Keeping:
     """Runs rounds and passes, and remembers between them what they have learned.
 
     Attributes:
-        clock: Says the time of what this process commits and appends.
-        tasks: Runs each kind of task.
         watch: What this process has seen of upkeep: what was done, and what fails.
         pace: Back-offs and throttles of this process's rounds.
         sweep: Which partitions this process's rounds have inspected.
@@ -109,35 +95,66 @@ class Keeping:
         lost_inspector: Inspects lost replicas, so that a complete one is taken back.
         retention: Deletes what is too old or too much, a share in each pass and round.
         compaction: Decides how far topics are compacted, in each pass and round.
+        describe: Says what replicas' logs are like, and what of their upkeep is due.
+        measure: Returns the bytes of replicas.
     """
 
-    def __init__(self, ports: KeepingPorts) -> None:
-        metadata, clock, tasks = ports.metadata, ports.clock, ports.tasks
-        self._ports = ports
-        self._metadata = metadata
-        self.clock = clock
-        self.tasks = tasks
-        self.watch = watch = UpkeepWatch(clock)
+    def __init__(self, services: "Services") -> None:
+        metadata, clock, tasks = services.metadata, services.clock, services.tasks
+        hint_roots, timeout_ms = services.hint_roots, services.timeout_ms
+        self._services, self._metadata = services, metadata
+        self.describe = tasks.of(description_task, few=LOCAL_LOOKS_MAX)
+        self.measure = tasks.of(size_task)
+        self.watch = UpkeepWatch(clock)
         self.pace = FetchPace(clock)
-        self.sweep_hints = FileSweepHints(ports.hint_roots)
+        self.sweep_hints = FileSweepHints(hint_roots)
         self.sweep = SweepProgress(clock, self.sweep_hints, random_below=random.randrange)
-        self.silent_groups = SilentGroups(ports.heartbeats, clock)
+        self.silent_groups = SilentGroups(services.heartbeats, clock)
         self.cleaner = Cleaner(
-            metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
+            metadata, clock, run_lists=tasks.of(list_task), run_removes=tasks.of(remove_task)
         )
-        self.upkeep: ReplicaUpkeep = replica_upkeep(
-            metadata, ports.hint_roots, clock, tasks, watch, ports.note_finding
+        self.upkeep = ReplicaUpkeep(
+            metadata,
+            clock,
+            progress=SweepProgress(
+                clock,
+                FileSweepHints(hint_roots, UPKEEP_NAME),
+                random_below=random.randrange,
+                pace=UPKEEP_PACE,
+            ),
+            run_upkeep=or_away(tasks.of(upkeep_task)),
+            roots=RootUpkeep(
+                metadata,
+                clock,
+                hints=FileRootHints(hint_roots),
+                visit=or_away(tasks.of(visit_task)),
+            ),
+            watch=self.watch,
+            record_finding=services.note_finding,
+            processor_ms=processor_ms if tasks.are_in_this_process else None,
         )
-        self.lost_inspector = LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost)
-        timeout_ms = self._timeout_ms
-        self.retention: Retention = retention_of(metadata, tasks, watch, timeout_ms=timeout_ms)
-        self.compaction: CompactionPasses = compaction_of(
-            metadata, tasks, watch, timeout_ms=timeout_ms
+        self.lost_inspector = LostReplicaInspector(
+            clock, run_lost_inspections=tasks.of(inspect_lost_task)
         )
-
-    @property
-    def _timeout_ms(self) -> int:
-        return self._metadata.image.settings().integer("delivery.timeout.ms")
+        self.retention = Retention(
+            metadata,
+            SystemClock(),
+            metadata.clock,
+            run_looks=tasks.of(look_task, few=LOCAL_LOOKS_MAX),
+            run_log_starts=tasks.of(log_start_task),
+            random_below=random.randrange,
+            timeout_ms=timeout_ms,
+            watch=self.watch,
+        )
+        self.compaction = CompactionPasses(
+            metadata,
+            SystemClock(),
+            metadata.clock,
+            run_looks=tasks.of(compaction_look_task, few=LOCAL_LOOKS_MAX),
+            timeout_ms=timeout_ms,
+            random_below=random.randrange,
+            watch=self.watch,
+        )
 
     def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:
         """Return what plans and concludes rounds; `configs` override all other settings.
@@ -145,16 +162,17 @@ class Keeping:
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
+        tasks = self._services.tasks
         return ReplicationRound(
             self._metadata,
-            self.clock,
+            self._services.clock,
             sweep=self.sweep,
-            run_fetches=self.tasks.fetch,
-            run_inspections=self.tasks.inspect_partitions,
-            run_creations=self.tasks.create_replicas,
-            new_uuid=self._ports.id_source.new_uuid,
-            timeout_ms=self._timeout_ms,
-            second_inspections=self._ports.second_inspections,
+            run_fetches=tasks.of(fetch_task),
+            run_inspections=tasks.of(inspect_partition_task),
+            run_creations=tasks.of(create_replica_task, few=LOCAL_CREATIONS_MAX),
+            new_uuid=ID_SOURCE.new_uuid,
+            timeout_ms=self._services.timeout_ms,
+            second_inspections=self._services.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
             compact_followers=self.upkeep.compact_followers,
@@ -176,7 +194,7 @@ class Keeping:
         copy_ms_max: float = inf,
     ) -> ReplicationReport:
         """Run a round, with its share of upkeep, as documented at `Cluster.replicate`."""
-        counts = self._ports.counts
+        counts = self._services.counts
         with timed(counts, ROUND_MS):
             report = self.replication_round(configs).run(
                 topics, is_sweep=is_sweep, copy_ms_max=copy_ms_max
@@ -226,15 +244,14 @@ class Keeping:
         `clock` is taken in place of that of the services."""
         return ControllerLoop(
             dry_run or self._metadata,
-            clock or self.clock,
-            controller_id=self._ports.controller_id,
+            clock or self._services.clock,
+            controller_id=self._services.controller_id,
             run_probes=self._probe,
-            run_inspections=lambda orders: self._ports.second_inspections.proposed(
-                self.tasks.inspect_replicas(orders)
+            run_inspections=lambda orders: self._services.second_inspections.proposed(
+                self._services.tasks.of(inspect_task)(orders)
             ),
-            id_source=self._ports.id_source,
-            timeout_ms=self._timeout_ms,
-            suspects=self._ports.second_inspections.suspects,
+            id_source=ID_SOURCE,
+            timeout_ms=self._services.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
             clean=charged(self.cleaner.clean, CLEAN) if dry_run is None else None,
             maintain=charged(self.upkeep.run_share, UPKEEP) if dry_run is None else None,
@@ -248,8 +265,8 @@ class Keeping:
 
     def _probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         with operating(PROBE):
-            results = self.tasks.probe(orders)
-        count_probes(self._ports.counts, results)
+            results = self._services.tasks.of(probe_task)(orders)
+        count_probes(self._services.counts, results)
         return results
 
     def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -258,11 +275,6 @@ class Keeping:
         Raises:
             KafkaStorageError: Spark has given the job up. The fetches are lost; nothing else is.
         """
-        try:
-            results = self.tasks.fetch(orders)
-            self._ports.note_findings([result.report for result in results])
-            return results
-        except KafkaOnSparkError:
-            raise
-        except Exception as error:  # whatever Spark calls the loss of an executor
-            raise KafkaStorageError(f"the executors did not do them: {error}") from error
+        results = or_away(self._services.tasks.of(fetch_task))(orders)
+        self._services.note_findings([result.report for result in results])
+        return results

@@ -24,6 +24,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.unreadable_leaders import UnreadableLeaders
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
+from kafka_on_spark.spark.run.tasks import inspect_task, probe_task
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.identity.root_identity import read_generation
@@ -87,8 +88,8 @@ def second_inspections_of(
         unreadable=UnreadableLeaders(
             metadata,
             clock,
-            run_probes=tasks.probe,
-            run_inspections=tasks.inspect_replicas,
+            run_probes=tasks.of(probe_task),
+            run_inspections=tasks.of(inspect_task),
             timeout_ms=timeout_ms,
             generation_of=lambda root: read_generation(root, options),
         ),

@@ -90,6 +90,7 @@ class Services:
         spark: The session that tasks run on and that scans views; None: there is none.
         runner: Where tasks run.
         controller_id: A name for this process that no other process has.
+        hint_roots: Where hints for other processes lie.
         heartbeats: Heartbeats of groups' members.
         counts: What it has counted and timed.
     """
@@ -123,8 +124,8 @@ class Services:
             watch=CountedMetadata(self.counts),
         )
         self.clock: Clock = self.metadata.clock
-        self._hint_roots = HintRoots(metadata_log_of(self.metadata).roots, options)
-        self.heartbeats = HeartbeatFiles(self._hint_roots)
+        self.hint_roots = HintRoots(metadata_log_of(self.metadata).roots, options)
+        self.heartbeats = HeartbeatFiles(self.hint_roots)
 
     @classmethod
     def open(
@@ -151,7 +152,7 @@ class Services:
 
     @made_once
     def tasks(self) -> "TaskCalls":
-        """Runs each kind of task that appends and reads need."""
+        """Runs tasks."""
         from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 
         return TaskCalls(self.runner, self.options, self._task_threads)
@@ -235,26 +236,12 @@ class Services:
     @made_once
     def keeping(self) -> "Keeping":
         """What keeps the cluster going, which brings half of the modules."""
-        from kafka_on_spark.spark.wiring.keeping import Keeping, KeepingPorts
-        from kafka_on_spark.spark.wiring.keeping_calls import KeepingCalls
+        from kafka_on_spark.spark.wiring.keeping import Keeping
 
-        return Keeping(
-            KeepingPorts(
-                metadata=self.metadata,
-                clock=self.clock,
-                tasks=KeepingCalls(self.tasks.runner, self.options, self.tasks.threads),
-                second_inspections=self.second_inspections,
-                hint_roots=self._hint_roots,
-                heartbeats=self.heartbeats,
-                controller_id=self.controller_id,
-                id_source=ID_SOURCE,
-                note_finding=self._note_finding,
-                note_findings=self.note_findings,
-                counts=self.counts,
-            )
-        )
+        return Keeping(self)
 
-    def _note_finding(self, finding: "Finding") -> None:
+    def note_finding(self, finding: "Finding") -> None:
+        """Record what upkeep has found bad, as `note_findings`."""
         self.second_inspections.record_finding(finding)
         self._inspect_later()
 
@@ -268,10 +255,10 @@ class Services:
     def create_replicas(self, keys: Iterable[PartitionKey]) -> "list[CreateReplicaResult]":
         """Create the replicas of partitions that were never created."""
         from kafka_on_spark.service.replica.creating_replicas import create_replicas
+        from kafka_on_spark.spark.run.tasks import LOCAL_CREATIONS_MAX, create_replica_task
 
-        return create_replicas(
-            self.metadata, self.tasks.create_replicas, keys, timeout_ms=self.timeout_ms
-        )
+        create = self.tasks.of(create_replica_task, few=LOCAL_CREATIONS_MAX)
+        return create_replicas(self.metadata, create, keys, timeout_ms=self.timeout_ms)
 
     @property
     def table(self) -> str:
@@ -317,19 +304,21 @@ class Services:
         """Return the bytes of one replica of each partition; None where no leader can tell."""
         from kafka_on_spark.service.describe.sizes import partition_sizes
 
-        return partition_sizes(self.metadata.image, keys, self.keeping.tasks.measure)
+        return partition_sizes(self.metadata.image, keys, self.keeping.measure)
 
     def move_progress(self) -> "list[MoveProgress]":
         """Return how far the reassignments under way have come."""
         from kafka_on_spark.service.describe.sizes import move_progress
 
-        return move_progress(self.metadata.catch_up(), self.keeping.tasks.measure)
+        return move_progress(self.metadata.catch_up(), self.keeping.measure)
 
     def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> "list[ReplicaInspection]":
         """Return inspections of the replicas of partitions that no replica in sync can lead."""
         from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
+        from kafka_on_spark.spark.run.tasks import inspect_task
 
-        found = self.tasks.inspect_replicas(plan_inspections(self.metadata.catch_up(), keys))
+        orders = plan_inspections(self.metadata.catch_up(), keys)
+        found = self.tasks.of(inspect_task)(orders)
         if self._inspects_again:
             found = self.second_inspections.proposed(found)
         return [inspection for inspection in found if inspection is not None]
@@ -340,8 +329,9 @@ class Services:
         A replica whose root does not answer drops them with a later fetch.
         """
         from kafka_on_spark.service.replica.log_starts import plan_log_starts
+        from kafka_on_spark.spark.run.tasks import log_start_task
 
-        self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
+        self.tasks.of(log_start_task)(plan_log_starts(self.metadata.image, keys))
 
     def tell_voters(self) -> None:
         """Catch up with a change of the voters, which stands, and write them on the brokers' roots,

@@ -1,41 +1,34 @@
-"""Runs each kind of task on its orders: by a task runner, on executors or in threads.
-
-The tasks that a process may need which appends or reads; `keeping_calls` has the others.
-"""
+"""Runs tasks on their orders: by a task runner, on executors or in threads."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Protocol, TypeVar
 
-from kafka_on_spark.controller.partitions.reports import ReplicaInspection
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ports.process import TaskRunner
-from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
-from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
-from kafka_on_spark.service.replica.log_starts import LogStartOrder
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.spark.run.task_runner import ThreadTaskRunner
-from kafka_on_spark.spark.run.tasks import (
-    create_replica_task,
-    fetch_task,
-    inspect_task,
-    log_start_task,
-    probe_task,
-)
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
+Ordered = TypeVar("Ordered", contravariant=True)
+Done = TypeVar("Done", covariant=True)
+Run = Callable[[Sequence[Order]], list[Result]]
 
-LOCAL_CREATIONS_MAX: Final = 32
-"""So few tables are created in this process faster than a Spark job begins."""
+
+class Task(Protocol[Ordered, Done]):
+    """A function that executors import: what it does, and the credentials of the roots."""
+
+    def __call__(self, order: Ordered, /, options: StorageOptions) -> Done:
+        """Do what is ordered."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCalls:
-    """Each method returns one result an order, in order.
+    """Runs tasks.
 
     Attributes:
         runner: Where tasks run.
@@ -56,25 +49,31 @@ class TaskCalls:
         """Return the results of `work`, done in threads of this process."""
         return list(self.threads.map(work, orders))
 
-    def fetch(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        """Fetch from leaders to followers."""
-        return self.runner.run(partial(fetch_task, options=self.options), orders)
+    def of(self, task: Task[Order, Result], *, few: int = 0) -> "Run[Order, Result]":
+        """Return what runs a task on orders and returns a result for each, in order. So `few` are
+        done in this process, faster than a Spark job begins."""
 
-    def create_replicas(self, orders: Sequence[CreateReplicaOrder]) -> list[CreateReplicaResult]:
-        """Create replicas' tables."""
-        create = partial(create_replica_task, options=self.options)
-        if len(orders) <= LOCAL_CREATIONS_MAX:
-            return self.in_threads(create, orders)
-        return self.runner.run(create, orders)
+        def run(orders: Sequence[Order]) -> list[Result]:
+            work = partial(task, options=self.options)
+            if len(orders) <= few:
+                return self.in_threads(work, orders)
+            return self.runner.run(work, orders)
 
-    def probe(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        """Probe brokers' roots."""
-        return self.runner.run(partial(probe_task, options=self.options), orders)
+        return run
 
-    def inspect_replicas(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
-        """Inspect the replicas of partitions without a leader."""
-        return self.runner.run(partial(inspect_task, options=self.options), orders)
 
-    def advance_log_starts(self, orders: Sequence[LogStartOrder]) -> list[str | None]:
-        """Have replicas drop the records below their partitions' log starts."""
-        return self.runner.run(partial(log_start_task, options=self.options), orders)
+def or_away(run: "Run[Order, Result]") -> "Run[Order, Result]":
+    """Return the same, where it is lost as if a root were away if Spark gives the job up.
+
+    The caller's KafkaStorageError: what was to be done is found again.
+    """
+
+    def run_or_lose(orders: Sequence[Order]) -> list[Result]:
+        try:
+            return run(orders)
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do it: {error}") from error
+
+    return run_or_lose

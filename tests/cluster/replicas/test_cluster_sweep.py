@@ -47,7 +47,7 @@ def with_clock(disks, cluster):
     """Have a process's rounds take their time from the clock of the test."""
     services = cluster._services
     keeping = services.keeping
-    keeping.sweep._clock = keeping.pace._clock = keeping.clock = services.clock = disks.clock
+    keeping.sweep._clock = keeping.pace._clock = services.clock = disks.clock
     return cluster
 
 

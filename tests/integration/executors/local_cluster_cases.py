@@ -24,7 +24,7 @@ from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.spark.run import frames
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.spark.wiring import keeping_calls, task_calls
+from kafka_on_spark.spark.wiring import keeping
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
@@ -148,9 +148,7 @@ def test_a_worker_that_is_killed_when_all_is_staged_stages_again(
 def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, monkeypatch, point):
     mark = tmp_path / "mark"
     disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS), acks=1)
-    monkeypatch.setattr(
-        task_calls, "fetch_task", partial(fetch_and_die, mark=str(mark), point=point)
-    )
+    monkeypatch.setattr(keeping, "fetch_task", partial(fetch_and_die, mark=str(mark), point=point))
 
     disks.cluster.replicate()
 
@@ -204,7 +202,7 @@ def test_a_command_to_new_leaders_whose_executor_is_killed_harms_nothing(
     assert of_one, "each of three brokers leads one of four partitions at least"
     mark = tmp_path / "mark"
     dying = partial(command_and_die, mark=str(mark), point=point, deaths=deaths)
-    monkeypatch.setattr(task_calls, "fetch_task", dying)
+    monkeypatch.setattr(keeping, "fetch_task", dying)
 
     disks.take_away(1)
     fenced = disks.fenced_in_time()
@@ -367,7 +365,7 @@ def test_upkeep_whose_executor_is_killed_leaves_nothing_wrong(
     numbers = add_topics_to_keep(cluster)
     mark, log = tmp_path / "mark", tmp_path / "log"
     dying = partial(upkeep_and_die, mark=str(mark), log=str(log), point=point)
-    monkeypatch.setattr(keeping_calls, "upkeep_task", dying)
+    monkeypatch.setattr(keeping, "upkeep_task", dying)
 
     cluster.maintain()
 
