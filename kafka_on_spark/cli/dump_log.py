@@ -5,7 +5,6 @@ UTF-8 are `{"base64": "..."}`. In a table, text stands in quotes; null and base6
 """
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from kafka_on_spark.cli.call.options import FAILED, FOUND
 from kafka_on_spark.cli.call.output import Output, Shown, note, write_rows
 from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
 from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.lines import Content, content_as_json
 from kafka_on_spark.cli.metadata import READING_LOG, log_rows
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
@@ -42,9 +42,6 @@ COLUMNS: Final = (
 RECORD_COLUMNS: Final = (
     "partition broker offset timestamp leader_epoch is_committed key value headers"
 )
-Content = str | dict[str, str] | None
-"""A key or value as JSON has it."""
-
 SHOWN_MAX: Final = 100
 """Characters of a key or value in a table without --full."""
 
@@ -248,23 +245,13 @@ def _record_row(batch: LogPart, record: dict[str, Any], *, is_committed: bool) -
         "timestamp": time_text(record["timestamp_us"] // 1000),
         "leader_epoch": batch.leader_epoch,
         "is_committed": is_committed,
-        "key": _as_json(record["key"]),
-        "value": _as_json(record["value"]),
+        "key": content_as_json(record["key"]),
+        "value": content_as_json(record["value"]),
         "headers": [
-            {"key": name, "value": _as_json(value)}
+            {"key": name, "value": content_as_json(value)}
             for name, value in header_pairs(record["headers"])
         ],
     }
-
-
-def _as_json(content: bytes | None) -> Content:
-    """Return a key or value as a plain value, which determines its bytes."""
-    if content is None:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(content).decode()}
 
 
 def _shown_record(row: Mapping[str, Any], *, is_whole: bool) -> dict[str, Any]:

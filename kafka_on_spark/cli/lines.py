@@ -268,6 +268,9 @@ SEPARATORS: Final = {
     "headers.separator": b",",
     "null.literal": b"null",
 }
+Content = str | dict[str, str] | None
+"""A key or value as JSON has it."""
+
 _TIMESTAMP_TYPES: Final = (b"CreateTime", b"LogAppendTime")
 
 
@@ -288,7 +291,7 @@ def json_form(record: "ConsumerRecord") -> bytes:
     return visible_json(row).encode() + b"\n"
 
 
-def content_as_json(content: bytes | None) -> str | dict[str, str] | None:
+def content_as_json(content: bytes | None) -> Content:
     """Return a key or value as a plain value, which determines its bytes."""
     if content is None:
         return None

@@ -250,7 +250,7 @@ def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
     of_file = reset("--group", "g", "--from-file", tmp_path / "offsets.csv")
 
     assert "give one target" in call.refused(*of_file, "--to-latest")
-    assert "leave --topic and --all-topics out" in call.refused(*of_file, "--all-topics")
+    assert "or by --from-file" in call.refused(*of_file, "--all-topics")
     assert "can't be read" in call.refused(*of_file)
     assert "leave --output json out" in call.refused(*of_file, "--export", "--output", "json")
     assert "--export does not go with --list" in call.refused(

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.cli import clusters, quorum
+from kafka_on_spark.cli import clusters, groups, quorum
 from kafka_on_spark.cli import consume as consume_verb
 from kafka_on_spark.cli import produce as produce_verb
 from kafka_on_spark.cli.call import output, session
-from kafka_on_spark.cli.groups import group_resets
 
 
 class Screen(io.StringIO):
@@ -96,7 +95,7 @@ class Seen:
 def seen(monkeypatch):
     """What calls show that write into a file, unless a test says otherwise."""
     seen = Seen()
-    for module in (output, session, clusters, quorum, group_resets, consume_verb, produce_verb):
+    for module in (output, session, clusters, quorum, groups, consume_verb, produce_verb):
         monkeypatch.setattr(module, "progress", seen.progress)
     monkeypatch.setattr(output, "is_into_file", lambda: True)
     monkeypatch.setattr(consume_verb, "is_into_file", lambda: True)

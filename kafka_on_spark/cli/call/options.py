@@ -1,13 +1,9 @@
-"""Options that verbs share, and the check that options go with the action of a verb.
-
-Kafka's tools have one flag for each action (`--create`, `--list`). A call gives exactly one, and an
-option that does not go with it is refused rather than ignored.
-"""
+"""Options that verbs share, what their texts mean, and exit codes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 
@@ -78,8 +74,6 @@ Include = Annotated[
     ),
 ]
 
-T = TypeVar("T")
-
 FOUND: Final = 1
 FAILED: Final = 2
 UNKNOWN: Final = 3
@@ -95,59 +89,6 @@ class DryRunEnd(Exception):  # noqa: N818 - not an error: a dry run ends where a
 OPTIONAL_VALUES: Final = {"--state": "all"}
 """Options whose value may be left out, and the value that they have then. Source:
 kafka-consumer-groups."""
-
-SHARED = ("cluster", "storage_option", "output")
-CHANGING = ("dry_run", "yes")
-
-
-def chosen_action(
-    context: typer.Context, actions: Mapping[str, Sequence[str]], default: str | None = None
-) -> str:
-    """Return the action that the call asks for; `actions` map to the parameters that go with each.
-
-    Raises:
-        InvalidRequestError: The call gives no action, several, or an option that does not go with
-            its action.
-    """
-    given = [name for name, value in context.params.items() if _is_given(value)]
-    asked = [name for name in actions if name in given]
-    if not asked and default is not None:
-        asked = [default]
-    if len(asked) != 1:
-        found = " and ".join(map(_flag, asked)) or "none"
-        raise InvalidRequestError(
-            f"{context.info_name} takes one action, and was given {found}: choose one of"
-            f" {', '.join(map(_flag, actions))}"
-        )
-    [action] = asked
-    for name in given:
-        if name not in (action, *actions[action], *SHARED):
-            fitting = [each for each, names in actions.items() if name in names]
-            with_what = _flag(action) if action in context.params else context.info_name
-            raise InvalidRequestError(
-                f"{_flag(name)} does not go with {with_what}: leave it out"
-                + (f", or use it with {' or '.join(map(_flag, fitting))}" if fitting else "")
-            )
-    return action
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None and value is not False and value not in ([], ())
-
-
-def _flag(name: str) -> str:
-    return "--" + name.rstrip("_").replace("_", "-")
-
-
-def needed(value: T | None, option: str, words: str) -> T:
-    """Return the value of an option that the action needs.
-
-    Raises:
-        InvalidRequestError: The option was not given.
-    """
-    if value is None or value in ([], ()):
-        raise InvalidRequestError(f"{option} is missing: {words}")
-    return value
 
 
 def mode_of(text: str | None) -> int:

@@ -1,0 +1,458 @@
+"""`consumer-groups`: lists, describes, resets and deletes consumer groups, as Kafka's tool does.
+
+A member has no host and no client id here, and so no columns of these; its epochs and partitions
+are shown in their place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.call.options import OPTIONAL_VALUES
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+    write_table,
+)
+from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.kafka_files import (
+    named_partitions_of,
+    read_group_offsets,
+    write_group_offsets,
+)
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.controller.commands.groups import deletable_partitions, saved_partitions
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.offsets.group_offsets import (
+    ASSIGNING,
+    EMPTY,
+    RECONCILING,
+    STABLE,
+    describe_group,
+    describe_members,
+    groups_of,
+    state_of,
+)
+from kafka_on_spark.query.offsets.group_resets import (
+    Reset,
+    Target,
+    parse_datetime,
+    parse_duration,
+    plan_resets,
+)
+from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.replicas.replica_inspection import find_offset
+
+STATES: Final = (
+    *("Unknown", "PreparingRebalance", "CompletingRebalance", STABLE, "Dead", EMPTY),
+    *(ASSIGNING, RECONCILING, "NotReady"),
+)
+"""Source: GroupState."""
+
+VIEWS: Final = {
+    "offsets": "With --describe: offsets, as by default.",
+    "members": "With --describe: members, and what each has.",
+    "verbose": "With --describe: no effect, all is always shown.",
+}
+PLACES: Final = {
+    "to_earliest": "To the log starts.",
+    "to_latest": "To the high watermarks.",
+    "to_current": "To the group's own offset; without one, to the high watermark.",
+}
+TARGETS: Final = (*PLACES, "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
+STATE_COLUMNS: Final = "group state member_count"
+MEMBER_COLUMNS: Final = "group consumer_id instance_id current_epoch partition_count assignment"
+OFFSET_COLUMNS: Final = "group topic partition current_offset log_end_offset lag"
+RESET_COLUMNS: Final = "group topic partition current_offset new_offset"
+
+Groups = Annotated[
+    list[str],
+    typer.Option("--group", metavar="NAME", help="A group; may be given more than once."),
+]
+AllGroups = Annotated[bool, typer.Option(help="All groups.")]
+State = Annotated[
+    str,
+    typer.Option(
+        metavar="[STATES]",
+        help="With --describe: states. With --list: only groups in these states.",
+    ),
+]
+Topics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        metavar="NAME[:0,1]",
+        help="A topic, or some of its partitions; may be given more than once.",
+    ),
+]
+
+
+def list_(session: Session, state: State | None = None) -> None:
+    """Show the names of groups."""
+    image = session.cluster.image
+    rows: Iterator[dict[str, Any]] = ({"group": name} for name in groups_of(image))
+    if state is not None:
+        wanted = _states(state)
+        states = {name: state_of(image.consumer_groups.get(name)) for name in groups_of(image)}
+        rows = ({"group": name, "state": each} for name, each in states.items() if each in wanted)
+    write_rows(session.output, "group" if state is None else "group state", rows)
+
+
+def _states(text: str) -> Sequence[str]:
+    """Return the states that --state names.
+
+    Raises:
+        InvalidRequestError: A name is not one of Kafka's states.
+    """
+    if text == OPTIONAL_VALUES["--state"]:
+        return STATES
+    known = {each.lower(): each for each in STATES}
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word.lower() not in known:
+            raise InvalidRequestError(
+                f"--state can't be {word!r}: give some of {', '.join(STATES)}, or no value for all"
+            )
+    return [known[word.lower()] for word in words]
+
+
+def describe(
+    session: Session,
+    group: Groups | None = None,
+    all_groups: AllGroups = False,
+    state: State | None = None,
+    **views: bool,
+) -> None:
+    """Show the offsets and the lag of groups; the log end is the high watermark."""
+    image = session.cluster.image
+    views.pop("verbose", None)
+    if len(views) + (state is not None) > 1:
+        raise InvalidRequestError(
+            "--describe shows one thing: give one of --offsets, --state and --members"
+        )
+    described = {
+        name: describe_members(image, name) for name in _chosen(image, group, all_groups=all_groups)
+    }
+    if state is not None:
+        rows = [
+            {"group": name, "state": each.state, "member_count": len(each.members)}
+            for name, each in described.items()
+        ]
+        write_rows(session.output, STATE_COLUMNS, rows)
+    elif "members" in views:
+        rows = [
+            {
+                "group": name,
+                "consumer_id": member.member_id,
+                "instance_id": member.instance_id,
+                "current_epoch": member.member_epoch,
+                "partition_count": len(member.partitions),
+                "assignment": _assignment(member.partitions),
+            }
+            for name, each in described.items()
+            for member in each.members
+        ]
+        _note_empty(described, rows, "has no members")
+        write_rows(session.output, MEMBER_COLUMNS, rows)
+    else:
+        rows = [
+            {
+                "group": name,
+                **lag.name._asdict(),
+                "current_offset": lag.offset,
+                "log_end_offset": lag.high_watermark,
+                "lag": lag.lag,
+            }
+            for name in described
+            for lag in describe_group(image, name)
+        ]
+        _note_empty(described, rows, "has committed no offset")
+        write_rows(session.output, OFFSET_COLUMNS, rows)
+
+
+def _chosen(image: MetadataImage, group: Sequence[str] | None, *, all_groups: bool) -> list[str]:
+    """Return the groups that the call names, each once.
+
+    Raises:
+        InvalidRequestError: The call names no groups, or names them in two ways.
+    """
+    if bool(group) == all_groups:
+        raise InvalidRequestError("say which groups in one way: --group or --all-groups")
+    return list(dict.fromkeys(group or groups_of(image)))
+
+
+def _note_empty(groups: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], what: str) -> None:
+    for name in groups.keys() - {row["group"] for row in rows}:
+        note(f"Group {name} {what}.")
+
+
+def _assignment(partitions: Sequence[tuple[str, int]]) -> str:
+    """Return a member's partitions, as in orders:0,1;returns:0."""
+    topics: dict[str, list[str]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(str(number))
+    return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items())
+
+
+def delete(session: Session, group: Groups | None = None, all_groups: AllGroups = False) -> None:
+    """Delete groups."""
+    image = session.cluster.image
+    groups = _chosen(image, group, all_groups=all_groups)
+    count = sum(len(deletable_partitions(image, name)) for name in groups)
+    deletions = [partial(_delete_group, name) for name in groups]
+    session.confirm(
+        f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}",
+        *deletions,
+    )
+    session.do_all(deletions)
+    session.conclude(f"{plural(len(groups), 'group')} deleted.", {"deleted": groups})
+
+
+def _delete_group(group: str, cluster: Cluster) -> None:
+    cluster.delete_group(group)
+
+
+def delete_offsets(session: Session, group: Groups, topic: Topics) -> None:
+    """Delete a group's offsets in topics."""
+    name = _only(group)
+    names = named_partitions_of(session.cluster.image, topic)
+    session.confirm(
+        f"deleting offsets of group {name} in up to {plural(len(names), 'partition')}",
+        lambda cluster: cluster.delete_group(name, names),
+    )
+    left = session.do(lambda: session.cluster.delete_group(name, names))
+    session.conclude(
+        f"{plural(len(left), 'offset')} of group {name} deleted.",
+        {"group": name, "deleted": [each._asdict() for each in left]},
+    )
+
+
+def remove_members(
+    session: Session,
+    group: Groups,
+    member: Annotated[
+        list[str], typer.Option(metavar="ID", help="A member; may be given more than once.")
+    ]
+    | None = None,
+) -> None:
+    """Take members out of a group: all, or each --member, such as killed ones."""
+    name = _only(group)
+    known = describe_members(session.cluster.image, name).members
+    count = len([each for each in known if member is None or each.member_id in member])
+    session.confirm(
+        f"removing {plural(count, 'member')} of group {name}",
+        lambda cluster: cluster.remove_group_members(name, member),
+    )
+    removed = session.do(lambda: session.cluster.remove_group_members(name, member))
+    session.conclude(
+        f"{plural(len(removed), 'member')} of group {name} removed.",
+        {"group": name, "removed": removed},
+    )
+
+
+def _only(groups: Sequence[str]) -> str:
+    if len(groups) != 1:
+        raise InvalidRequestError("this action takes one --group: call it once for each")
+    return groups[0]
+
+
+def reset_offsets(
+    session: Session,
+    group: Groups | None = None,
+    all_groups: AllGroups = False,
+    topic: Topics | None = None,
+    all_topics: Annotated[
+        bool, typer.Option(help="All topics in which the group has offsets.")
+    ] = False,
+    to_offset: Annotated[int, typer.Option(help="To an offset.")] | None = None,
+    shift_by: Annotated[int, typer.Option(help="Forward by so many records, or back if negative.")]
+    | None = None,
+    to_datetime: Annotated[
+        str,
+        typer.Option(
+            metavar="2026-01-31T12:00:00.000",
+            help="To the first record at or after this time; UTC without a time zone.",
+        ),
+    ]
+    | None = None,
+    by_duration: Annotated[
+        str,
+        typer.Option(
+            metavar="PnDTnHnMnS", help="To the first record that is not older than this duration."
+        ),
+    ]
+    | None = None,
+    from_file: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="To offsets in a CSV file, as --export writes it. - is standard input.",
+        ),
+    ]
+    | None = None,
+    export: Annotated[
+        bool,
+        typer.Option(
+            help="Write the new offsets as CSV: topic,partition,offset; for several groups,"
+            " group,topic,partition,offset."
+        ),
+    ] = False,
+    execute: Annotated[
+        bool, typer.Option(help="Set the offsets; without it they are only shown.")
+    ] = False,
+    **places: bool,
+) -> None:
+    """Show the new offsets of groups; --execute sets them."""
+    single = group[0] if group is not None and len(group) == 1 else None
+    if export and session.output is Output.JSON:
+        raise InvalidRequestError("--export writes CSV: leave --output json out")
+    asked = {
+        **places,
+        "to_offset": to_offset,
+        "shift_by": shift_by,
+        "to_datetime": to_datetime,
+        "by_duration": by_duration,
+        "from_file": from_file,
+    }
+    given = [name for name in TARGETS if asked.get(name) is not None]
+    if len(given) != 1:
+        ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
+        raise InvalidRequestError(f"give one target: {ways}")
+    if [topic is not None, all_topics, from_file is not None].count(True) != 1:
+        raise InvalidRequestError(
+            "say which topics in one way: --topic or --all-topics, or by --from-file"
+        )
+    groups = _chosen(session.cluster.image, group, all_groups=all_groups)
+    if from_file is None:
+        target = _target(given[0], asked[given[0]])
+        wanted = {each: _keys(session, each, topic, target) for each in groups}
+    else:
+        wanted = _offsets_in(session, from_file, groups, single)
+    resets = _planned(session, wanted)
+    changes = [partial(_set_offsets, *each) for each in resets.items()]
+    if execute:
+        session.do_all(changes)
+    else:
+        session.decide(changes)  # so that a reset that would be refused is refused
+    if export:
+        offsets = {name: {each.name: each.offset for each in resets[name]} for name in resets}
+        write_group_offsets(offsets, with_group=single is None)
+    else:
+        _show_resets(session, resets, is_done=execute)
+    if not execute and session.output is not Output.JSON:
+        (note if export else say)("A dry run: nothing was changed; --execute does it.")
+
+
+def _target(name: str, value: Any) -> Target:
+    if name == "to_datetime":
+        return Target("time", parse_datetime(value))
+    if name == "by_duration":
+        return Target("time", SystemClock().now_ms() * 1000 - parse_duration(value))
+    kind = name.removeprefix("to_").removesuffix("_by")
+    return Target(kind) if value is True else Target(kind, value)
+
+
+Wanted = Sequence[tuple[PartitionKey, Target]]
+"""Where a group shall be in partitions."""
+
+
+def _keys(session: Session, group: str, topics: Sequence[str] | None, target: Target) -> Wanted:
+    image = session.cluster.image
+    if topics is None:
+        return [(key, target) for key in saved_partitions(image, group)]
+    names = named_partitions_of(image, topics)
+    return [(partition_key(image, name.topic, name.partition), target) for name in names]
+
+
+def _offsets_in(
+    session: Session, path: str, groups: Sequence[str], single: str | None
+) -> dict[str, Wanted]:
+    """Return the offsets that a file has of groups; it may have those of others, too.
+
+    Raises:
+        InvalidRequestError: It has none of a group.
+    """
+    image, offsets = session.cluster.image, read_group_offsets(path, single)
+    for group in groups:
+        if group not in offsets:
+            raise InvalidRequestError(
+                f"{path} has no offsets of group {group!r}: leave the group out, or give a line for"
+                " it"
+            )
+    return {
+        group: [
+            (partition_key(image, name.topic, name.partition), Target("offset", offset))
+            for name, offset in offsets[group].items()
+        ]
+        for group in groups
+    }
+
+
+def _planned(session: Session, wanted: Mapping[str, Wanted]) -> dict[str, list[Reset]]:
+    image = session.cluster.image
+    with progress("looking for times", sum(map(len, wanted.values()))) as steps:
+
+        def find(key: PartitionKey, timestamp_us: int) -> Offset | None:
+            found = find_offset(image, key, timestamp_us, session.options)
+            steps.advance()
+            return None if found is None else found.offset
+
+        resets = {
+            group: [
+                reset
+                for key, target in of_group
+                for reset in plan_resets(image, group, [key], target, find)
+            ]
+            for group, of_group in wanted.items()
+        }
+    for group, planned in resets.items():
+        for each in planned:
+            if each.asked is not None:
+                note(
+                    f"{each.name} has no committed offset {each.asked}: group {group} gets"
+                    f" {each.offset}."
+                )
+    return resets
+
+
+def _set_offsets(group: str, resets: Sequence[Reset], cluster: Cluster) -> None:
+    cluster.alter_group_offsets(group, {each.name: each.offset for each in resets})
+
+
+def _show_resets(session: Session, resets: Mapping[str, Sequence[Reset]], *, is_done: bool) -> None:
+    rows = [
+        {
+            "group": group,
+            **each.name._asdict(),
+            "current_offset": each.before,
+            "new_offset": each.offset,
+        }
+        for group, planned in resets.items()
+        for each in planned
+    ]
+    if session.output is Output.JSON:
+        write_json({"dry_run": not is_done, "offsets": rows})
+    else:
+        write_table(RESET_COLUMNS, rows)
+
+
+consumer_groups = verb(
+    "List, describe, reset and delete groups: offsets of queries and consumers, and members.",
+    Action(list_),
+    Action(describe, flags=VIEWS),
+    Action(delete, *CHANGING),
+    Action(delete_offsets, *CHANGING),
+    Action(remove_members, *CHANGING),
+    Action(reset_offsets, "dry_run", flags=PLACES),
+)
