@@ -4,13 +4,13 @@ Only a leader that is fenced at the leadership of the order, and that proves to 
 committed, says what is dirty. Replicas that can't be read are left out of the report.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.partitions.compaction import CompactionReport, ReplicaProgress
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.compaction.dirt import AppendedRange, Dirt, dirt_of
 from kafka_on_spark.log.leadership import check_leader_epoch
@@ -20,6 +20,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
+from kafka_on_spark.service.maintain.passes import LookTimes
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
@@ -59,16 +60,11 @@ class CompactionLook:
     may_pass: bool = False
 
 
-RunCompactionLooks = Callable[[Sequence[CompactionLookOrder]], list[CompactionLook]]
-"""Runs looks, and returns one for each order, in order."""
-
-
 def plan_compaction_look(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
-    now_ms: int,
-    commit_ms: int,
+    times: LookTimes,
 ) -> CompactionLookOrder:
     """Return the order to look at the replicas of `partition`, which has a leader."""
     leader = partition.leader
@@ -83,8 +79,8 @@ def plan_compaction_look(
         partition=partition,
         addresses=tuple(address_of(image, key, partition, each) for each in (leader, *others)),
         min_lag_ms=image.settings(key.topic_id).integer("min.compaction.lag.ms"),
-        now_ms=now_ms,
-        commit_ms=commit_ms,
+        now_ms=times.now_ms,
+        commit_ms=times.commit_ms,
     )
 
 
@@ -156,14 +152,4 @@ def leader_dirt(
         stable_below=partition.high_watermark,
         # Without a lag no clock is asked.
         appended_before_ms=now_ms - min_lag_ms + 1 if min_lag_ms else _NO_LAG,
-    )
-
-
-def may_be_due(partition: PartitionRegistration) -> bool:
-    """Return whether a look can lead to a decision: there is a leader, and something to compact."""
-    leader: BrokerId | None = partition.leader
-    return (
-        leader is not None
-        and partition.is_created(leader)
-        and partition.compaction.tombstones_below < partition.high_watermark
     )

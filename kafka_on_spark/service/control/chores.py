@@ -101,7 +101,7 @@ class Chores:
         """
         records_deleted = tables_removed = 0
         if self.retention is not None:
-            records_deleted = self.retention.run(submit=term.submit).deleted_records
+            records_deleted = self.retention.run(submit=term.submit).count
         after_part()
         if self.expiry is not None:
             self.expiry.run(image(), term.submit)

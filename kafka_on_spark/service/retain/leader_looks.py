@@ -14,11 +14,12 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producers import RegisteredProducers
-from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits, retained
+from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits, limits_of, retained
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import too_old_by_ms
 from kafka_on_spark.ports.replicas import ReplicaStore
+from kafka_on_spark.service.maintain.passes import LookTimes
 from kafka_on_spark.service.maintain.upkeep_watch import PASSING
 from kafka_on_spark.service.replica.log_starts import try_to_advance
 from kafka_on_spark.service.replica.replica_operations import check_complete
@@ -57,22 +58,20 @@ class LookResult:
 
 
 def plan_look(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    limits: RetentionLimits,
-    now_ms: int,
-    commit_ms: int,
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, times: LookTimes
 ) -> LookOrder:
-    """Return the order to look at the leader of `partition`, which has one."""
+    """Return the order to look at the leader of `partition`, which has one, and has limits."""
+    limits = limits_of(image.settings(key.topic_id))
     assert partition.leader is not None
+    assert limits is not None
     return LookOrder(
         key=key,
         partition=partition,
         address=address_of(image, key, partition, partition.leader),
         limits=limits,
-        now_ms=now_ms,
-        commit_ms=commit_ms,
+        now_ms=times.now_ms,
+        commit_ms=times.commit_ms,
+        is_dry_run=times.is_dry_run,
         registered=registered_producers(image),
     )
 

@@ -90,7 +90,7 @@ class Retaining:
             random_below=lambda below: 0,
             timeout_ms=1,
         )
-        retention.run([KEY], is_all=True)
+        retention.run(is_all=True)
         return self
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from threading import Thread
 
 import pytest
 
@@ -11,9 +10,9 @@ from kafka_on_spark.errors import KafkaStorageError, UnknownTopicOrPartitionErro
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.compaction.dirt import Dirt
 from kafka_on_spark.log.compaction.progress import CompactionProgress
-from kafka_on_spark.service.compact import compaction_passes
 from kafka_on_spark.service.compact.compaction_passes import CompactionPasses
 from kafka_on_spark.service.compact.replica_looks import CompactionLook
+from kafka_on_spark.service.maintain import passes
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 from tests.committing import replay
 from tests.fakes import FakeClock
@@ -113,6 +112,9 @@ class World:
         self.report = self.passes.run(**given)
         return self.looked_at
 
+    def decided(self):
+        return [row.partition for row in self.report.rows if not row.error]
+
     def compacted(self, number=0):
         return self.metadata.image.partition(PartitionKey(TOPIC_ID, number)).compaction
 
@@ -129,7 +131,7 @@ def test_what_is_dirty_is_decided_for_all_partitions_in_one_commit():
 
     assert [world.compacted(each).compacted_below for each in range(3)] == [40, 0, 60]
     assert world.metadata.commits == 1
-    assert world.report.decided == (PartitionKey(TOPIC_ID, 0), PartitionKey(TOPIC_ID, 2))
+    assert world.decided() == [0, 2]
     assert (world.report.looked_at, world.report.is_done) == (3, True)
 
 
@@ -138,7 +140,7 @@ def test_without_dirt_nothing_is_committed():
 
     world.seen()
 
-    assert (world.metadata.commits, world.report.decided) == (0, ())
+    assert (world.metadata.commits, world.decided()) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,8 @@ def test_an_empty_partition_is_not_looked_at():
     assert World(partition("1 2 3", hw=0)).seen() == []
 
 
-def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before():
+def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before(monkeypatch):
+    monkeypatch.setattr(passes, "REST_PART", BACKOFF_MS + 1)
     world = World(*of_all(2))
     world.seen()
 
@@ -167,6 +170,24 @@ def test_a_partition_is_looked_at_again_after_the_backoff_and_not_before():
     assert world.seen() == []
     world.clock.advance(1)
     assert world.seen() == [0, 1]
+
+
+def test_once_all_were_looked_at_passes_rest_for_half_of_the_interval_or_until_settings_change():
+    """Ten thousand topics are not asked in each pass."""
+    world = World(*of_all(1))
+    world.seen()
+    topic = world.metadata.image.topic(TOPIC)
+    more = replace(topic, partitions=dict(enumerate(of_all(2))))
+    world.metadata.image = replace(world.metadata.image, topics={TOPIC_ID: more})
+
+    world.clock.advance(BACKOFF_MS // 2 - 1)
+    assert world.seen() == []
+    world.clock.advance(1)
+    assert world.seen() == [1]
+    topic = replace(more, partitions=dict(enumerate(of_all(3))))
+    changed = replace(world.metadata.image, topics={TOPIC_ID: topic}, configs={**CONFIGS})
+    world.metadata.image = changed
+    assert world.seen() == [2]
 
 
 def test_maintain_looks_at_all_whenever_they_were_looked_at():
@@ -185,9 +206,9 @@ def test_another_process_remembers_nothing_and_looks():
 
 
 def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_longest(monkeypatch):
-    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = compaction_passes.LOOK_MS_MAX
+    world.look_ms = passes.LOOK_MS_MAX
 
     assert world.seen() == [0, 1]
     assert not world.report.is_done
@@ -201,9 +222,9 @@ def test_a_pass_ends_after_its_time_and_the_next_goes_on_with_those_that_wait_lo
 
 def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(monkeypatch):
     """Those that were looked at are due again before the others have been looked at once."""
-    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
     world = World(*of_all(20))
-    world.look_ms = compaction_passes.LOOK_MS_MAX
+    world.look_ms = passes.LOOK_MS_MAX
     seen = Counter()
     for _ in range(40):
         seen.update(world.seen())
@@ -213,9 +234,9 @@ def test_each_partition_gets_its_turn_also_if_more_is_due_than_passes_look_at(mo
 
 
 def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatch):
-    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
     world = World(*of_all(4))
-    world.look_ms = compaction_passes.LOOK_MS_MAX
+    world.look_ms = passes.LOOK_MS_MAX
     seen = []
     for world.first in (3, 1):
         world.process()
@@ -225,9 +246,9 @@ def test_processes_that_make_one_pass_come_to_all_partitions_together(monkeypatc
 
 
 def test_maintain_is_not_bounded_by_time(monkeypatch):
-    monkeypatch.setattr(compaction_passes, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(passes, "LOOKS_AT_ONCE", 2)
     world = World(*of_all(5))
-    world.look_ms = compaction_passes.LOOK_MS_MAX
+    world.look_ms = passes.LOOK_MS_MAX
 
     assert world.seen(is_all=True) == [0, 1, 2, 3, 4]
 
@@ -272,7 +293,7 @@ def test_it_is_decided_on_the_image_of_the_commit():
     world.metadata.before_commit = elect
     world.seen()
 
-    assert (world.metadata.commits, world.report.decided) == (0, ())
+    assert (world.metadata.commits, world.decided()) == (0, [])
 
 
 def test_a_controller_commits_under_its_own_term():
@@ -288,7 +309,7 @@ def test_a_controller_commits_under_its_own_term():
 
     assert world.metadata.commits == 0
     assert [len(each.records) for each in submitted] == [1]
-    assert world.report.decided == (PartitionKey(TOPIC_ID, 0),)
+    assert world.decided() == [0]
 
 
 def test_a_round_s_share_never_fails_it():
@@ -347,33 +368,4 @@ def test_what_is_remembered_of_deleted_partitions_is_forgotten():
     world.clock.advance(BACKOFF_MS)
 
     assert world.seen() == [0]
-    assert list(world.passes._looked_at_ms) == [PartitionKey(TOPIC_ID, 0)]
-
-
-class HookedKey(PartitionKey):
-    """A key that calls `when_asked` once, when it is next looked up."""
-
-    when_asked = None
-
-    def __hash__(self):
-        hook, self.when_asked = self.when_asked, None
-        if hook is not None:
-            hook()
-        return super().__hash__()
-
-
-def test_a_pass_forgets_deleted_partitions_while_another_thread_s_remembers_a_look():
-    world = World(*of_all(1))
-    other = Thread(target=world.passes.run, kwargs={"is_all": True})
-    remembered = [HookedKey(TOPIC_ID, number) for number in (7, 8, 9)]
-    world.passes._looked_at_ms = dict.fromkeys(remembered, 0)
-
-    def look_in_another_thread():
-        other.start()
-        other.join()
-
-    remembered[0].when_asked = look_in_another_thread
-    world.passes.run()
-
-    assert world.looked_at == [0]
-    assert list(world.passes._looked_at_ms) == [PartitionKey(TOPIC_ID, 0)]
+    assert list(world.passes._last) == [PartitionKey(TOPIC_ID, 0)]

@@ -14,6 +14,7 @@ from kafka_on_spark.service.compact.replica_looks import (
     plan_compaction_look,
     run_compaction_look,
 )
+from kafka_on_spark.service.maintain.passes import LookTimes
 from tests.builders import KEY, NOW_MS, address, image_of, merged, partition
 from tests.unit.service.rounds import EPOCH, Rounds
 
@@ -38,7 +39,9 @@ class Looking(Rounds):
         image = self.metadata.image
         partition = image.partition(self.keys[0])
         now_ms = self.clock.now_ms()
-        return plan_compaction_look(image, self.keys[0], partition, now_ms, now_ms)
+        return plan_compaction_look(
+            image, self.keys[0], partition, LookTimes(now_ms, now_ms, False)
+        )
 
     def look(self, order=None):
         return run_compaction_look(order or self.order(), self.replicas, self.root_now)
@@ -121,7 +124,7 @@ def test_a_fenced_broker_and_a_replica_that_was_not_made_are_not_asked():
     registered = partition("2 1 3 4", unmade="4", hw=5)
     image = image_of(registered, ids="1 2 3 4", fenced="3")
 
-    order = plan_compaction_look(image, KEY, registered, NOW_MS, NOW_MS)
+    order = plan_compaction_look(image, KEY, registered, LookTimes(NOW_MS, NOW_MS, False))
 
     assert [each.broker_id for each in order.addresses] == [2, 1]
 

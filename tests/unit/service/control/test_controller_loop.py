@@ -91,7 +91,7 @@ def test_the_lease_is_renewed_between_the_chores_of_a_pass(world):
     loop = world.loop("active")
 
     class Slow:
-        deleted_records = 1
+        count = 1
 
         def run(self, *args, **keywords):
             world.clock.advance(4000)

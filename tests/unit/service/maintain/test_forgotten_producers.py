@@ -10,6 +10,7 @@ from kafka_on_spark.log.producers import RegisteredProducers
 from kafka_on_spark.log.upkeep.retention import RetentionLimits
 from kafka_on_spark.service.control.leadership_commands import plan_command
 from kafka_on_spark.service.maintain.merging import ENTRY_BYTES, rules_of
+from kafka_on_spark.service.maintain.passes import LookTimes
 from kafka_on_spark.service.maintain.replica_upkeep import apply_log_start
 from kafka_on_spark.service.maintain.upkeep_plan import plan_upkeep
 from kafka_on_spark.service.maintain.upkeep_work import Allowance, UpkeepPorts
@@ -155,7 +156,7 @@ def test_every_order_that_may_write_the_file_says_which_ids_have_not_expired():
         *plan_upkeep(image, [key]),
         *plan_fetches(image, key, is_inspection=True),
         *plan_log_starts(image, [key]),
-        plan_look(image, key, partition, LIMITS, 0, 0),
+        plan_look(image, key, partition, LookTimes(0, 0, False)),
         plan_command(image, key, None),
     ]
 
