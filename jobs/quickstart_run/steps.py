@@ -18,11 +18,11 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.pictures import timeline_picture
-from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.raft.quorum.description import QuorumDescription
 from kafka_on_spark.service.describe.descriptions import PartitionDescription
 from kafka_on_spark.service.describe.partition_history import HistoryEntry
+from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
 
 TOPIC: Final = "flights"
 PRODUCER_ID: Final = "quickstart"

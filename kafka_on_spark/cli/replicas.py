@@ -21,10 +21,9 @@ from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition
-from kafka_on_spark.inspect.replicas import compare_partition
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.service.describe.log_dirs import created_replicas, lost_sizes, replica_size
-from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
+from kafka_on_spark.storage.replicas.replica_inspection import compare_partition, load_replicas
 
 SIZE_COLUMNS: Final = (
     "broker topic partition size_bytes log_end_offset offset_lag is_in_sync is_future error"

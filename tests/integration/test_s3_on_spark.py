@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_on_spark import KafkaOnSparkError
-from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
 from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 from tests.integration.format.frames import bytes_of, numbered, sentence_of
 from tests.storage.s3.faulty_s3 import Kind

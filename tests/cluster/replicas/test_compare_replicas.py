@@ -2,8 +2,8 @@
 
 import shutil
 
-from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.storage.replicas.replica_inspection import compare_replicas
 from tests.cluster.disks import records
 from tests.forging import change_header
 
