@@ -5,8 +5,7 @@ UTF-8 are `{"base64": "..."}`. In a table, text stands in quotes; null and base6
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -76,121 +75,83 @@ def _dump_log(
     offset: Begin = 0,
     limit: Limit | None = None,
 ) -> None:
-    if full and not print_data_log:
-        raise InvalidRequestError(
-            "--full shows whole keys and values: give --print-data-log as well, or leave it out"
-        )
-    rows: Iterable[dict[str, Any]]
-    dump = _Dump(session, topic, partition, broker, Offset(offset))
-    if print_data_log:
-        rows = islice(dump.records(), limit)
-        if session.output is Output.TABLE:
-            rows = map(partial(_shown_record, is_whole=full), rows)
-        write_rows(session.output, RECORD_COLUMNS, rows, words="reading records")
+    image, codes = session.cluster.image, {0}
+    if partition is None:
+        keys = _partitions_on(image, topic, broker)
     else:
-        rows = islice(dump.batches(is_verified=verify), limit)
-        columns, words = COLUMNS, "reading logs"
-        if verify:
-            columns, words = f"{COLUMNS} flaw", "checking batches"
-        write_rows(session.output, columns, rows, words=words)
-    raise typer.Exit(dump.code)
+        keys = [partition_key(image, topic, partition)]
+    columns, words = COLUMNS, "reading logs"
+    rows_of = partial(_batches, codes=codes, is_verified=verify)
+    if print_data_log:
+        columns, words = RECORD_COLUMNS, "reading records"
+        rows_of = partial(_records, start=offset, is_whole=full)
+    elif verify:
+        columns, words = f"{COLUMNS} flaw", "checking batches"
 
-
-class _Dump:
-    """Replicas' logs from an offset on, partition by partition.
-
-    Of all partitions, one that can't be read is said, and the others go on.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        topic: str,
-        partition: int | None,
-        broker: int | None,
-        start: Offset,
-    ) -> None:
-        self._image = image = session.cluster.image
-        self._options = session.options
-        self._start = start
-        self._broker = broker
-        self._is_one = partition is not None
-        self._keys = (
-            _partitions_on(image, topic, broker)
-            if partition is None
-            else [partition_key(image, topic, partition)]
-        )
-        self.code = 0
-
-    def batches(self, *, is_verified: bool) -> Iterator[dict[str, Any]]:
-        return self._of_each(partial(self._batches_of, is_verified=is_verified))
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        return self._of_each(self._records_of)
-
-    def _of_each(
-        self, rows_of: Callable[["_Log"], Iterator[dict[str, Any]]]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of each partition that has a replica. One that can't be shown is said,
-        and raised if the call named it."""
-        for key in self._keys:
+    def found() -> Iterator[dict[str, Any]]:
+        for key in keys:
             try:
-                log = self._log(key)
-                if log is not None:
-                    yield from rows_of(log)
+                yield from rows_of(session, _log(session, key, broker, Offset(offset)))
             except KafkaOnSparkError as error:
-                if self._is_one:
+                if partition is not None:
                     raise
                 note(f"partition {key.partition}: {error}")
-                self.code = FAILED
+                codes.add(FAILED)
 
-    def _batches_of(self, log: "_Log", *, is_verified: bool) -> Iterator[dict[str, Any]]:
-        for batch in log.batches:
-            row = _batch_row(batch, is_committed=batch.end_offset <= log.high_watermark)
-            if is_verified:
-                row["flaw"] = batch_flaw(log.address, batch, self._options)
-                if row["flaw"] is not None:
-                    self.code = self.code or FOUND
-            yield {**log.name, **row}
+    write_rows(session.output, columns, islice(found(), limit), words=words)
+    raise typer.Exit(max(codes))
 
-    def _records_of(self, log: "_Log") -> Iterator[dict[str, Any]]:
-        for batch in log.batches:
-            for record in batch_records(log.address, batch, self._options):
-                if record["offset"] >= self._start:
-                    is_committed = record["offset"] < log.high_watermark
-                    yield {**log.name, **_record_row(batch, record, is_committed=is_committed)}
 
-    def _log(self, key: PartitionKey) -> "_Log | None":
-        image = self._image
-        partition = image.topics[key.topic_id].partitions[key.partition]
-        broker_id = _replica_asked_for(partition, self._broker, str(image.name_of(key)))
-        if not partition.was_begun:
-            return None
-        if not partition.is_created(broker_id):
-            others = [int(each) for each in partition.replicas if partition.is_created(each)]
-            advice = f"name one of {others} by --broker" if others else "no other one is left"
-            raise ReplicaLostError(
-                f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or"
-                f" is lost: {advice}"
-            )
-        address = address_of(image, key, partition, broker_id)
-        state = load_replica(address, self._options)
-        if isinstance(state, KafkaOnSparkError):
-            raise state
-        return _Log(
-            name={"partition": key.partition, "broker": int(broker_id)},
-            address=address,
-            batches=state.batches_between(self._start, state.log_end_offset),
-            high_watermark=partition.high_watermark,
+Log = Iterator[tuple[ReplicaAddress, LogPart, Offset]]
+"""The batches of a replica, with its address and the partition's high watermark."""
+
+
+def _log(session: Session, key: PartitionKey, broker: int | None, start: Offset) -> Log:
+    """Yield the batches of a replica from an offset on; none if it was not begun.
+
+    Raises:
+        InvalidRequestError, ReplicaLostError: The broker has no replica of the partition.
+        KafkaStorageError: It can't be read.
+    """
+    image = session.cluster.image
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    broker_id = _replica_asked_for(partition, broker, str(image.name_of(key)))
+    if not partition.was_begun:
+        return
+    if not partition.is_created(broker_id):
+        others = [int(each) for each in partition.replicas if partition.is_created(each)]
+        advice = f"name one of {others} by --broker" if others else "no other one is left"
+        raise ReplicaLostError(
+            f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or is"
+            f" lost: {advice}"
         )
+    address = address_of(image, key, partition, broker_id)
+    state = load_replica(address, session.options)
+    if isinstance(state, KafkaOnSparkError):
+        raise state
+    for batch in state.batches_between(start, state.log_end_offset):
+        yield address, batch, partition.high_watermark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Log:
-    name: dict[str, int]
-    address: ReplicaAddress
-    batches: tuple[LogPart, ...]
-    high_watermark: Offset
+def _batches(
+    session: Session, log: Log, *, codes: set[int], is_verified: bool
+) -> Iterator[dict[str, Any]]:
+    for address, batch, high_watermark in log:
+        row = _batch_row(address, batch, is_committed=batch.end_offset <= high_watermark)
+        if is_verified:
+            row["flaw"] = batch_flaw(address, batch, session.options)
+            codes.add(0 if row["flaw"] is None else FOUND)
+        yield row
+
+
+def _records(session: Session, log: Log, *, start: int, is_whole: bool) -> Iterator[dict[str, Any]]:
+    for address, batch, high_watermark in log:
+        for record in batch_records(address, batch, session.options):
+            if record["offset"] >= start:
+                is_committed = record["offset"] < high_watermark
+                row = _record_row(address, batch, record, is_committed=is_committed)
+                is_for_people = session.output is Output.TABLE
+                yield _shown_record(row, is_whole=is_whole) if is_for_people else row
 
 
 def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
@@ -220,9 +181,11 @@ def _replica_asked_for(partition: PartitionRegistration, broker: int | None, nam
     return BrokerId(broker)
 
 
-def _batch_row(batch: LogPart, *, is_committed: bool) -> dict[str, Any]:
+def _batch_row(address: ReplicaAddress, batch: LogPart, *, is_committed: bool) -> dict[str, Any]:
     producer = batch.producer
     return {
+        "partition": address.key.partition,
+        "broker": int(address.broker_id),
         "base_offset": batch.base_offset,
         "last_offset": batch.end_offset - 1,
         "record_count": batch.record_count,
@@ -239,8 +202,12 @@ def _batch_row(batch: LogPart, *, is_committed: bool) -> dict[str, Any]:
     }
 
 
-def _record_row(batch: LogPart, record: dict[str, Any], *, is_committed: bool) -> dict[str, Any]:
+def _record_row(
+    address: ReplicaAddress, batch: LogPart, record: dict[str, Any], *, is_committed: bool
+) -> dict[str, Any]:
     return {
+        "partition": address.key.partition,
+        "broker": int(address.broker_id),
         "offset": record["offset"],
         "timestamp": time_text(record["timestamp_us"] // 1000),
         "leader_epoch": batch.leader_epoch,
