@@ -47,8 +47,8 @@ def range_assignor(sharing: Sharing) -> Assigned:
 
 
 def uniform_assignor(sharing: Sharing) -> Assigned:
-    """Return an assignment in which no member could take a partition over, directly or by way of
-    others, from one that has two more; each keeps what it has as far as that allows."""
+    """Return an assignment in which no member has two more than one that could take a partition
+    of it; each keeps what it has as far as that allows."""
     shares = _Shares(sharing)
     shares.keep_current()
     shares.give_out_the_rest()
@@ -94,43 +94,23 @@ class _Shares:
             self._push(min(self._takers[key.topic_id], key=self._rank), key)
 
     def move_one(self) -> bool:
-        """Move a partition from a member towards one that has at least two fewer; return whether
-        there was one to move."""
+        """Move a partition from a member to one that has at least two fewer, the most loaded first;
+        return whether there was one to move."""
         for giver in sorted(self._loads, key=lambda each: (-self._loads[each], self._places[each])):
-            if (path := self._path_from(giver)) is not None:
-                for member, topic_id, taker in path:
-                    key = self._stacks[member][topic_id].pop()
-                    self._loads[member] -= 1
-                    self._push(taker, key)
+            enough = self._loads[giver] - 2
+            if min(self._loads.values()) > enough:
+                return False
+            takers = (
+                (min(self._takers[topic_id], key=self._rank), keys)
+                for topic_id, keys in self._stacks[giver].items()
+                if keys
+            )
+            taker, keys = min(takers, key=lambda each: self._rank(each[0]))
+            if self._loads[taker] <= enough:
+                self._loads[giver] -= 1
+                self._push(taker, keys.pop())
                 return True
         return False
-
-    def _path_from(self, giver: MemberId) -> list[tuple[MemberId, TopicId, MemberId]] | None:
-        """Return the shortest way, in moves, from a member to one that has at least two fewer, the
-        least loaded of those that are as near."""
-        came: _Steps = {giver: None}
-        seen: set[TopicId] = set()
-        level = [giver]
-        enough = self._loads[giver] - 2
-        if min(self._loads.values()) > enough:
-            return None
-        while level:
-            level = [taker for member in level for taker in self._reach(member, came, seen)]
-            best = min(level, key=self._rank, default=None)
-            if best is not None and self._loads[best] <= enough:
-                return _way_to(best, came)
-        return None
-
-    def _reach(self, member: MemberId, came: "_Steps", seen: set[TopicId]) -> list[MemberId]:
-        """Return the members that were not reached before and that one may give a partition to."""
-        reached = []
-        for topic_id, keys in self._stacks[member].items():
-            if keys and topic_id not in seen:
-                seen.add(topic_id)
-                new = [taker for taker in self._takers[topic_id] if taker not in came]
-                came.update(dict.fromkeys(new, (member, topic_id)))
-                reached += new
-        return reached
 
     def _push(self, member: MemberId, key: PartitionKey) -> None:
         self._stacks[member][key.topic_id].append(key)
@@ -145,20 +125,6 @@ class _Shares:
             member: frozenset(key for keys in stacks.values() for key in keys)
             for member, stacks in self._stacks.items()
         }
-
-
-_Steps = dict[MemberId, tuple[MemberId, TopicId] | None]
-"""From whom, and with a partition of which topic, a member was reached; None: it is the giver."""
-
-
-def _way_to(taker: MemberId, came: _Steps) -> list[tuple[MemberId, TopicId, MemberId]]:
-    way = []
-    step = came[taker]
-    while step is not None:
-        member, topic_id = step
-        way.append((member, topic_id, taker))
-        taker, step = member, came[member]
-    return way[::-1]
 
 
 UNIFORM: Final = "uniform"

@@ -121,21 +121,6 @@ def test_uniform_leaves_what_it_has_decided_as_it_is(given_):
     assert uniform_assignor(again) == assigned
 
 
-def test_uniform_moves_by_way_of_others_who_share_no_topic():
-    # a and c have no topic in common: one of x goes from a to b, and one of y from b to c.
-    current = {
-        "a": frozenset(PartitionKey("x", number) for number in range(4)),
-        "b": frozenset(PartitionKey("y", number) for number in range(3)),
-        "c": frozenset({PartitionKey("y", 3), PartitionKey("y", 4)}),
-    }
-    members = {"a": "x", "b": "xy", "c": "y"}
-
-    assigned = uniform_assignor(sharing(members, current, x=4, y=5))
-
-    assert loads(assigned) == {"a": 3, "b": 3, "c": 3}
-    assert numbers(assigned) == {"a": "x0 x1 x2", "b": "x3 y0 y1", "c": "y2 y3 y4"}
-
-
 def test_range_gives_runs_and_the_same_numbers_of_several_topics_together():
     members = {"a": "xy", "b": "xy", "c": "x"}
 
