@@ -187,12 +187,25 @@ def _offset_changed(
     )
 
 
-def starts_late(place: str, first: int) -> OffsetOutOfRangeError:
-    """Return the error for a partition that was added later and does not begin at 0."""
-    return OffsetOutOfRangeError(
-        "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
-        f" {place} starts from {first} instead of 0; {_TO_CONTINUE} from there"
-    )
+def first_offset(
+    image: MetadataImage, start: StreamOffset, name: str, number: int, *, is_data_loss_failed: bool
+) -> int:
+    """Return where a query that stands at `start` begins in a partition: one that was added since
+    is read from its beginning.
+
+    Raises:
+        OffsetOutOfRangeError: That one does not begin at 0, and data loss fails the query.
+    """
+    position = start.positions.get(name, {}).get(number)
+    if position is not None:
+        return position
+    first = image.topic(name).partitions[number].log_start_offset
+    if first > 0 and is_data_loss_failed:
+        raise OffsetOutOfRangeError(
+            "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
+            f" {name}-{number} starts from {first} instead of 0; {_TO_CONTINUE} from there"
+        )
+    return first
 
 
 def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRangeError:

@@ -16,10 +16,10 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.consuming.standing import FindCuts
 from kafka_on_spark.query.offsets.data_loss import (
     checked_position,
+    first_offset,
     has_new_generations,
     is_another_topic,
     partitions_deleted,
-    starts_late,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.subscription import Partitions, Subscription, partitions_of
@@ -199,11 +199,19 @@ def available(
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:
         ends = bounded(ends, fixed_ends)
-    if is_data_loss_failed:
-        _check_all_retained(start, wanted)
+    dropped = [
+        f"{name}-{number}"
+        for name, partitions in start.positions.items()
+        for number in partitions
+        if number not in wanted.get(name, ())
+    ]
+    if dropped and is_data_loss_failed:
+        raise partitions_deleted(dropped, "are in the checkpoint and not in the subscription")
     starts = {
         name: {
-            number: _first(image, start, name, number, is_data_loss_failed=is_data_loss_failed)
+            number: first_offset(
+                image, start, name, number, is_data_loss_failed=is_data_loss_failed
+            )
             for number in partitions
         }
         for name, partitions in ends.items()
@@ -228,31 +236,3 @@ def available(
 
 def _as_dicts(positions: Ends) -> dict[str, dict[int, int]]:
     return {name: dict(each) for name, each in positions.items()}
-
-
-def _check_all_retained(start: StreamOffset, wanted: Mapping[str, list[int]]) -> None:
-    dropped = [
-        f"{name}-{number}"
-        for name, partitions in start.positions.items()
-        for number in partitions
-        if number not in wanted.get(name, ())
-    ]
-    if dropped:
-        raise partitions_deleted(dropped, "are in the checkpoint and not in the subscription")
-
-
-def _first(
-    image: MetadataImage,
-    start: StreamOffset,
-    name: str,
-    number: int,
-    *,
-    is_data_loss_failed: bool,
-) -> int:
-    position = start.positions.get(name, {}).get(number)
-    if position is not None:
-        return position
-    first = image.topic(name).partitions[number].log_start_offset
-    if first > 0 and is_data_loss_failed:
-        raise starts_late(f"{name}-{number}", first)
-    return first

@@ -16,7 +16,7 @@ from kafka_on_spark.query.consuming.standing import FindCuts
 from kafka_on_spark.query.offsets.data_loss import (
     checked_position,
     could_not_read,
-    starts_late,
+    first_offset,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.reads.read_order import ReadOrder, plan_read
@@ -48,42 +48,26 @@ def plan_ranges(
     for name, partitions in sorted(end.positions.items()):
         topic = image.topic(name)
         for number, last in sorted(partitions.items()):
-            first = start.positions.get(name, {}).get(number)
-            span = _span(image, name, number, first, last, is_data_loss_failed=is_data_loss_failed)
-            if span is None:
+            log_start = topic.partitions[number].log_start_offset
+            first = first_offset(
+                image, start, name, number, is_data_loss_failed=is_data_loss_failed
+            )
+            if first < min(log_start, last) and is_data_loss_failed:
+                why = f"its log starts at {log_start}"
+                raise could_not_read(f"{name}-{number}", first, min(log_start, last), why)
+            first = max(first, log_start)
+            if first >= last:
                 continue
             orders.append(
                 plan_read(
                     image,
                     PartitionKey(TopicId(topic.topic_id), number),
-                    start_offset=Offset(span[0]),
-                    end_offset=Offset(span[1]),
+                    start_offset=Offset(first),
+                    end_offset=Offset(last),
                     client_rack=client_rack,
                 )
             )
     return orders
-
-
-def _span(
-    image: MetadataImage,
-    name: str,
-    number: int,
-    first: int | None,
-    last: int,
-    *,
-    is_data_loss_failed: bool,
-) -> tuple[int, int] | None:
-    """Return the part of a range that the log has, or None."""
-    partition = image.topic(name).partitions[number]
-    place, log_start = f"{name}-{number}", partition.log_start_offset
-    if first is None:
-        first = log_start
-        if log_start > 0 and is_data_loss_failed:
-            raise starts_late(place, log_start)
-    if first < min(log_start, last) and is_data_loss_failed:
-        raise could_not_read(place, first, min(log_start, last), f"its log starts at {log_start}")
-    first = max(first, log_start)
-    return (first, last) if first < last else None
 
 
 def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:

@@ -116,7 +116,11 @@ def read_pieces(
             finish_compaction = None
             continue
         if reading.log_start_offset is None:
-            raise gone or no_replica_can_serve(order, reasons)
+            asked = "; ".join(reasons) or "none was ever created"
+            raise gone or KafkaStorageError(
+                f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read"
+                f" from any replica: {asked}"
+            )
         on_deleted(order, reading.position, reading.log_start_offset)
         reading.position = reading.log_start_offset
 
@@ -220,12 +224,3 @@ def _was_cleaned(replicas: ReplicaStore, piece: Piece) -> bool:
     except KafkaOnSparkError:
         return False
     return all(piece.segment not in part.segments for part in state.batches)
-
-
-def no_replica_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
-    """Return the error for a range that no replica can serve."""
-    asked = "; ".join(reasons) or "none was ever created"
-    return KafkaStorageError(
-        f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read from"
-        f" any replica: {asked}"
-    )
