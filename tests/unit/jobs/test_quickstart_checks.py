@@ -116,15 +116,6 @@ def test_record_that_is_there_twice_is_found():
     assert problems[0].startswith("1 flights are committed more than once, the first is 2013|1|")
 
 
-def test_record_in_the_place_of_another_is_found_as_missing_and_as_doubled():
-    other = committed().column("value")[6].as_py()
-
-    problems = check_records(flights(), changed("value", other))
-
-    assert any("1 flights are missing" in each for each in problems)
-    assert any("1 flights are committed more than once" in each for each in problems)
-
-
 def test_record_that_is_no_flight_of_the_data_is_found():
     foreign = json.loads(committed().column("value")[5].as_py()) | {"flight": 99999}
 
@@ -152,12 +143,6 @@ def test_changed_field_of_a_value_is_found():
 
 def test_another_key_is_found():
     problems = check_records(flights(), changed("key", b"N0"))
-
-    assert problems == ["1 records have another key than their tail number"]
-
-
-def test_lost_key_is_found():
-    problems = check_records(flights(), changed("key", None))
 
     assert problems == ["1 records have another key than their tail number"]
 
@@ -213,20 +198,10 @@ def test_stream_that_saw_everything_once_and_in_order_is_fine():
     assert check_seen(committed(), seen()) == []
 
 
-def test_partitions_may_come_in_any_order():
-    parts = [seen().filter(pc.equal(seen().column("partition"), each)) for each in (2, 0, 1)]
-
-    assert check_seen(committed(), pa.concat_tables(parts)) == []
-
-
 def test_record_that_the_stream_did_not_see_is_found():
     assert check_seen(committed(), without(seen(), 3)) == [
         "the stream has seen partition 0 without 1 of its records"
     ]
-
-
-def test_stream_that_saw_nothing_is_found():
-    assert len(check_seen(committed(), seen().slice(0, 0))) == PARTITIONS
 
 
 def test_record_that_the_stream_saw_twice_is_found():

@@ -58,13 +58,6 @@ def test_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_file_in_the_place_of_the_folder_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-
-    with pytest.raises(QuickstartError, match="can't be used"):
-        RunFolder.take(str(tmp_path / "file"), NOTHING, DEFAULT)
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"rows": 3}', '"text"'])
 def test_plan_that_is_not_one_is_refused(tmp_path, text):
     (tmp_path / "quickstart.json").write_text(text)
@@ -78,17 +71,6 @@ def test_folder_in_which_another_run_works_is_refused(take, tmp_path):
 
     with pytest.raises(QuickstartError, match="another quickstart works in"):
         RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
-
-
-def test_without_a_name_each_run_has_a_fresh_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-
-    one, other = (RunFolder.take(None, NOTHING, DEFAULT) for _ in range(2))
-
-    assert one.path != other.path
-    assert one.path.parent == tmp_path
-    one.close()
-    other.close()
 
 
 def test_disk_that_is_taken_away_comes_back_as_it_was(take, tmp_path):
@@ -117,13 +99,6 @@ def test_a_run_with_three_voters_knows_which_of_their_roots_it_took_away(take, t
     folder.take_away(folder.metadata_roots[1])
 
     assert folder.lost_metadata_root == f"{tmp_path}/metadata-2"
-
-
-def test_a_run_with_one_voter_has_one_root_which_is_never_taken(take, tmp_path):
-    folder = take(tmp_path)
-
-    assert folder.cluster_url == f"{tmp_path}/metadata"
-    assert folder.lost_metadata_root is None
 
 
 @pytest.mark.parametrize("rows", [2, 3, 7, 8, 9, 20_001])

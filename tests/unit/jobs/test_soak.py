@@ -7,26 +7,22 @@ import sys
 import pytest
 from pyspark.errors import PySparkException
 
-from jobs.soak import parse
 from jobs.soaking.checking import (
     COPIED_AGAIN,
     Sent,
-    bounded,
     copy_findings,
     findings_of,
     seen_by_stream,
     sent_to,
     stream_findings,
 )
-from jobs.soaking.clients import Client
-from jobs.soaking.folder import SoakError, SoakFolder
+from jobs.soaking.folder import SoakFolder
 from jobs.soaking.notes import (
     TABLE_KEYS,
     NoteWriter,
     Run,
     Seen,
     is_tombstone,
-    number_of,
     read_notes,
     runs_of,
     seen_in,
@@ -41,7 +37,7 @@ from jobs.soaking.streams import (
     is_of_deleted_file,
     shortened,
 )
-from jobs.soaking.tenths import Latency, Sample, percentile, tenths_of
+from jobs.soaking.tenths import Sample, tenths_of
 from jobs.soaking.watching import PLAIN, RUNTIME_FILES, descriptors, look
 
 
@@ -99,32 +95,6 @@ def test_runtimes_of_delta_rs_are_not_counted_and_whatever_else_stays_open_is(tm
     (first, all_first), (written, all_written), (leaked, _) = counts
     assert all_written == all_first + RUNTIME_FILES
     assert (written - first, leaked - written) == (0, 7)
-
-
-def test_tenth_has_percentiles_of_each_kind_of_call():
-    latencies = [Latency(1.0, "append", each / 1000) for each in range(1, 101)]
-
-    first = tenths_of([], [*latencies, Latency(1.0, "open", 0.5)], 100.0)[0]
-
-    assert first.values == {
-        "append: p50 (ms)": 51.0,
-        "append: p99 (ms)": 100.0,
-        "open: p50 (ms)": 500.0,
-        "open: p99 (ms)": 500.0,
-    }
-    assert first.calls == {"append": 100, "open": 1}
-
-
-@pytest.mark.parametrize("part, expected", [(0.0, 1), (0.5, 3), (0.99, 4), (1.0, 4)])
-def test_percentile_is_one_of_the_values(part, expected):
-    assert percentile([4, 1, 3, 2], part) == expected
-
-
-def test_values_say_who_sent_them():
-    value = value_of("appender-1", 17)
-
-    assert len(value) == 100
-    assert number_of(value.encode()) == ("appender-1", 17)
 
 
 def test_records_that_stand_side_by_side_are_one_note():
@@ -326,53 +296,3 @@ def test_query_that_fails_is_not_started_again_for_ever(errors, left_count):
 
     assert errors[0] in told[-1]
     assert len(left) == left_count
-
-
-def test_many_findings_are_told_shortly():
-    assert bounded(["x"] * 20) == ["x"] * 20
-    assert bounded(["x"] * 25) == [*["x"] * 20, "… and 5 more of this kind"]
-
-
-def test_sizes_leave_out_the_bytes_of_the_metadata_log_s_rows_alone(tmp_path):
-    folder = SoakFolder.begin(tmp_path / "run")
-    table = folder.metadata_root / "__cluster_metadata-0-x"
-    (table / "_delta_log").mkdir(parents=True)
-    (table / "rows.parquet").write_bytes(b"12345")
-    (table / "_delta_log" / "0.checkpoint.parquet").write_bytes(b"123")
-    (folder.roots[0] / "segment.parquet").write_bytes(b"12")
-
-    (table / "_delta_log" / "0.json").write_bytes(b"1")
-
-    assert folder.sizes() == (6, 4, 2, 2, 1)
-
-
-def test_a_client_pauses_as_many_times_as_long_as_it_is_told(tmp_path, monkeypatch):
-    waited = []
-    for pauses in (1.0, 4.0):
-        client = Client(SoakFolder.begin(tmp_path / str(pauses)), "reader", pauses)
-        monkeypatch.setattr(client._stop, "wait", waited.append)
-
-        client.loop(client.stop, 2.0)
-        client.notes.close()
-
-    usual, longer = waited
-    assert 1.0 <= usual <= 3.0
-    assert longer == pytest.approx(4 * usual)
-
-
-def test_folder_that_holds_something_is_refused(tmp_path):
-    (tmp_path / "precious").touch()
-
-    with pytest.raises(SoakError, match="holds something"):
-        SoakFolder.begin(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "option", [("--minutes", "0"), ("--minutes", "x"), ("--warm-up", "-1"), ("--pauses", "-1")]
-)
-def test_bad_options_are_refused_in_a_sentence(option, capsys):
-    with pytest.raises(SystemExit) as end:
-        parse(list(option))
-
-    assert end.value.code == 2
-    assert "is not allowed: give" in capsys.readouterr().err
