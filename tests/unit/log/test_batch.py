@@ -4,21 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
+from kafka_on_spark.log.batch import StagedBatch
 from tests.builders import batch, segment, staged, stamp
 
 ONE = batch("a", 4, "2 1", epoch=3, producer=stamp(1))
-
-
-def test_batch_ends_after_its_records_and_is_as_large_as_its_segments():
-    assert (ONE.end_offset, ONE.size_bytes) == (7, 300)
-
-
-def test_name_of_a_segment_says_epoch_uuid_and_digest():
-    named = replace(segment("u"), file_name=segment_name(12, "ab12", "ff00"))
-
-    assert named.file_name == "12-ab12-ff00.parquet"
-    assert (named.epoch_in_name, named.uuid, named.digest) == (12, "ab12", "ff00")
 
 
 # fmt: off
@@ -51,16 +40,6 @@ IMPOSSIBLE = [
 def test_impossible_value_is_a_bug_of_ours(make):
     with pytest.raises(AssertionError):
         make()
-
-
-def test_segment_is_a_plain_value():
-    assert segment("a", 2) == Segment(
-        file_name="0-a-digesta.parquet",
-        size_bytes=200,
-        record_count=2,
-        timestamp_min_us=1_700_000_000_000_000,
-        timestamp_max_us=1_700_000_000_000_001,
-    )
 
 
 @pytest.mark.parametrize("digest", [-(2**63), -1, 0, 2**63 - 1])

@@ -7,8 +7,8 @@ import pytest
 
 from kafka_on_spark.log import file_index, operations
 from kafka_on_spark.log.batch import uuid_in_name
-from kafka_on_spark.log.file_index import NO_FILES, FileIndex
-from tests.builders import batch, log, merged, staged, with_merged
+from kafka_on_spark.log.file_index import FileIndex
+from tests.builders import batch, log, staged, with_merged
 
 MERGED_AT_ONCE = 3
 
@@ -67,26 +67,6 @@ def test_a_file_is_found_after_any_history(seed):
             assert list(state.batches_with(uuids)) == [state.batches[each] for each in places]
 
 
-def test_a_log_that_grows_is_indexed_but_for_its_newest_batches():
-    state = log()
-    for number in range(50):
-        state = appended(state, number)
-
-    assert len(state.batches) - state.files.count <= file_index.UNINDEXED_MAX
-    assert state.files.others == ()
-
-
-def test_a_log_with_other_batches_begins_with_no_index():
-    state = log()
-    for number in range(9):
-        state = appended(state, number)
-    other = replace(state, batches=log("0:abc").batches)
-
-    assert state.files is not NO_FILES
-    assert other.files is NO_FILES
-    assert list(other.batches_with({other.batches[1].segments[0].uuid})) == [other.batches[1]]
-
-
 def test_two_batches_with_one_file_are_both_found():
     """As in a log that took an append twice: the newer one is found first, and the older, too."""
     twice = [batch("a", 0), *(batch(each, 1) for each in "bcdef"), batch("a", 6)]
@@ -94,15 +74,3 @@ def test_two_batches_with_one_file_are_both_found():
 
     assert (index.count, index.others) == (7, (0,))
     assert list(index.places_of({twice[0].segments[0].uuid}, twice)) == [6, 0]
-
-
-def test_an_indexed_log_refuses_a_file_that_it_has():
-    state = log()
-    for number in range(9):
-        state = appended(state, number)
-    first = state.batches[0]
-    made = merged(state, state.batches[4].base_offset, state.batches[6].end_offset)
-
-    assert first in state.batches[: state.files.count]
-    assert operations._are_new(state, made.segments)
-    assert not operations._are_new(state, [*made.segments, *first.segments])

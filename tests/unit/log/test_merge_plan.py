@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from math import ceil, log2
 
 import pytest
 from hypothesis import given, settings
@@ -94,11 +93,6 @@ def with_damage(log, *places):
     return named, replace(RULES, left_out=frozenset(damaged.values()))
 
 
-def test_nothing_is_merged_with_a_damaged_file_or_over_it():
-    assert merges_due(*with_damage(run(*[{}] * 62), 31)) == []
-    assert offsets(merges_due(*with_damage(run(*[{}] * 110), 40))) == [(0, 32), (41, 73), (73, 105)]
-
-
 def test_a_damaged_file_hides_no_merge_of_a_higher_tier():
     small = [batch(place) for place in range(32)]
     large = [batch(32 + 64 * place, 64) for place in range(FAN_IN)]
@@ -106,12 +100,6 @@ def test_a_damaged_file_hides_no_merge_of_a_higher_tier():
 
     assert offsets(merges_due(log, RULES)) == [(0, 32)]
     assert offsets(merges_due(log, rules)) == [(6, 32 + 64 * FAN_IN)]
-
-
-def test_thirty_two_neighbours_become_one_and_not_fewer():
-    assert merges_due(run(*[{}] * 31), RULES) == []
-    assert offsets(merges_due(run(*[{}] * 32), RULES)) == [(0, 32)]
-    assert offsets(merges_due(run(*[{}] * 70), RULES)) == [(0, 32), (32, 64)]
 
 
 # fmt: off
@@ -134,15 +122,6 @@ def test_what_differs_is_not_merged(fields, rules):
 
     assert merges_due(batches, replace(RULES, **rules)) == []
     assert offsets(merges_due([*run(*[{}] * 32), batch(32, **fields)], RULES)) == [(0, 32)]
-
-
-@pytest.mark.parametrize("wrong_ms", [0, 2_500, 9_999_999])
-def test_batches_of_appenders_with_other_clocks_become_one_file_all_the_same(wrong_ms):
-    """They take turns; one clock is far behind, or far ahead: then that is the span of all."""
-    turns = run(*[{"at_ms": 5_000}, {"at_ms": wrong_ms}] * 17)
-
-    [(start, end)] = offsets(merges_due(turns, RULES))
-    assert end - start >= FAN_IN
 
 
 @pytest.mark.parametrize("fields", CLOSING)
@@ -199,14 +178,6 @@ def test_a_merge_that_moves_less_than_the_producer_state_waits_for_more():
     assert offsets(merges_due(run(*[{}] * 41), rules)) == [(0, 40)]
 
 
-def test_lighter_files_between_go_along_and_heavier_ones_part_them():
-    heavy = {"size_bytes": 100 * KIB}
-    assert tier_of(batch(0)) < tier_of(batch(0, **heavy))
-
-    assert merges_due(run(*[{}] * 20, heavy, *[{}] * 20), RULES) == []
-    assert offsets(merges_due(run(*[heavy, {}] * 32), RULES)) == [(0, 63)]
-
-
 def test_files_that_fill_the_largest_size_become_one_without_waiting_for_more():
     eighth, quarter = {"size_bytes": 2**26 // 8}, {"size_bytes": 2**26 // 4}
 
@@ -250,53 +221,3 @@ def test_a_segment_covers_no_more_offsets_than_a_delta_counts():
     ]
 
     assert offsets(merges_due(far, RULES))[0] == (0, 10 * covered)
-
-
-def test_nothing_is_due_in_a_short_or_empty_log():
-    assert merges_due([], RULES) == []
-    assert merges_due(run({}, {}), replace(RULES, lag_batches=9)) == []
-
-
-SIZES = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 400)), min_size=1, max_size=40)
-
-
-@given(sizes=SIZES, times=st.integers(1, 60), every=st.integers(1, 50))
-@settings(max_examples=many(60))
-def test_a_record_is_rewritten_as_often_as_there_are_tiers_above_its_batch(sizes, times, every):
-    """Random histories of appends with merges between: sizes of merged files add up."""
-    rules = replace(RULES, size_bytes_max=2**21)
-    log, rewrites, weights = [], Counter(), {}
-    end = 0
-    for number, (records, kib) in enumerate(sizes * times):
-        log.append(batch(end, records, kib * KIB))
-        weights[end] = records + kib
-        end = log[-1].end_offset
-        while number % every == 0 and (due := merges_due(log, rules)):
-            for each in due:
-                place = log.index(each[0])
-                assert log[place : place + len(each)] == list(each)
-                log[place : place + len(each)] = [together(each)]
-                for base in weights:
-                    rewrites[base] += each[0].base_offset <= base < each[-1].end_offset
-    heaviest = max(each.record_count + each.size_bytes // KIB for each in log)
-    for base, weight in weights.items():
-        # One more than the tiers between: a file that fills the largest size ends it.
-        assert rewrites[base] <= ceil(log2(heaviest / weight) / 5) + 1
-    assert [each.base_offset for each in log[1:]] == [each.end_offset for each in log[:-1]]
-
-
-def test_of_batches_of_one_size_few_files_are_left_and_each_byte_is_rewritten_twice():
-    """Ten thousand batches of 100 KiB: two tiers up to files of 100 MiB."""
-    rules = replace(RULES, size_bytes_max=2**28)
-    log, moved = [], 0
-    for number in range(10_000):
-        log.append(batch(number * 1000, 1000, 100 * KIB))
-    while due := merges_due(log, rules):
-        for each in due:
-            place = log.index(each[0])
-            log[place : place + len(each)] = [together(each)]
-            moved += sum(part.size_bytes for part in each)
-    tiers = Counter(tier_of(each) for each in log)
-
-    assert all(count < FAN_IN for count in tiers.values())
-    assert moved <= 2 * 10_000 * 100 * KIB

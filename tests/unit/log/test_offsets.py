@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
-from tests import builders
-from tests.builders import log, with_merged
+from tests.builders import log
 
 TIMES = [[100, 130, 120], [90], [130, 110]]  # of three segments in three batches: 0-2, 3, 4-5
 
@@ -66,13 +65,6 @@ def test_latest_time_is_the_first_of_its_records(timed, start, offset):
     assert offset_of_latest_time(replace(timed, log_start_offset=start), read).offset == offset
 
 
-def test_an_empty_log_has_no_times():
-    empty = log(base=7, fence=3)
-
-    assert offset_for_time(empty, 0, read) is None
-    assert offset_of_latest_time(empty, read) is None
-
-
 def test_the_offset_of_a_record_is_its_place_behind_any_base():
     """Also behind an odd one, where bits of place and base overlap."""
     state = log("0:aaa", base=7)
@@ -84,48 +76,3 @@ def test_the_offset_of_a_record_is_its_place_behind_any_base():
     ]
 
     assert [each.offset for each in answers] == [7, 8, 9]
-
-
-def test_a_record_of_a_merged_segment_is_where_its_delta_says():
-    state = log("0:aabbcc")
-    state = with_merged(state, 0, 6, records=3)
-    [merged] = state.batches
-    segment = replace(merged.segment, timestamp_min_us=10, timestamp_max_us=30)
-    state = replace(state, batches=(replace(merged, segment=segment),))
-
-    def read(_):
-        return [(1, 10), (2, 30), (5, 20)]
-
-    answers = [offset_for_time(state, asked, read) for asked in (10, 11, 31)]
-    assert [each and each.offset for each in answers] == [1, 2, None]
-    assert offset_of_latest_time(state, read).offset == 2
-    later = replace(state, log_start_offset=3)
-    assert offset_of_latest_time(later, read).offset == 5
-
-
-def test_a_merged_segment_with_gaps_is_read_also_if_its_records_have_one_time():
-    state = with_merged(log("0:aabb"), 0, 4, records=1)
-
-    found = offset_for_time(state, 0, lambda _: [(3, 7)])
-
-    assert (found.offset, found.timestamp_us) == (3, 7)
-
-
-def test_a_merged_segment_without_records_has_no_times():
-    state = with_merged(log("0:aabb"), 0, 4, records=0)
-
-    assert offset_for_time(state, 0, read) is None
-    assert offset_of_latest_time(state, read) is None
-
-
-def test_the_records_of_an_append_are_counted_through_its_files():
-    made = builders.batch("a", 5, "2 1 2")
-    segments = tuple(
-        replace(each, timestamp_min_us=time, timestamp_max_us=time)
-        for each, time in zip(made.segments, [10, 20, 30], strict=True)
-    )
-    state = replace(log("0:aaaaa", base=5), batches=(replace(made, segments=segments),))
-
-    answers = [offset_for_time(state, asked, read) for asked in (10, 20, 30)]
-
-    assert [each.offset for each in answers] == [5, 7, 8]

@@ -11,32 +11,19 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     OffsetOutOfRangeError,
     ProducerFencedError,
-    ReplicaLostError,
     UnexpectedOffsetError,
     UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations, producer_state
-from kafka_on_spark.log.producer_state import AppendedBefore
 from kafka_on_spark.log.state import check_log
-from tests.builders import NOW_MS, batch, entry, log, staged, stamp, text_of
+from tests.builders import NOW_MS, batch, entry, log, staged, text_of
 
 ELSEWHERE = log("0:xyz").chain_digest
 
 
 def append(state, batch_, *, epoch=0, **fields):
     return operations.append(state, batch_, leader_epoch=epoch, now_ms=NOW_MS, **fields)
-
-
-def test_append_begins_at_the_log_end_and_runs_through_its_segments():
-    before = log("0:aab")
-
-    after = before.apply(append(before, staged("c", "2 1")))
-
-    assert text_of(after) == "0:aabccc"
-    assert (after.log_end_offset, after.version) == (6, 1)
-    assert after.batches[-1] == batch("c", 3, "2 1", after=before)
-    check_log(after)
 
 
 def test_append_with_log_append_time_has_the_time_of_its_commit_in_every_segment():
@@ -75,26 +62,12 @@ def test_only_a_table_fenced_at_exactly_the_epoch_takes(operate, fence, epoch, r
         operate(state, epoch)
 
 
-def test_fence_is_asked_before_idempotence():
-    """A zombie must not be told "duplicate": what it appended may have been cut meanwhile."""
-    with pytest.raises(FencedLeaderEpochError):
-        append(log("0:a", fence=1), staged("a"))
-
-
 def test_expected_offset_makes_an_append_conditional():
     state = log("0:ab")
 
     assert append(state, staged("c"), expected_offset=Offset(2)).log_end_offset == 3
     with pytest.raises(UnexpectedOffsetError):
         append(state, staged("c"), expected_offset=Offset(1))
-
-
-def test_retry_with_an_expected_offset_finds_its_first_append():
-    state = log("0:ab", stamps={"b": stamp(4)})
-
-    found = append(state, staged("z", producer=stamp(4)), expected_offset=Offset(1))
-
-    assert found == AppendedBefore(state.batches[1])
 
 
 def chained(state, batches):
@@ -138,74 +111,6 @@ def test_fetched_batches_continue_the_log_exactly(given, fence, fetched, expecte
     check_log(after)
 
 
-# fmt: off
-ADOPTED = [  # log            epoch cut   floor expected
-    pytest.param("0:ab",      1,    None, 2,    "0:ab",           id="leader-begins"),
-    pytest.param("",          0,    None, 0,    "",               id="empty-leader-begins"),
-    pytest.param("0:ab 1:cc", 2,    2,    0,    "0:ab",           id="cut-at-an-epoch"),
-    pytest.param("0:ab 1:cc", 2,    1,    1,    "0:a",            id="cut-at-the-floor"),
-    pytest.param("0:ab",      1,    9,    0,    "0:ab",           id="cut-above-the-end-cuts-nothing"),
-    pytest.param("0:ab",      1,    0,    0,    "",               id="cut-all"),
-    pytest.param("0:ab 1:cc", 2,    1,    2,    ReplicaLostError, id="cut-below-the-floor"),
-    pytest.param("0:ab",      1,    None, 3,    ReplicaLostError, id="shorter-than-the-floor"),
-    pytest.param("0:ab 1:cc", 2,    3,    0,    CorruptLogError,  id="cut-inside-a-batch"),
-    pytest.param("0:ab 4:c",  3,    None, 0,    FencedLeaderEpochError, id="fenced-above"),
-    pytest.param("0:ab 4:c",  4,    0,    0,    None,             id="under-one-epoch-nothing-is-cut"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("text, epoch, cut, floor, expected", ADOPTED)
-def test_adopting_a_leadership(text, epoch, cut, floor, expected):
-    state = log(text, fence=int(text.split()[-1][0]) if text else None)
-
-    def adopt():
-        return operations.adopt(state, leader_epoch=epoch, truncate_to=cut, floor=Offset(floor))
-
-    if isinstance(expected, type):
-        with pytest.raises(expected):
-            adopt()
-        return
-    change = adopt()
-    if expected is None:
-        assert change is None
-        return
-    after = state.apply(change)
-    assert (text_of(after), after.leader_epoch) == (expected, epoch)
-    assert {each.base_offset for each in state.removed_by(change)} == {
-        each.base_offset for each in state.batches if each.base_offset >= after.log_end_offset
-    }
-    check_log(after)
-
-
-@pytest.mark.parametrize("text, start", [("1:ab 2:c", 5), ("1:aaa", 6), ("", 5)])
-def test_cut_below_the_log_start_leaves_an_empty_log_there(text, start):
-    state = log(text, base=5, start=start, fence=2)
-
-    change = operations.adopt(state, leader_epoch=3, truncate_to=Offset(3), floor=Offset(0))
-    after = state.apply(change)
-
-    assert (text_of(after), after.log_start_offset, after.log_end_offset) == ("", 3, 3)
-    check_log(after)
-
-
-def test_new_start_forgets_the_log_and_takes_the_leaders_producers():
-    state = log("0:aa 1:b", producers={"old": entry(3)})
-    kept = {"p": entry(8, epoch=2)}
-
-    change = operations.truncate_fully_and_start_at(
-        state, Offset(40), leader_epoch=3, producers=kept, chain_before=ELSEWHERE
-    )
-    after = state.apply(change)
-
-    assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
-    assert after.leader_epoch == 3
-    assert after.producers == kept
-    assert after.chain_digest == ELSEWHERE
-    assert state.removed_by(change) == state.batches
-    check_log(after)
-
-
 def test_new_start_is_refused_by_a_later_fence():
     with pytest.raises(FencedLeaderEpochError):
         operations.truncate_fully_and_start_at(
@@ -241,35 +146,6 @@ def test_log_start_advances(to, expected, start):
     assert (text_of(after), after.log_start_offset) == (expected, start)
     assert (after.log_end_offset, after.leader_epoch) == (5, 1)
     check_log(after)
-
-
-# fmt: off
-DROPPED = [  # counts of segments, starts one after the other
-    pytest.param(["1", "1", "1", "1"],   [3, 4],    id="as-many-as-go"),
-    pytest.param(["1 1", "1 1", "1"],    [2, 5],    id="a-batch-goes-whole-or-stays"),
-    pytest.param(["1", "1 1 1 1", "1"],  [1, 5, 6], id="one-batch-goes-however-many-it-has"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("counts, starts", DROPPED)
-def test_a_log_start_drops_no_more_files_at_once_than_a_commit_may_name(
-    monkeypatch, counts, starts
-):
-    """A commit of 100,000 files could be put, and nobody could read the replica after it."""
-    monkeypatch.setattr(operations, "FILES_A_CHANGE_MAX", 3)
-    state = log()
-    for name, each in zip("abcd", counts, strict=False):
-        state = state.apply(append(state, staged(name, each)))
-    end = state.log_end_offset
-
-    reached = []
-    while (change := operations.advance_log_start(state, end)) is not None:
-        state = state.apply(change)
-        check_log(state)
-        reached.append(state.log_start_offset)
-
-    assert reached == starts
 
 
 def test_producers_fence_is_written_again_and_never_goes_back():
@@ -325,15 +201,6 @@ OPERATED = {
         state, Offset((state.log_start_offset + state.log_end_offset + 1) // 2)
     ),
 }
-
-
-def test_a_fetched_batch_is_of_no_epoch_below_the_logs_last():
-    """Also where the log begins with an older one."""
-    state = log("0:a 3:b")
-    older = state.chained(batch("c", 2, epoch=2))
-
-    with pytest.raises(CorruptLogError, match="do not continue the log"):
-        operations.append_fetched(state, [older], leader_epoch=3)
 
 
 def test_a_leader_that_names_a_file_of_the_followers_log_again_is_no_assertion_and_no_evidence():

@@ -44,40 +44,11 @@ def test_a_producer_is_entered_when_a_header_of_it_goes(count, expected):
     assert entries_without(state, state.batches[:count]) == expected
 
 
-def test_batches_without_a_producer_leave_the_entries_as_they_are():
-    state = log("0:ab", producers={"p": P3})
-
-    assert entries_without(state, state.batches) is None
-
-
 def test_the_log_start_moves_with_the_entries_of_what_it_leaves_behind():
     state = log("0:abc", stamps=STAMPS)
 
     assert advance_log_start(state, Offset(2)).producers == {"p": P3, "q": Q8}
     assert advance_log_start(log("0:ab"), Offset(2)).producers is None
-
-
-def test_fence_that_was_written_is_not_lowered_by_the_batches_that_go():
-    """A run was fenced by its epoch alone; its older batches must not let it in again."""
-    state = log("0:a", stamps=STAMPS, producers={"p": entry(epoch=7)})
-
-    assert entries_without(state, state.batches) == {"p": entry(3, epoch=7)}
-
-
-def test_a_later_append_that_is_entered_already_stays():
-    """A leader's file names what its follower has not merged yet."""
-    state = log("0:a", stamps=STAMPS, producers={"p": entry(5, base=2)})
-
-    assert entries_without(state, state.batches) == {"p": entry(5, base=2)}
-
-
-def test_retry_after_retention_is_a_duplicate_with_its_offsets():
-    state = log("0:abc", stamps=STAMPS)
-    state = state.apply(advance_log_start(state, Offset(3)))
-
-    assert sent(state, 5, epoch=1) == AppendedBefore(None, P5.last)
-    with pytest.raises(UnknownProducerIdError, match="had is not known any more"):
-        sent(state, 3, epoch=1)
 
 
 def sent(state, sequence, epoch=0):
@@ -214,16 +185,6 @@ def test_a_missing_rule_is_seen_in_some_small_history(monkeypatch, patches):
 
     with pytest.raises(AssertionError):
         test_after_every_small_history_a_retry_stands_once_or_is_refused()
-
-
-def test_without_its_rule_an_entry_above_the_end_is_taken_for_a_duplicate(monkeypatch):
-    """As of a follower that has its leader's entries, and leads before it has caught up."""
-    state = log("0:ab", producers={"p": entry(5, base=9)})
-    with pytest.raises(UnknownProducerIdError):
-        sent(state, 5)
-
-    monkeypatch.setattr(ProducerEntry, "not_above", lambda self, end: self)
-    assert isinstance(sent(state, 5), AppendedBefore)
 
 
 def test_a_follower_that_starts_anew_keeps_its_leaders_producers_and_its_own_that_hold():

@@ -90,23 +90,6 @@ def test_append_of_a_producer(text, stamps, producers, sent, expected):
     assert find_append(state, append) == expected
 
 
-def test_same_files_are_a_duplicate_also_without_a_producer():
-    state = log("0:ab")
-
-    assert find_append(state, staged("b")) == AppendedBefore(state.batches[1])
-    assert find_append(state, staged("c")) is None
-
-
-def test_same_files_are_found_under_the_epoch_that_goes_on_with_them():
-    """Staged under epoch 0, committed under epoch 2: the name still says 0."""
-    went_on = replace(batch("b", 1), leader_epoch=2)
-    state = replace(
-        log("0:a"), batches=(*log("0:a").batches, went_on), log_end_offset=2, leader_epoch=2
-    )
-
-    assert find_append(state, staged("b")) == AppendedBefore(went_on)
-
-
 @pytest.mark.parametrize("sent", ["2 1", "1 1 1"])
 def test_part_of_an_append_in_the_log_is_corruption(sent):
     whole = staged("a", sent)

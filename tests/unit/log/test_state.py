@@ -45,13 +45,6 @@ def test_log_that_does_not_add_up_is_corrupt(state):
         check_log(state)
 
 
-@pytest.mark.parametrize(
-    "given", [{}, {"base": 9}, {"text": "0:aab 1:cc"}, {"text": "0:aab", "start": 1}]
-)
-def test_log_that_adds_up_is_not(given):
-    check_log(log(**given))
-
-
 def test_epoch_at_every_offset():
     state = log("0:aab 1:cc", base=10)
 
@@ -75,42 +68,3 @@ def test_a_log_is_checked_from_any_batch_on_behind_the_digest_of_the_one_before(
 
     for checked in range(8):
         check_log(state, checked=checked)
-
-
-@pytest.mark.parametrize("damaged", range(6))
-def test_what_was_checked_is_not_checked_again_and_the_rest_is(damaged):
-    """What the log says of itself behind the last batch that was checked is taken."""
-    state = log("0:abcdef")
-    batches = list(state.batches)
-    batches[damaged] = replace(batches[damaged], appended_at_ms=7)
-    changed = replace(state, batches=tuple(batches))
-
-    for checked in range(damaged + 1):
-        with pytest.raises(CorruptLogError, match="does not compute"):
-            check_log(changed, checked=checked)
-    check_log(changed, checked=damaged + 1)
-
-
-# fmt: off
-BORDERS = [  # log      base  from   borders
-    pytest.param("0:aabccc", 0,  9, [6, 3, 2, 0],  id="all"),
-    pytest.param("0:aabccc", 0,  6, [6, 3, 2, 0],  id="from the end"),
-    pytest.param("0:aabccc", 0,  5, [3, 2, 0],     id="inside a batch"),
-    pytest.param("0:aabccc", 0,  1, [0],           id="in the first batch"),
-    pytest.param("0:aabccc", 4,  6, [6, 4],        id="of a log that begins later"),
-    pytest.param("0:aabccc", 4,  4, [4],           id="where it begins"),
-    pytest.param("0:aabccc", 4,  3, [],            id="below its beginning there is none"),
-    pytest.param("",         4,  9, [4],           id="of an emptied log its end"),
-    pytest.param("",         4,  3, [],            id="and nothing below"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("text, base, start, expected", BORDERS)
-def test_borders_fall_from_an_offset_each_with_its_digest(text, base, start, expected):
-    state = log(text, base=base)
-
-    found = list(state.borders_down_from(Offset(start)))
-
-    assert [offset for offset, _ in found] == expected
-    assert all(state.chain_at(offset) == digest for offset, digest in found)

@@ -8,14 +8,11 @@ import pytest
 
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
+from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.follower.truncation import (
-    TruncationStep,
     divergence_offset,
     follow,
-    truncation_step,
-    truncation_steps,
 )
 from kafka_on_spark.log.operations import adopt
 from tests.builders import log, text_of
@@ -90,22 +87,6 @@ def test_follower_above_its_leader_is_told_that_the_leader_is_behind():
 
     with pytest.raises(UnknownLeaderEpochError):
         divergence_offset(log("0:a 2:b"), partial(end_offset_for, leader))
-
-
-def test_walk_back_below_the_first_epoch_ends_at_the_log_start():
-    follower = log("3:ab", base=10, fence=3)
-    leader = log("1:a 2:bbbbbbbbbbb 4:c", fence=4)
-
-    assert divergence_offset(follower, partial(end_offset_for, leader)) == 10
-
-
-def test_log_start_inside_a_batch_that_is_not_shared_cuts_the_batch_whole():
-    follower = log("1:aaaa", start=2)
-    leader = log("2:bbbbbb")
-
-    after = cut(follower, leader)
-
-    assert (text_of(after), after.log_start_offset, after.log_end_offset) == ("", 2, 2)
 
 
 def steps(states, epoch):
@@ -189,29 +170,3 @@ def test_after_every_small_history_a_cut_log_is_what_it_shares_with_its_leader(
             assert (after.log_end_offset, shared(after, newest)) == (common, common)
             assert after.leader_epoch == newest.leader_epoch
     assert checked == 5688
-
-
-# fmt: off
-STEPS = [  # leader answers  follower has    end    cut   complete
-    pytest.param((5, 156),   (5, 200),       200,   156,  True,  id="leader-ends-the-shared-epoch-earlier"),
-    pytest.param((4, 150),   (4, 120),       200,   120,  True,  id="follower-ends-the-shared-epoch-earlier"),
-    pytest.param((4, 143),   (3, 120),       200,   120,  False, id="epoch-that-the-follower-never-had"),
-    pytest.param((4, 202),   (4, 210),       200,   200,  True,  id="never-beyond-the-log-end"),
-    pytest.param((4, 202),   (3, 210),       200,   200,  False, id="never-beyond-the-log-end-on-the-way"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("answer, mine, end, cut_at, complete", STEPS)
-def test_one_answer_of_the_leader(answer, mine, end, cut_at, complete):
-    step = truncation_step(EpochEnd(*answer), EpochEnd(*mine), Offset(end))
-
-    assert step == TruncationStep(cut_at, is_complete=complete)
-
-
-def test_two_fast_failovers_take_two_questions():
-    leader = log("0:a 2:bbb 4:cc", fence=5)
-
-    steps = truncation_steps(log("0:a 1:x 3:y"), partial(end_offset_for, leader))
-
-    assert steps == [TruncationStep(2, is_complete=False), TruncationStep(1, is_complete=True)]

@@ -9,7 +9,7 @@ from kafka_on_spark.controller.partitions.recovery import recover
 from kafka_on_spark.errors import NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.ids import LOST, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.compaction.progress import NO_PROGRESS, CompactionProgress
+from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.log.follower.fetch_checks import check_tombstones
 from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.metadata.compaction import Compaction
@@ -22,51 +22,6 @@ def compacted(text, below, *, tombstones=0, finished=0, **fields):
         compacted_below=below, tombstones_below=tombstones, finished_below=finished
     )
     return replace(log(text, **fields), compaction=progress)
-
-
-def test_a_fetch_writes_the_targets_of_the_leader():
-    leader = compacted("0:aab", 3, tombstones=2)
-
-    first = operations.append_fetched(
-        log("", fence=0), leader.batches, leader_epoch=0, leader_compaction=leader.compaction
-    )
-    later = operations.append_fetched(
-        log("0:aa", fence=0),
-        leader.batches[1:],
-        leader_epoch=0,
-        leader_compaction=leader.compaction,
-    )
-
-    assert first.compaction == CompactionProgress(compacted_below=3, tombstones_below=2)
-    assert later.compaction == CompactionProgress(compacted_below=3)
-    assert log("0:aa").apply(later).compaction == later.compaction
-
-
-@pytest.mark.parametrize(
-    "fields", [{"finished_below": 3}, {"finished_below": 1, "round_below": 3, "compacted_to": 2}]
-)
-def test_a_follower_that_has_taken_all_of_its_leader_is_as_far_as_its_leader(fields):
-    leader = compacted("0:aab", 3, tombstones=2)
-    leader = replace(leader, compaction=replace(leader.compaction, **fields))
-
-    change = operations.append_fetched(
-        log("", fence=0),
-        leader.batches,
-        leader_epoch=0,
-        leader_compaction=leader.compaction,
-        is_whole=True,
-    )
-
-    assert change.compaction == leader.compaction
-
-
-def test_a_fetch_from_a_log_that_is_not_compacted_writes_no_counters():
-    leader = log("0:aab")
-
-    change = operations.append_fetched(log("", fence=0), leader.batches, leader_epoch=0)
-
-    assert change.compaction is None
-    assert log("").apply(change).compaction is NO_PROGRESS
 
 
 # fmt: off
@@ -122,14 +77,6 @@ def test_a_leader_whose_log_ends_below_its_target_lowers_it_and_a_sound_one_does
 
     assert lowered.compaction == CompactionProgress(compacted_below=3, finished_below=3)
     assert kept.compaction is None
-
-
-def test_a_log_that_starts_anew_begins_without_compaction():
-    change = operations.truncate_fully_and_start_at(
-        compacted("0:aab", 3), Offset(9), leader_epoch=1, producers={}, chain_before="0" * 32
-    )
-
-    assert change.compaction is NO_PROGRESS
 
 
 @pytest.mark.parametrize("finished, is_read", [(4, False), (5, True), (8, True)])

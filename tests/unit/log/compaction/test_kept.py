@@ -43,30 +43,6 @@ def kept_by_compactor(
     return [each for each, is_kept in zip(records, stays, strict=True) if is_kept]
 
 
-# fmt: off
-CASES = [  # log             C  T   offsets kept
-    pytest.param("a b a",       3, 0, [1, 2],       id="the-last-of-each-key"),
-    pytest.param("a b a",       2, 0, [0, 1, 2],    id="a-later-one-above-c-replaces-nothing"),
-    pytest.param("a a a a",     2, 0, [1, 2, 3],    id="from-c-on-all"),
-    pytest.param("a -a b",      3, 0, [1, 2],       id="a-tombstone-stays-and-what-it-deletes-goes"),
-    pytest.param("a -a b",      3, 2, [2],          id="a-tombstone-below-t-goes"),
-    pytest.param("a -a b",      3, 1, [1, 2],       id="a-tombstone-at-t-stays"),
-    pytest.param("-a a",        2, 2, [1],          id="a-key-is-written-again"),
-    pytest.param("a . b .",     3, 0, [0, 2, 3],    id="a-record-without-a-key-goes"),
-    pytest.param("",            0, 0, [],           id="empty"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("text, compacted_below, tombstones_below, expected", CASES)
-def test_kept(text, compacted_below, tombstones_below, expected):
-    records = log_of(text)
-    decided = {"compacted_below": compacted_below, "tombstones_below": tombstones_below}
-
-    assert [each.offset for each in kept_by_compactor(records, **decided)] == expected
-    assert [each.offset for each in kept_records(records, **decided)] == expected
-
-
 def all_small_logs():
     for size in range(5):
         for words in product(("a", "b", "-a", "."), repeat=size):
@@ -86,16 +62,6 @@ def test_of_every_small_log_the_compactor_keeps_what_the_model_says_and_nothing_
             left = kept_by_compactor(records, **decided)
             assert left == kept_records(records, **decided), (text, decided)
             assert not list(compaction_flaws(left, **decided)), (text, decided)
-
-
-def test_decisions_that_a_replica_has_applied_before_make_no_difference():
-    for text, size in all_small_logs():
-        for later in all_decisions(size):
-            once = kept_records(log_of(text), **later)
-            for earlier in all_decisions(later["compacted_below"]):
-                if earlier["tombstones_below"] <= later["tombstones_below"]:
-                    twice = kept_records(kept_records(log_of(text), **earlier), **later)
-                    assert twice == once, (text, earlier, later)
 
 
 def test_each_key_has_its_last_value_after_every_decision_and_no_other():

@@ -1,7 +1,5 @@
 """How dirty a log is, which segments are rewritten together, and how far a replica has come."""
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_on_spark.log.compaction.dirt import AppendedRange, dirt_of
@@ -12,34 +10,6 @@ from kafka_on_spark.metadata.compaction import Compaction
 FIVE = [AppendedRange(at, at + 10, 100, 1000 + at, 1000 + at) for at in range(0, 50, 10)]
 
 
-# fmt: off
-DIRT = [  # start, C, stable, before             below  clean dirty oldest
-    pytest.param(0,   0, 50, 9999,               50,    0,   500, 1000, id="all-of-it"),
-    pytest.param(0,  20, 50, 9999,               50,  200,   300, 1020, id="after-what-is-compacted"),
-    pytest.param(0,   0, 35, 9999,               30,    0,   300, 1000, id="whole-batches-below-the-stable-end"),
-    pytest.param(0,   0, 50, 1020,               20,    0,   200, 1000, id="nothing-that-is-too-new"),
-    pytest.param(0,   0, 50, 1000,                0,    0,     0, None, id="everything-is-too-new"),
-    pytest.param(0,  50, 50, 9999,               50,  500,     0, None, id="everything-is-compacted"),
-    pytest.param(30, 10, 50, 9999,               50,  300,   200, 1030, id="retention-has-passed-it"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("start, compacted, stable, before, below, clean, dirty, oldest", DIRT)
-def test_dirt(start, compacted, stable, before, below, clean, dirty, oldest):
-    found = dirt_of(
-        FIVE,
-        log_start_offset=start,
-        compacted_below=compacted,
-        stable_below=stable,
-        appended_before_ms=before,
-    )
-
-    assert (found.cleanable_below, found.clean_bytes, found.dirty_bytes) == (below, clean, dirty)
-    assert found.oldest_dirty_ms == oldest
-    assert found.ratio == dirty / max(clean + dirty, 1)
-
-
 @pytest.mark.parametrize("ratio, at_ms", [(0, 1020), (0.3, 1020), (0.5, 1030), (0.9, None)])
 def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
     found = dirt_of(
@@ -47,16 +17,6 @@ def test_when_a_log_became_as_dirty_as_that_is_known(ratio, at_ms):
     )
 
     assert found.reached_ms(FIVE, ratio) == at_ms
-
-
-def test_a_batch_behind_one_that_is_too_new_is_not_compacted_though_its_time_is_older():
-    ranges = [AppendedRange(0, 10, 1, 500, 500), AppendedRange(10, 20, 1, 100, 100)]
-
-    found = dirt_of(
-        ranges, log_start_offset=0, compacted_below=0, stable_below=20, appended_before_ms=200
-    )
-
-    assert found.cleanable_below == 0
 
 
 def extents(text: str) -> list[SegmentExtent]:
@@ -119,29 +79,6 @@ def test_a_group_has_no_more_files_than_one_commit_names_or_is_one_batch(files_m
     assert list(found) == places
 
 
-def test_a_replica_comes_to_an_end_counts_and_begins_anew_with_the_next_decision():
-    first = Compaction(compacted_below=10)
-    second = Compaction(compacted_below=20, cleaned_below=10, expiring_below=10)
-    third = Compaction(compacted_below=20, cleaned_below=20, expiring_below=10, tombstones_below=10)
-
-    begun = NO_PROGRESS.begun(first).in_round(10)
-    assert not begun.has_finished(first)
-    assert begun.advanced(4).compacted_to == 4
-    done = begun.advanced(12).round_finished()
-    assert done.has_finished(first)
-    assert done.may_count(second)
-    assert not NO_PROGRESS.may_count(second)
-
-    again = done.begun(second).in_round(20)
-    assert (again.compacted_to, again.finished_below) == (0, 10)
-    assert again.may_count(second)
-    assert not again.may_count(third)
-    twice = again.round_finished()
-    assert twice.may_count(third)
-    assert not twice.has_finished(third)
-    assert twice.begun(third).round_below == 20
-
-
 def test_a_target_may_take_several_rounds_and_counts_from_the_first_on():
     first = NO_PROGRESS.begun(Compaction(compacted_below=10)).in_round(6)
     second = first.advanced(6).round_finished().in_round(12)
@@ -150,14 +87,6 @@ def test_a_target_may_take_several_rounds_and_counts_from_the_first_on():
     assert (second.finished_below, second.round_below, second.compacted_to) == (6, 10, 0)
     assert not second.is_finished
     assert second.round_finished().is_finished
-
-
-def test_a_replica_that_goes_on_with_the_same_decision_does_not_begin_anew():
-    begun = NO_PROGRESS.begun(Compaction(compacted_below=10)).in_round(10).advanced(4)
-
-    assert begun.begun(Compaction(compacted_below=10)) is begun
-    assert begun.begun(Compaction(compacted_below=8)) is begun
-    assert begun.in_round(6) is begun
 
 
 def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_replaced():
@@ -171,13 +100,3 @@ def test_a_first_fetch_takes_both_targets_of_the_leader_a_later_one_what_was_rep
     assert (later.compacted_below, later.tombstones_below, later.finished_below) == (20, 0, 5)
     assert not later.is_finished
     assert later.after_fetch(leader, is_first=False) is later
-
-
-def test_a_log_that_ends_below_its_target_lowers_it():
-    progress = CompactionProgress(compacted_below=20, tombstones_below=10, finished_below=20)
-
-    assert progress.lowered_to(20) is progress
-    assert progress.lowered_to(8) == CompactionProgress(
-        compacted_below=8, tombstones_below=8, finished_below=8
-    )
-    assert not replace(progress, finished_below=12).lowered_to(8).is_finished
