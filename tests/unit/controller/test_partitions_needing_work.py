@@ -10,7 +10,6 @@ from kafka_on_spark.controller.moves.reassignment import advance_reassignments, 
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
-from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work
 from tests.builders import image_of, partition
 from tests.examples import many
 
@@ -76,8 +75,3 @@ def test_each_decision_is_the_same_when_all_partitions_are_visited(monkeypatch):
 
     check()
     assert all(min(each[True], each[False]) > 3 for each in decided.values()), decided
-
-
-@given(partitions())
-def test_partition_that_replication_has_work_for_needs_work(found):
-    assert found.needs_work or not has_work(found)

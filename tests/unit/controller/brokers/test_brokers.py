@@ -12,9 +12,7 @@ from kafka_on_spark.controller.brokers.broker_changes import (
     register_broker,
     unfence_broker,
 )
-from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
 from kafka_on_spark.controller.partitions.partition_change import (
-    change_of_isr,
     change_record,
     lost_change,
 )
@@ -23,11 +21,9 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
-from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, PartitionChangeRecord
+from kafka_on_spark.metadata.records import BrokerRecord
 from tests.builders import KEY, TOPIC_ID, brokers, disk, image_of, partition, subsets, uuid_on
 from tests.committing import replay
-
-MIN_2 = {"min.insync.replicas": "2"}
 
 
 def partitions(image):
@@ -64,32 +60,6 @@ FENCED = [  # partition before                                   min, draining  
 # fmt: on
 
 
-@pytest.mark.parametrize("before, minimum, draining, expected", FENCED)
-def test_failure_of_a_broker(before, minimum, draining, expected):
-    image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
-
-    result = fence_broker(image, BrokerId(1), "probe failed")
-    after = replay(image, result)
-
-    assert short(partitions(after)[0]) == expected
-    assert after.brokers[1].state is BrokerState.FENCED
-    assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
-
-
-def test_a_member_that_leaves_the_isr_is_not_elected_though_it_is_eligible():
-    before = partition("1 2")
-
-    change = change_of_isr(
-        before,
-        frozenset({BrokerId(2)}),
-        leader=None,
-        min_isr=2,
-        eligible=frozenset({BrokerId(1)}),
-    )
-
-    assert short(before.merge(change)) == ("2", "1", None)
-
-
 # fmt: off
 DOUBTED = [
     pytest.param(partition("1 2 3"),                          {(0, 2)},         3,    id="another member leads"),
@@ -119,56 +89,11 @@ def test_a_suspect_leads_only_where_no_other_member_may(before, suspects, leader
     assert result.records == fence_broker(image, BrokerId(1), "away").records
 
 
-def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
-    image = image_of(partition("1 2"), partition("2 1"), partition("3 2"), partition("1 3"))
-
-    result = fence_broker(image, BrokerId(1), "probe failed 3 times in 9.1 s")
-
-    assert [type(each) for each in result.records] == [BrokerChangeRecord] + 3 * [
-        PartitionChangeRecord
-    ]
-    assert {each.cause for each in result.records} == {"probe failed 3 times in 9.1 s"}
-    assert [key.partition for key in result.response] == [0, 3]
-    for record in result.records[1:]:
-        merged = partitions(image)[record.partition].merge(record.change)
-        assert (record.leader_epoch, record.partition_epoch) == (merged.leader_epoch, 10)
-
-
 def test_fencing_twice_and_unfencing_the_active_do_nothing():
     image = image_of(partition("1 2"), fenced="2")
 
     assert fence_broker(image, BrokerId(2), "again").records == []
     assert unfence_broker(image, BrokerId(1), "again").records == []
-
-
-# fmt: off
-RETURNED = [  # partition while broker 1 is away                     isr, elr, leader after its return
-    pytest.param(partition("1 2", isr="2", leader=2),                ("2", "", 2),          id="rejoins-no-isr-by-returning"),
-    pytest.param(partition("1 2", isr="1", leader=None),             ("1", "", 1),          id="last-member-leads-again"),
-    pytest.param(partition("2 1 3", isr="2", leader=None, elr="1"),  ("1", "2", 1),         id="elr-leads-and-the-last-member-stays-eligible"),
-    pytest.param(partition("2 3 1", isr="2", leader=None, elr="3"),  ("2", "3", None),      id="nothing-for-others"),
-    pytest.param(partition("1 2", isr="1", leader=None, lost="1"),   ("1", "", None),       id="lost-replica-never-leads"),
-    pytest.param(partition("2 1", isr="2", leader=None, elr="1", lost="2"), ("1", "", 1),   id="lost-replica-is-not-eligible-either"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("before, expected", RETURNED)
-def test_return_of_a_broker(before, expected):
-    image = image_of(before, fenced="1 2 3")
-
-    result = unfence_broker(image, BrokerId(1), "answers again")
-    after = replay(image, result)
-
-    assert short(partitions(after)[0]) == expected
-    assert after.brokers[1].state is BrokerState.ACTIVE
-    assert bool(result.response) == (before.leader is None and expected[2] is not None)
-
-
-def test_partition_that_stays_offline_gets_no_record():
-    image = image_of(partition("1 2", isr="1", leader=None), fenced="1")
-
-    assert elect_where_none(image, image.eligible_brokers(), "pass").records == []
 
 
 # fmt: off
@@ -290,61 +215,6 @@ def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit()
     assert elect_where_none(after, after.eligible_brokers(), "pass").records == []
 
 
-# fmt: off
-PREFERRED = [  # partition                                  leader after, None: no record
-    pytest.param(partition("2 1 3", leader=1),              2,    id="moves-back"),
-    pytest.param(partition("2 1 3", leader=2),              None, id="leads-already"),
-    pytest.param(partition("2 1 3", isr="1 3", leader=1),   None, id="not-in-sync"),
-    pytest.param(partition("4 1", leader=1),                None, id="fenced"),
-    pytest.param(partition("2 1", isr="1", leader=None, elr="2"), 1, id="offline-is-given-a-leader-in-sync"),
-    pytest.param(partition("2 4", isr="4", leader=None, elr="2"), None, id="offline-waits-for-another-pass-where-only-the-elr-could"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("before, expected", PREFERRED)
-def test_preferred_leader(before, expected):
-    image = image_of(before, ids="1 2 3 4", fenced="4")
-
-    result = elect_preferred(image, "why")
-
-    assert [each.change.leader for each in result.records] == (
-        [] if expected is None else [expected]
-    )
-    assert all(each.change.isr is KEEP for each in result.records)
-
-
-def test_only_the_partitions_that_are_named_get_their_preferred_leader():
-    image = image_of(partition("2 1", leader=1), partition("2 1", leader=1))
-
-    result = elect_preferred(image, "why", [PartitionKey(TOPIC_ID, 1)])
-
-    assert result.response == [PartitionKey(TOPIC_ID, 1)]
-
-
-def test_imbalance_is_the_share_of_preferred_leaderships_that_others_hold():
-    image = image_of(
-        partition("1 2", leader=2),
-        partition("1 2"),
-        partition("1 2"),
-        partition("2 1", leader=None),
-    )
-
-    found = imbalance_percentages(image)
-    shares = [found.get(BrokerId(each), 0.0) for each in (1, 2, 3)]
-
-    assert shares == [pytest.approx(100 / 3), 100.0, 0.0]
-
-
-@pytest.mark.parametrize("taken_by", [1, 3])
-def test_a_root_of_another_broker_is_refused_whatever_the_order_of_ids(taken_by):
-    image = image_of(partition("1"), ids="1 3")
-    root = image.brokers[taken_by].root
-
-    with pytest.raises(DuplicateBrokerRegistrationError, match=f"as broker {taken_by}"):
-        register_broker(image, 2, root, rack=None, directory_id="new", cause="")
-
-
 FULL = RefusedWrite(900_000, ("a",))
 # fmt: off
 REFUSED = [  # partition before                                     who refuses, min ISR  isr, leader after
@@ -388,17 +258,6 @@ def test_a_refusal_is_noted_once_a_host_and_for_two_hosts():
         assert image.brokers[1].refused.hosts == tuple(hosts)
 
     assert counts == [1, 0, 1, 0, 0]
-
-
-def test_a_partition_that_has_changed_since_it_was_tried_is_left_as_it_is():
-    tried, now = partition("1 2 3"), partition("1 2 3", version=10)
-    image = image_of(now)
-
-    after = replay(
-        image, note_refused(image, {BrokerId(1): FULL}, {PartitionKey(TOPIC_ID, 0): tried}, "me")
-    )
-
-    assert partitions(after)[0] == now
 
 
 @pytest.mark.parametrize("isr, is_fenced", [("1", False), ("1 2", True)])

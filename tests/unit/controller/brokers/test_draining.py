@@ -4,65 +4,20 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import register_broker
 from kafka_on_spark.controller.brokers.draining import (
     continue_draining,
     drain_broker,
     resume_broker,
     unregister_broker,
 )
-from kafka_on_spark.controller.partitions.isr import may_join
 from kafka_on_spark.errors import BrokerIdNotRegisteredError, InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.metadata.snapshot import snapshot_records
-from tests.builders import KEY, TOPIC_ID, brokers, image_of, partition, report, seen, subsets
+from tests.builders import KEY, TOPIC_ID, brokers, image_of, partition, subsets
 from tests.committing import committed
 
 
 def only(image):
     return image.topics[TOPIC_ID].partitions[0]
-
-
-def in_short(registered):
-    return " ".join(map(str, sorted(registered.isr))), registered.leader
-
-
-# fmt: off
-DRAINED = [  # partition before, broker 1 draining         after the first commit   at the end
-    pytest.param(partition("1 2 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="leadership-moves-first-the-isr-shrinks-after"),
-    pytest.param(partition("2 1 3"),                       ("1 2 3", 2),            ("2 3", 2),  id="follower-leaves-the-isr"),
-    pytest.param(partition("1 2 3", isr="1 3"),            ("1 3", 3),              ("3", 3),    id="the-next-in-sync-leads"),
-    pytest.param(partition("1 2", isr="1"),                ("1", 1),                ("1", 1),    id="alone-in-sync-it-leads-on"),
-    pytest.param(partition("1"),                           ("1", 1),                ("1", 1),    id="only-replica-leads-on"),
-    pytest.param(partition("1 2", isr="1", leader=None),   ("1", None),             ("1", None), id="without-a-leader-it-stays-in-sync"),
-    pytest.param(partition("2 3"),                         ("2 3", 2),              ("2 3", 2),  id="not-there"),
-    pytest.param(partition("1 4 2"),                       ("1 2 4", 2),            ("2 4", 2),  id="draining-and-fenced-ones-do-not-lead"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("before, first, last", DRAINED)
-def test_broker_is_drained(before, first, last):
-    image = image_of(before, ids="1 2 3 4", draining="4")
-    if 4 in before.replicas:
-        last = (last[0].replace(" 4", ""), last[1])
-
-    drained = committed(image, drain_broker(image, 1, "why").records)
-
-    assert in_short(only(drained)) == first
-    assert in_short(only(finished(drained))) == last
-
-
-def finished(image):
-    """Return the image once nothing is left to do; bounded."""
-    for _ in range(4):
-        decided = continue_draining(image)
-        if not decided.records:
-            return image
-        image = committed(image, decided.records)
-    raise AssertionError("draining goes on and on")
 
 
 def test_every_small_partition_is_drained_without_going_offline():
@@ -88,19 +43,6 @@ def test_every_small_partition_is_drained_without_going_offline():
     assert commits == 64 + 15  # one a state, and an ISR shrinks in 7 + 4 + 4 of them
 
 
-def test_a_drained_broker_does_not_join_again():
-    image = image_of(partition("2 1"), ids="1 2")
-    image = finished(committed(image, drain_broker(image, 1, "why").records))
-    follower = seen(1, 0)
-
-    assert only(image).isr == {2}
-    assert not may_join(image, only(image), report(seen(2), follower, version=10), follower)
-
-    image = committed(image, resume_broker(image, 1, "why").records)
-
-    assert may_join(image, only(image), report(seen(2), follower, version=10), follower)
-
-
 def test_draining_again_is_nothing_new_and_resuming_an_active_broker_is_nothing():
     image = image_of(partition("1 2"), ids="1 2")
     drained = committed(image, drain_broker(image, 1, "why").records)
@@ -115,27 +57,6 @@ def test_answer_is_what_moves():
     image = image_of(partition("1 2"), partition("2 1"), ids="1 2")
 
     assert drain_broker(image, 1, "why").response == [KEY]
-
-
-def test_below_the_minimum_a_drained_broker_stays_eligible():
-    image = image_of(partition("2 1"), ids="1 2", configs={"min.insync.replicas": "2"})
-    image = finished(committed(image, drain_broker(image, 1, "why").records))
-
-    assert (only(image).isr, only(image).elr) == ({2}, {1})
-
-
-def test_empty_broker_is_unregistered_and_its_epoch_stays_taken():
-    image = image_of(partition("1 2"))
-    gone = committed(image, unregister_broker(image, 3, "why").records)
-
-    assert sorted(gone.brokers) == [1, 2]
-    again = register_broker(gone, 3, "memory://3b", rack=None, directory_id="d3b", cause="why")
-    assert again.response == 1
-    assert committed(gone, again.records).past_brokers == {}
-    rebuilt = MetadataImage().replay(
-        MetadataBatch(base_offset=0, stamp=Stamp(time_ms=1), records=tuple(snapshot_records(gone)))
-    )
-    assert (rebuilt.brokers, rebuilt.past_brokers) == (gone.brokers, gone.past_brokers)
 
 
 # fmt: off

@@ -47,19 +47,6 @@ def test_a_broker_is_silent_after_enough_failures_over_all_of_its_session(
         assert silence.is_over(SESSION_MS) == is_over
 
 
-def test_two_probes_are_never_enough():
-    """A session so short that two probes span it."""
-    silence = after_failure(None, Probe(0, 0, 1000), "away", 30)
-    silence = after_failure(silence, Probe(5, 40, 1000), "away", 30)
-
-    assert (silence.count, silence.last_ms - silence.since_ms) == (2, 40)
-    assert not silence.is_over(30)
-
-
-def test_the_words_say_how_often_for_how_long_and_what_was_met():
-    assert str(after(0, 300, 600, 900)) == "probe failed 4 times in 0.9 s (away at 900)"
-
-
 @pytest.mark.parametrize(
     "probes, next_ms",
     [([0], 150), ([0, 150, 300, 450, 600, 750], 150), ([0, 300, 600, 860], 40), ([0, 450], 150)],

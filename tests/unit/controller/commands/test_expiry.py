@@ -8,7 +8,6 @@ from kafka_on_spark.controller.commands.commands import REMOVE_GROUP_MEMBERS
 from kafka_on_spark.controller.commands.expiry import (
     expire,
     needs_renewal,
-    needs_saving_again,
     registered_producers,
 )
 from kafka_on_spark.controller.commands.groups import offsets_kept
@@ -79,43 +78,6 @@ def test_a_producer_id_expires_unless_it_is_renewed(age_ms, is_expired, is_due):
         assert record.cause == "producer 'p': not renewed within producer.id.expiration.ms"
 
 
-def test_a_renewal_counts_from_the_time_that_it_names():
-    image = replayed(MetadataImage(), run("p"), at_ms=0)
-    image = replayed(image, run("p", renewed_at_ms=NOW_MS - 5), at_ms=0)
-
-    assert not expire(image, NOW_MS).records
-    assert image.producers == {"p": 0}
-
-
-def test_a_run_renews_its_id_by_the_newest_commit_if_its_own_clock_is_behind():
-    image = replayed(MetadataImage(), run("p"), at_ms=NOW_MS - WEEK_MS // 2)
-    image = replayed(image, run("other"), at_ms=NOW_MS)
-
-    assert needs_renewal(image, "p", NOW_MS - 52 * WEEK_MS)
-
-
-def test_writers_under_a_transactional_id_stay():
-    image = replayed(MetadataImage(), run("transaction/t"), at_ms=0)
-
-    assert not expire(image, NOW_MS).records
-
-
-@pytest.mark.parametrize("age_ms, is_expired", [(WEEK_MS, False), (WEEK_MS + 1, True)])
-def test_a_groups_offset_expires_with_its_cause(age_ms, is_expired):
-    image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - age_ms)
-
-    result = expire(image, NOW_MS)
-
-    assert result.response.offsets == len(result.records) == is_expired
-    if is_expired:
-        [record] = result.records
-        assert record.cause == (
-            f"group 'g' left {TOPIC}-0: nothing saved for 10,080 minutes"
-            " (offsets.retention.minutes)"
-        )
-        assert replayed(image, record).groups == {}
-
-
 def test_offsets_of_a_group_with_members_stay():
     image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS - WEEK_MS - 1)
     [joined] = join(image, "g", member_id="a", topics=[TOPIC]).records
@@ -184,37 +146,6 @@ def test_an_id_that_comes_back_is_not_expired_any_more():
 
     assert (image.producers, image.expired_producers) == ({"p": 4}, {})
     assert image.expired_epoch == 3
-
-
-# fmt: off
-SAVED = [  # before now by the process's clock, and before the newest commit     is to be saved again
-    pytest.param(0,                0,                False, id="just now"),
-    pytest.param(WEEK_MS // 2 - 1, WEEK_MS // 2 - 1, False, id="not yet half of the time"),
-    pytest.param(WEEK_MS // 2,     0,                True,  id="nothing was committed for long"),
-    pytest.param(0,                WEEK_MS // 2,     True,  id="by a clock that is behind"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("age_ms, age_by_log_ms, is_due", SAVED)
-def test_a_group_saves_again_where_it_is_before_its_offset_expires(age_ms, age_by_log_ms, is_due):
-    image = replayed(image_of(partition("1 2 3", hw=9)), saved(5), at_ms=NOW_MS)
-    [known] = image.groups.values()
-    image = replace(image, time_ms=NOW_MS + age_by_log_ms)
-
-    assert needs_saving_again(image, known, NOW_MS + age_ms) is is_due
-    assert not needs_saving_again(image, None, NOW_MS + age_ms)
-
-
-def test_settings_say_how_long():
-    image = replace(
-        image_of(partition("1 2 3", hw=9)),
-        configs={"producer.id.expiration.ms": "1000", "offsets.retention.minutes": "1"},
-    )
-    image = replayed(image, run("p"), saved(5), at_ms=NOW_MS - 1001)
-
-    assert [type(each) for each in expire(image, NOW_MS).records] == [RemoveProducerRecord]
-    assert len(expire(image, NOW_MS + 60_000).records) == 2
 
 
 def test_a_snapshot_keeps_the_times_and_the_epochs_of_those_that_have_expired():

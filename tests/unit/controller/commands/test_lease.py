@@ -61,12 +61,6 @@ def test_controller_stops_when_a_later_one_has_claimed(newest, may_go_on):
         check_controls(image(newest), 4)
 
 
-def test_resignation_is_a_record_of_ones_own_epoch():
-    [record] = resign(image(4, "me"), "me", 4).records
-
-    assert (record.controller_epoch, record.is_resignation) == (4, True)
-
-
 @pytest.mark.parametrize("newest", [None, 5])
 def test_deposed_controller_resigns_nothing(newest):
     assert resign(image(newest), "me", 4).records == []

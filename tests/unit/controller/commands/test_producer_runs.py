@@ -129,13 +129,3 @@ def test_a_run_is_the_only_one_if_the_id_was_new_or_came_back():
     assert is_only(CAME_BACK, 9, own(4, 8))
     assert not is_only(LIVES, 0)
     assert not is_only(CAME_BACK, 7, own(4, 8), expired_below=5)
-
-
-def test_a_run_remembers_the_highest_sequence_that_it_has_begun():
-    def last(image, sequence, mine, **named):
-        append = NextAppend(producer_id="p", sequence=sequence, **named)
-        return begin_append(image, append, mine).response.last
-
-    assert last(LIVES, 9, own(3, 7)) == 9
-    assert last(LIVES, 5, own(3, 7)) == 7
-    assert last(EXPIRED, 5, own(3, 7), is_untried=True) == 7

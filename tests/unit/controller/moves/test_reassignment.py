@@ -1,23 +1,17 @@
 """Replicas move step by step: each step is one commit, and none loses anything."""
 
-from itertools import count
-
 import pytest
 
 from kafka_on_spark.controller.moves.reassignment import (
     Reassignment,
     ReassignmentStatus,
-    advance_reassignments,
     cancel_reassignments,
     list_reassignments,
-    start_of_move,
     start_reassignments,
     status_of,
 )
 from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
 from kafka_on_spark.controller.partitions.isr import may_join
-from kafka_on_spark.controller.partitions.partition_change import change_record
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,
@@ -26,131 +20,10 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey
-from tests.builders import KEY, TOPIC, TOPIC_ID, disk, image_of, partition, report, seen
-from tests.unit.controller.moves.move_steps import changed, finished, in_sync, only, replay, start
+from tests.builders import KEY, TOPIC, TOPIC_ID, image_of, partition, report, seen
+from tests.unit.controller.moves.move_steps import start
 
 SIX = "1 2 3 4 5 6"
-
-
-def row(image):
-    """Return a step of a reassignment."""
-    one = only(image)
-    lists = (one.replicas, one.adding_replicas, one.removing_replicas, sorted(one.isr))
-    replicas, adding, removing, isr = (" ".join(map(str, each)) for each in lists)
-    return replicas, adding, removing, one.leader, isr
-
-
-def test_rows_of_the_table():
-    image = image_of(partition("1 2 3"), ids=SIX)
-    assert row(image) == ("1 2 3", "", "", 1, "1 2 3")
-
-    image = replay(image, start(image, 4, 5, 6))
-    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 1, "1 2 3")  # A
-    assert advance_reassignments(image).records == []
-
-    image = in_sync(image, "1 2 3 4 5")
-    assert advance_reassignments(image).records == []
-
-    image = in_sync(image, SIX)
-    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 1, SIX)  # B
-
-    image = replay(image, advance_reassignments(image))
-    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 4, SIX)  # B3
-    assert only(image).leader_epoch == 6
-
-    image = replay(image, advance_reassignments(image))
-    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 4, "4 5 6")  # B4
-    assert only(image).leader_epoch == 6
-
-    image = replay(image, advance_reassignments(image))
-    assert row(image) == ("4 5 6", "", "", 4, "4 5 6")  # B6
-    assert only(image).leader_epoch == 7  # who holds the old list of replicas is fenced
-    assert advance_reassignments(image).records == []
-
-
-# fmt: off
-STARTED = [  # before               target       replicas      adding   removing
-    pytest.param(partition("1 2 3"), (3, 2, 1),  "3 2 1",      "",      "",      id="another-order-is-done-at-once"),
-    pytest.param(partition("1 2 3"), (1, 2, 4),  "1 2 4 3",    "4",     "3",     id="one-comes-one-goes"),
-    pytest.param(partition("1 2 3"), (2,),       "2 1 3",      "",      "1 3",   id="fewer"),
-    pytest.param(partition("1"),     (6, 1, 5),  "6 1 5",      "5 6",   "",      id="more"),
-    pytest.param(partition("1 2"),   (6, 5),     "6 5 1 2",    "5 6",   "1 2",   id="all"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("before, target, replicas, adding, removing", STARTED)
-def test_started(before, target, replicas, adding, removing):
-    image = image_of(before, ids=SIX)
-
-    result = start(image, *target)
-
-    assert result.response == [KEY]
-    after = only(replay(image, result))
-    assert row(replay(image, result))[:3] == (replicas, adding, removing)
-    assert (after.isr, after.leader, after.leader_epoch) == (before.isr, before.leader, 5)
-    for each in after.replicas:  # who stays is the same replica, who comes is not made yet
-        is_new = each not in before.replicas
-        assert after.uuid_of(each).startswith("new") is is_new
-        assert after.directory_of(each) == (None if is_new else disk(each))
-
-
-def test_same_replicas_in_the_same_order_are_nothing_to_do():
-    assert start(image_of(partition("1 2 3")), 1, 2, 3).records == []
-
-
-def test_replica_that_comes_back_is_another_incarnation():
-    image = image_of(partition("1 2"), ids=SIX)
-    image = finished(in_sync(replay(image, start(image, 1, 3)), "1 2 3"))
-    assert only(image).replicas == (1, 3)
-
-    image = finished(in_sync(replay(image, start(image, 1, 2)), "1 2 3"))
-
-    assert only(image).replicas == (1, 2)
-    assert only(image).uuid_of(2) != partition("1 2").uuid_of(2)
-    assert only(image).directory_of(2) is None
-
-
-# fmt: off
-WAITS = [  # under way, and what holds it up
-    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),             "",    id="who-comes-is-not-in-sync"),
-    pytest.param(partition("4 1 2", isr="2 4", leader=2, adding="4", removing="2"),             "",    id="who-stays-is-not-in-sync"),
-    pytest.param(partition("4 1", leader=1, adding="4", removing="1"),                          "4",   id="target-may-not-lead-now"),
-    pytest.param(partition("1 2 3", isr="1", leader=None, lost="1", removing="2 3"),            "",    id="target-is-a-lost-replica"),
-    pytest.param(partition("1 2", isr="1", leader=None, removing="2"),                          "1",   id="target-has-failed"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("under_way, fenced", WAITS)
-def test_waits(under_way, fenced):
-    assert advance_reassignments(image_of(under_way, ids=SIX, fenced=fenced)).records == []
-
-
-# fmt: off
-CANCELLED = [  # under way                                                                row afterwards
-    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),       ("1 2", "", "", 1, "1 2"),    id="while-copying"),
-    pytest.param(partition("4 1 2", leader=1, adding="4", removing="2"),                  ("1 2", "", "", 1, "1 2"),    id="once-in-sync"),
-    pytest.param(partition("4 1 2", leader=4, adding="4", removing="2"),                  ("1 2", "", "", 1, "1 2"),    id="leader-goes-back"),
-    pytest.param(partition("4 2 1", isr="4 1", leader=4, adding="4", removing="1 2"),     ("2 1", "", "", 1, "1"),      id="to-one-in-sync"),
-    pytest.param(partition("4 1 2", isr="4 1", leader=None, adding="4", removing="2"),    ("1 2", "", "", 1, "1"),      id="from-none"),
-    pytest.param(partition("1 2 3", removing="2"),                                        ("1 2 3", "", "", 1, "1 2 3"), id="nobody-came"),
-    pytest.param(partition("4 6 1", isr="4 6", leader=4, adding="4"),                     ("6 1", "", "", None, "6"),   id="only-a-failed-one-is-in-sync"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("under_way, expected", CANCELLED)
-def test_cancelled(under_way, expected):
-    image = image_of(under_way, ids=SIX, fenced="6")
-
-    result = cancel_reassignments(image, [KEY], cause="by a test")
-
-    assert row(replay(image, result)) == expected
-    # A new leadership fences who holds a list with replicas that go: not where none does.
-    goes = set(under_way.replicas) - set(only(replay(image, result)).replicas)
-    assert only(replay(image, result)).leader_epoch == (6 if goes else 5)
-    assert result.response == [KEY]
 
 
 def test_replica_that_goes_stays_out_once_the_target_is_in_sync():
@@ -163,25 +36,6 @@ def test_replica_that_goes_stays_out_once_the_target_is_in_sync():
 
 
 MOVING = partition("2 4 1", isr="1 2", leader=1, adding="4", removing="1")
-
-
-# fmt: off
-REFUSED = [
-    pytest.param((),            InvalidReplicaAssignmentError, "name at least one",              id="empty"),
-    pytest.param((1, 1),        InvalidReplicaAssignmentError, "each once",                      id="duplicate"),
-    pytest.param((1, 9),        InvalidReplicaAssignmentError, r"\[9\], which are not registered", id="unknown"),
-    pytest.param((1, 5),        InvalidReplicaAssignmentError, "5 is fenced",                    id="fenced"),
-    pytest.param((1, 6),        InvalidReplicaAssignmentError, "6 is draining",                  id="draining"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("target, error, words", REFUSED)
-def test_target_is_refused_in_a_sentence(target, error, words):
-    image = image_of(partition("1 2"), ids=SIX, fenced="5", draining="6")
-
-    with pytest.raises(error, match=words):
-        start(image, *target)
 
 
 def test_one_reassignment_at_a_time_and_none_to_cancel_where_there_is_none():
@@ -197,48 +51,11 @@ def test_one_reassignment_at_a_time_and_none_to_cancel_where_there_is_none():
         cancel_reassignments(image, [PartitionKey(TOPIC_ID, 7)], cause="")
 
 
-# fmt: off
-REPLACED = [  # another target                replicas       adding   removing    at the end
-    pytest.param((5, 6),                      "5 6 1 2 4",   "5 6",   "1 2 4",    "5 6",     id="elsewhere"),
-    pytest.param((4, 2),                      "4 2 1",       "",      "1",        "4 2",     id="another-order"),
-    pytest.param((1, 2),                      "1 2 4",       "",      "4",        "1 2",     id="back"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("target, replicas, adding, removing, last", REPLACED)
-def test_replaced_when_told_to(target, replicas, adding, removing, last):
-    image = image_of(MOVING, ids=SIX)
-
-    change = start_of_move(only(image), target, count().__next__)
-    image = replay(image, ControllerResult([change_record(image, KEY, only(image), change, "")], 0))
-
-    assert row(image)[:3] == (replicas, adding, removing)
-    everyone = frozenset(only(image).replicas)
-    assert row(finished(changed(image, isr=everyone)))[0] == last
-
-
-def test_same_target_again_leaves_no_replica_to_add():
-    image = image_of(partition("4 2 1", isr="1 2", leader=1, adding="4", removing="1"), ids=SIX)
-
-    again = start_of_move(only(image), (4, 2), str)
-
-    assert again.adding_replicas == ()  # as in KRaft: the one that came is there now
-
-
 def test_cancelling_is_refused_where_nobody_in_sync_would_be_left():
     image = image_of(partition("4 1", isr="4", leader=4, adding="4", removing="1"), ids=SIX)
 
     with pytest.raises(InvalidReplicaAssignmentError, match="records would be lost"):
         cancel_reassignments(image, [KEY], cause="")
-
-
-def test_bad_target_among_good_ones_starts_none():
-    image = image_of(partition("1 2"), partition("2 3"), ids=SIX)
-    second = PartitionKey(TOPIC_ID, 1)
-
-    with pytest.raises(InvalidReplicaAssignmentError):
-        start_reassignments(image, {KEY: [1, 4], second: [9]}, new_uuid=lambda: "new", cause="")
 
 
 def test_listed_and_verified():
@@ -286,19 +103,3 @@ def test_a_move_keeps_to_its_rate_while_it_is_under_way(target, rate):
 def test_a_rate_of_a_move_is_a_whole_number_from_1_on(rate):
     with pytest.raises(InvalidRequestError, match="give a whole number of at least 1"):
         check_throttle(rate)
-
-
-@pytest.mark.parametrize("rate", [None, 1, 700])
-def test_a_move_may_have_a_rate_or_none(rate):
-    check_throttle(rate)
-
-
-@pytest.mark.parametrize("target", [(1, 2, 4), (6, 2, 3)], ids=["lower", "higher"])
-def test_another_target_is_refused_while_a_move_is_under_way_at_another_rate_too(target):
-    image = image_of(partition("1 2 3"), ids=SIX)
-    moving = replay(image, start(image, 4, 5, 6))
-
-    with pytest.raises(ReassignmentInProgressError):
-        start_reassignments(
-            moving, {KEY: target}, new_uuid=lambda: "new", cause="", throttle_bytes_per_s=700
-        )

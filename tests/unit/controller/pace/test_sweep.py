@@ -1,15 +1,12 @@
 """Whatever the sequence of rounds, each partition is inspected within the interval."""
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.controller.pace.sweep import (
     AGAIN_MAX,
     FIRST,
-    RANGES_MAX,
     InspectedRange,
     NotInspected,
     Ring,
@@ -17,7 +14,6 @@ from kafka_on_spark.controller.pace.sweep import (
     begin_round,
     learned_inspection_ms,
     once_round_ms,
-    slice_ms,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from tests.examples import many
@@ -32,32 +28,6 @@ from tests.unit.controller.pace.sweep_rounds import (
 # The ring
 
 
-counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 7), max_size=5)
-
-
-@given(counts)
-def test_ring_holds_each_partition_once_by_topic_id_and_number(given_counts):
-    ring = ring_of(**given_counts)
-
-    expected = sorted(
-        PartitionKey(TopicId(topic_id), number)
-        for topic_id, count in given_counts.items()
-        for number in range(count)
-    )
-    assert all_keys(ring) == expected
-    assert [ring.place(key) for key in expected] == list(range(ring.count))
-    assert [ring.key_at(place) for place in range(1, ring.count)] == expected[1:]
-
-
-@given(counts, st.integers(0, 40), st.integers(0, 40))
-def test_keys_from_a_place_on_go_around_the_rings_end(given_counts, start, count):
-    ring = ring_of(**given_counts)
-    assume(ring.count)
-    start, count = start % ring.count, count % (ring.count + 1)
-
-    assert ring.keys(start, count) == (2 * all_keys(ring))[start : start + count]
-
-
 def test_ring_of_some_topics_has_their_partitions_only():
     image = image_with(a=2, b=3, c=1)
 
@@ -67,16 +37,6 @@ def test_ring_of_some_topics_has_their_partitions_only():
 
 
 # A round's part of it
-
-
-def test_without_a_hint_all_is_inspected_from_a_random_place_on():
-    ring = ring_of(a=5, b=5)
-    rounds = Rounds(ring, random_below=lambda below: below - 3)
-
-    keys = rounds.run(1000)
-
-    assert sorted(keys) == all_keys(ring)
-    assert keys[0] == ("b", 2)
 
 
 @pytest.mark.parametrize(
@@ -102,18 +62,6 @@ def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
     parts = [len(rounds.run(now_ms)) for now_ms in range(56_250, 562_501, 56_250)]
 
     assert parts == [10] * 10  # a tenth of fifteen sixteenths of ten minutes
-
-
-def test_the_next_slice_begins_where_the_last_one_ended():
-    rounds = Rounds(ring_of(a=30, b=70), random_below=lambda below: 55)
-    rounds.run(0)
-    keys = []
-
-    for now_ms in range(6000, 600_000, 6000):
-        keys.extend(rounds.run(now_ms))
-
-    ring = rounds.ring
-    assert keys == ring.keys(55, 100) + ring.keys(55, len(keys) - 100)
 
 
 gaps = st.lists(st.integers(1, INTERVAL_MS), min_size=1, max_size=40)
@@ -181,16 +129,6 @@ def test_what_was_not_inspected_is_known_to_be_so(count, turns):
         assert rounds.late(now_ms) <= rounds.not_inspected(now_ms)
 
 
-def test_what_is_owed_is_inspected_as_soon_as_there_is_time_for_it():
-    rounds = Rounds(ring_of(a=100))
-    first = rounds.run(0, count_max=30)
-
-    keys = [*first, *rounds.run(1, count_max=30), *rounds.run(2, count_max=60)]
-
-    assert sorted(keys) == all_keys(rounds.ring)
-    assert rounds.not_inspected(2) == set()
-
-
 def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
     rounds = Rounds(ring_of(a=2, b=2, c=2))
     rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
@@ -215,41 +153,6 @@ def test_a_cluster_without_partitions_is_inspected_whole():
     assert NotInspected(ring, rounds.position).count([]) == 0
 
 
-def test_partitions_that_are_added_are_inspected_in_their_turn():
-    rounds = Rounds(ring_of(a=10))
-    rounds.run(0)
-    rounds.ring = ring_of(a=10, b=10)
-
-    for now_ms in range(60_000, 600_001, 60_000):
-        rounds.run(now_ms)
-
-    assert set(all_keys(rounds.ring)) == rounds.inspected_ms.keys()
-
-
-def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_inspected():
-    rounds = Rounds(ring_of(a=10, b=10))
-    rounds.run(0, count_max=10)
-    rounds.ring = ring_of(b=10)
-
-    rounds.run(1, count_max=0)
-
-    assert len(rounds.not_inspected(1)) == 10
-
-
-def test_a_failed_inspection_is_made_again_in_the_next_round_and_holds_up_nothing():
-    ring = ring_of(a=10)
-    rounds = Rounds(ring)
-    bad = PartitionKey(TopicId("a"), 4)
-
-    rounds.run(0, failed={bad})
-
-    assert rounds.position.again == (bad,)
-    assert rounds.not_inspected(0) == {bad}
-    rounds.run(1)
-    assert rounds.position.again == ()
-    assert rounds.not_inspected(1) == set()
-
-
 def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_count():
     ring = ring_of(a=300)
     rounds = Rounds(ring)
@@ -258,17 +161,6 @@ def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_cou
 
     assert len(rounds.position.again) == AGAIN_MAX
     assert len(rounds.not_inspected(0)) == 200
-
-
-def test_what_is_remembered_has_a_bound():
-    ring = ring_of(a=100_000)
-    rounds = Rounds(ring)
-    for now_ms in range(0, 3 * INTERVAL_MS, 1000):
-        rounds.run(now_ms)
-
-        assert len(rounds.position.inspected) <= RANGES_MAX
-
-    assert rounds.not_inspected(3 * INTERVAL_MS) == set()
 
 
 def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed():
@@ -284,11 +176,6 @@ def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed(
 
 
 # How much a round may inspect
-
-
-def test_a_slice_takes_its_share_of_the_time_and_a_second_at_least():
-    assert slice_ms(elapsed_ms=60_000, share=0.1) == 6000
-    assert slice_ms(elapsed_ms=2000, share=0.1) == 1000
 
 
 def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
@@ -323,14 +210,3 @@ def test_without_a_share_nothing_comes_to_an_end():
     position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=1.0)
 
     assert once_round_ms(ring_of(a=1), position, elapsed_ms=None, interval_ms=1, share=0.0) is None
-
-
-def test_rounds_inspect_few_at_a_time_over_many_partitions():
-    """Nothing bursts: of many, a round each second inspects its part, and no more."""
-    rounds = Rounds(ring_of(a=100_000))
-    rounds.run(0)
-
-    found = [len(rounds.run(now_ms)) for now_ms in range(1000, 20_000, 1000)]
-
-    assert {*found} <= {177, 178}
-    assert all(before <= after for before, after in pairwise(sorted(found)))

@@ -7,16 +7,6 @@ from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal,
 LEADER, FOLLOWER = 0, 1
 
 # fmt: off
-ACCRUED = [  # before              rate   now    credit in bytes
-    pytest.param(None,               500,   7_000, 500,   id="a-second-to-begin-with"),
-    pytest.param(Quota(0, 7_000),    500,   7_000, 0,     id="no-time-no-bytes"),
-    pytest.param(Quota(0, 7_000),    500,   7_100, 50,    id="a-tenth-of-a-second"),
-    pytest.param(Quota(0, 0),        500,   7_000, 500,   id="never-more-than-a-second"),
-    pytest.param(Quota(-900_000, 0), 500,   1_000, 0,     id="in-debt-nothing"),
-    pytest.param(Quota(-900_000, 0), 500,   2_000, 100,   id="debt-is-waited-off"),
-    pytest.param(Quota(100_000, 9),  500,   5,     100,   id="a-clock-that-went-back"),
-    pytest.param(Quota(9_000_000, 0), 500,  0,     500,   id="a-rate-that-was-lowered"),
-]
 WAITS = [  # credit in thousandths  rate   ms
     pytest.param(1000,    500,   0,     id="a-byte-is-there"),
     pytest.param(0,       500,   2,     id="a-byte-takes-two"),
@@ -24,20 +14,6 @@ WAITS = [  # credit in thousandths  rate   ms
     pytest.param(-500_000, 500,  1002,  id="debt-and-a-byte"),
 ]
 # fmt: on
-
-
-@pytest.mark.parametrize("before, rate, now_ms, credit", ACCRUED)
-def test_accrual(before, rate, now_ms, credit):
-    assert accrue(before, bytes_per_s=rate, now_ms=now_ms).credit_bytes == credit
-
-
-def test_short_waits_add_up_at_a_low_rate():
-    """A round every 10 ms at 3 bytes a second must not be rounded to nothing."""
-    quota = Quota(0, 0)
-    for now_ms in range(10, 1010, 10):
-        quota = accrue(quota, bytes_per_s=3, now_ms=now_ms)
-
-    assert quota.credit_bytes == 3
 
 
 @pytest.mark.parametrize("credit, rate, expected", WAITS)
@@ -116,8 +92,3 @@ NAMED = [  # list          partition  broker  named
 @pytest.mark.parametrize("text, number, broker_id, expected", NAMED)
 def test_throttled_replicas(text, number, broker_id, expected):
     assert is_named(text, number, broker_id) is expected
-
-
-@pytest.mark.parametrize("credit, is_full", [(499_999, False), (500_000, True), (600_000, True)])
-def test_a_quota_is_full_with_a_seconds_worth(credit, is_full):
-    assert Quota(credit, 0).is_full(bytes_per_s=500) is is_full

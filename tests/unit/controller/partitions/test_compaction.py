@@ -14,7 +14,6 @@ from kafka_on_spark.log.compaction.progress import CompactionProgress
 from kafka_on_spark.metadata.compaction import NOT_COMPACTED, Compaction
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, NOW_MS, image_of, partition, uuid_on
-from tests.committing import committed
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -118,46 +117,9 @@ def test_a_decision_waits_for_every_member_of_the_isr(seen):
     assert compact(image(FIRST), report(FIRST, seen)) is None
 
 
-def test_a_replica_outside_the_isr_is_not_waited_for_but_keeps_the_tombstones_that_it_lacks():
-    seen = {1: done(WAITING, 1), 2: done(WAITING, 2), 3: done(NOT_COMPACTED, 3, end=30)}
-
-    now = compact(image(WAITING), report(WAITING, seen, **CLEAN)).change.compaction
-
-    assert (now.tombstones_below, now.expiring_below) == (30, 50)
-    assert now.expiring_since_ms == WAITING.expiring_since_ms
-
-
-def test_nothing_is_decided_while_the_same_replica_lacks_the_tombstones_still():
-    before = replace(WAITING, tombstones_below=30)
-    seen = {1: done(before, 1), 2: done(before, 2), 3: done(NOT_COMPACTED, 3, end=30)}
-
-    assert compact(image(before), report(before, seen, **CLEAN)) is None
-
-
-@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete", "delete, compact"])
-def test_only_a_topic_whose_policy_says_so_is_compacted(policy):
-    decided = compact(image(cleanup_policy=policy), report())
-
-    assert (decided is not None) == ("compact" in policy)
-
-
 def test_a_look_at_an_older_leadership_decides_nothing():
     assert compact(image(), report(epoch=4)) is None
     assert compact(image_of(), report()) is None
-
-
-def test_a_decision_takes_no_new_partition_epoch_and_says_why():
-    before = image()
-
-    record = compact(before, report())
-    after = committed(before, [record]).partition(KEY)
-
-    assert after == replace(before.partition(KEY), compaction=Compaction(compacted_below=80))
-    assert (record.leader_epoch, record.partition_epoch) == (5, 9)
-    assert record.cause == (
-        "compacted below 80, without tombstones below 0: 0.50 of its bytes are dirty"
-        " (min.cleanable.dirty.ratio=0.5)"
-    )
 
 
 def test_an_unclean_election_lowers_all_offsets_to_its_high_watermark():
@@ -197,8 +159,3 @@ IMPOSSIBLE = [
 def test_impossible_offsets_are_a_bug_of_ours(fields):
     with pytest.raises(AssertionError):
         Compaction(**fields)
-
-
-def test_a_partition_is_not_compacted_above_its_high_watermark():
-    with pytest.raises(AssertionError):
-        replace(partition("1 2 3", hw=5), compaction=Compaction(compacted_below=6))

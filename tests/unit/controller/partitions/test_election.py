@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
+from kafka_on_spark.controller.partitions.election import Election, elect_leader
 from kafka_on_spark.ids import BrokerId
 from tests.builders import brokers, elect_unclean, partition, subsets
 
@@ -102,36 +102,3 @@ def test_every_election_of_three_replicas_is_safe():
         if election is not PREFERRED and before.leader in able:
             assert leader == before.leader
     assert checked == 3888
-
-
-def test_election_depends_on_nothing_but_order_and_sets():
-    """The same sets in another assignment order elect another one, and the same one twice."""
-    eligible = frozenset(brokers("1 2 3"))
-    offline = [partition(order, isr="1 2 3", leader=None) for order in ("1 2 3", "3 1 2", "2 3 1")]
-
-    leaders = [elect_leader(each, eligible=eligible, election=ONLINE) for each in offline]
-
-    assert leaders == [1, 3, 2]
-
-
-# fmt: off
-ELIGIBLE = [  # isr, elr, lost       isr after  min  expected
-    pytest.param(("1 2 3", "", ""),   "1 2",     2,   "",    id="at the minimum nobody is"),
-    pytest.param(("1 2 3", "", ""),   "1",       2,   "2 3", id="a member that leaves at once below the minimum"),
-    pytest.param(("1 2", "", ""),     "1",       2,   "2",   id="a member that leaves below the minimum"),
-    pytest.param(("1", "2 3", ""),    "1 2",     3,   "3",   id="one that joins is no longer, the others stay"),
-    pytest.param(("1", "2 3", ""),    "1 2",     2,   "",    id="the minimum is met again"),
-    pytest.param(("1 2", "3", ""),    "1 2 3",   9,   "",    id="all replicas are the most there can be"),
-    pytest.param(("1 2", "", "2"),    "1",       2,   "",    id="a lost one is not"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("given, isr, minimum, expected", ELIGIBLE)
-def test_below_the_minimum_a_former_member_stays_eligible(given, isr, minimum, expected):
-    before, elr, lost = given
-    state = partition("1 2 3", isr=before, elr=elr, lost=lost)
-
-    found = eligible_replicas(state, frozenset(brokers(isr)), minimum)
-
-    assert found == frozenset(brokers(expected))

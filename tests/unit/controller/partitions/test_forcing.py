@@ -68,12 +68,6 @@ def test_the_next_leadership_is_above_every_fence(forced, fence, epoch):
     assert result.response == (epoch > 6)
 
 
-def test_partitions_that_are_led_or_gone_are_left_alone(forced):
-    led = image_of(partition("1 2 3"), cluster_id="a-cluster")
-
-    assert raise_above(led, {KEY: 20, NEW: 3}, "above").records == []
-
-
 def test_a_fence_out_of_reach_is_another_clusters(forced):
     with pytest.raises(InconsistentClusterError, match="another cluster"):
         raise_above(forced, {KEY: RAISES_MAX + 7}, "above")

@@ -8,7 +8,6 @@ from kafka_on_spark.controller.partitions.high_watermark import (
     advance_high_watermark,
     has_all_committed,
 )
-from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen
@@ -52,31 +51,6 @@ def test_advance_high_watermark(before, rows, minimum, expected):
         return
     assert (record.high_watermark, record.high_watermark_epoch, record.log_end_offset) == expected
     assert (record.leader_epoch, record.partition_epoch, record.key) == (5, 9, KEY)
-
-
-# fmt: off
-ENDS = [  # the end that is seen, the recorded one that the look was planned on    high watermark, epoch, log end
-    pytest.param(10, 5,  None,             id="late-it-lowers-nothing"),
-    pytest.param(15, 10, (15, 5, 20),      id="late-it-still-says-what-is-committed"),
-    pytest.param(30, 10, (30, 5, 30),      id="late-and-longer"),
-    pytest.param(10, 20, (None, None, 10), id="the-log-is-shorter-now"),
-    pytest.param(15, 20, (15, 5, 15),      id="shorter-and-committed"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("end, known, expected", ENDS)
-def test_a_late_report_never_lowers_the_log_end_that_others_have_recorded(end, known, expected):
-    image = image_of(partition("1 2 3", hw=10, hw_epoch=4, leo=20))
-
-    record = advance_high_watermark(
-        image, report(*(seen(each, end) for each in (1, 2, 3)), known_end=known)
-    )
-
-    if expected is None:
-        assert record is None
-        return
-    assert (record.high_watermark, record.high_watermark_epoch, record.log_end_offset) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,17 +97,6 @@ def test_every_small_round_is_committed_only_as_far_as_all_members_go():
     assert checked == 300
 
 
-@pytest.mark.parametrize(
-    "isr, minimum, expected",
-    [("1", "2", True), ("1 2", "2", False), ("1 2 3", "9", False), ("1 2", "9", True)],
-)
-def test_under_the_minimum(isr, minimum, expected):
-    before = partition("1 2 3", isr=isr)
-    image = image_of(before, configs={"min.insync.replicas": minimum})
-
-    assert is_under_min_isr(image, TOPIC_ID, before) is expected
-
-
 # fmt: off
 PROOFS = [  # log start, end, epoch below, chain     proves  against start 3, high watermark 10 of epoch 4
     pytest.param(3, 10, 4,    digest_at(10), True,  id="exactly-what-is-committed"),
@@ -159,41 +122,3 @@ def test_proof_of_having_all_committed_records(start, end, epoch, chain, proves)
         epoch_below_high_watermark=epoch,
         chain_at_high_watermark=chain,
     )
-
-
-@pytest.mark.parametrize("start", [0, 7])
-@pytest.mark.parametrize("is_same", [True, False])
-def test_a_log_that_keeps_nothing_either_proves_itself_by_its_counters(start, is_same):
-    before = partition("1", hw=start, start=start)
-    chain = digest_at(start if is_same else start + 1)
-
-    assert is_same is has_all_committed(
-        before,
-        log_start_offset=start,
-        log_end_offset=start,
-        epoch_below_high_watermark=None,
-        chain_at_high_watermark=chain,
-    )
-
-
-@pytest.mark.parametrize("epoch, proves", [(4, True), (3, False), (None, False)])
-def test_what_a_log_has_below_the_log_start_must_be_what_was_committed(epoch, proves):
-    """A deposed leader's batch down there would answer a retry that was never committed."""
-    before = partition("1", hw=7, hw_epoch=4, start=7)
-
-    assert proves is has_all_committed(
-        before,
-        log_start_offset=2,
-        log_end_offset=9,
-        epoch_below_high_watermark=epoch,
-        chain_at_high_watermark=digest_at(7),
-    )
-
-
-@pytest.mark.parametrize("isr, expected", [("1", False), ("1 2", True), ("1 2 3", False)])
-def test_at_the_minimum_one_loss_more_is_too_many(isr, expected):
-    registered = partition("1 2 3", isr)
-    image = image_of(registered, configs={"min.insync.replicas": "2"})
-
-    assert is_at_min_isr(image, TOPIC_ID, registered) is expected
-    assert registered.is_under_replicated is (isr != "1 2 3")

@@ -5,50 +5,14 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import KEEP, LOST, PartitionKey
-from tests.builders import KEY, NOW_MS, broker, disk, image_of, partition, report, seen
+from kafka_on_spark.ids import LOST
+from tests.builders import NOW_MS, broker, disk, image_of, partition, report, seen
 
 LATE = NOW_MS - 30_001  # replica.lag.time.max.ms is 30,000
-JUST_NOW = NOW_MS - 30_000
 OFFLINE = {"error_code": KafkaStorageError.code, "error": "no answer"}
-FULL = partition("1 2 3", hw=10, leo=20)
 SHORT = partition("1 2 3", isr="1 2", hw=10, leo=20)
-
-
-# fmt: off
-JOINING = [  # what is seen of broker 3, out of the ISR; high watermark 10, leadership from 8
-    pytest.param(seen(3, 20),                                       True,  id="caught-up"),
-    pytest.param(seen(3, 10),                                       True,  id="at-the-high-watermark"),
-    pytest.param(seen(3, 9),                                        False, id="below-the-high-watermark"),
-    pytest.param(seen(3, 20, fence=4),                              False, id="fenced-at-an-older-leadership"),
-    pytest.param(seen(3, 20, fence=6),                              False, id="fenced-at-a-newer-leadership"),
-    pytest.param(seen(3, 20, fence=None),                           False, id="not-fenced"),
-    pytest.param(seen(3, 20, is_matched=False),                     False, id="not-the-leaders-log"),
-    pytest.param(seen(3, 20, **OFFLINE),                            False, id="not-readable"),
-    # Of another making or another disk (KIP-903).
-    pytest.param(seen(3, 20, replica_uuid="uuid9"),                 False, id="another-making"),
-    pytest.param(seen(3, 20, directory_id=disk(9)),                 False, id="another-disk"),
-    pytest.param(seen(3, 20, directory_id=None),                    False, id="disk-not-seen"),
-    pytest.param(seen(2, 20),                                       False, id="in-sync-already"),
-    pytest.param(seen(4, 20),                                       False, id="not-a-replica"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("follower, joins", JOINING)
-def test_follower_joins_with_all_that_is_asked_of_it(follower, joins):
-    round_ = report(seen(1, 20), seen(2, 20), follower, epoch_start=8)
-
-    record = alter_isr(image_of(SHORT), round_)
-
-    assert (record is not None) is joins
-    if record is not None:
-        assert record.change.isr == {1, 2, 3}
-        assert record.cause == f"broker 3: caught up at offset {follower.log_end_offset} in epoch 5"
-        assert (record.leader_epoch, record.partition_epoch) == (5, 10)
 
 
 HALF = NOW_MS - 15_000
@@ -78,40 +42,6 @@ def test_follower_joins_only_where_it_would_stay(lag, bytes_max, joins):
     assert (alter_isr(image_of(SHORT, configs=configs), round_) is not None) is joins
 
 
-@pytest.mark.parametrize("swing_ms", [0, 1, 100, 14_000])
-@pytest.mark.parametrize("edge_ms", [15_000, 30_000])
-def test_a_slow_follower_at_the_edge_does_not_flap(edge_ms, swing_ms):
-    """A leader that is always ahead; the lag swings around a limit from round to round."""
-    before, changes = SHORT, 0
-    for number in range(40):
-        lag_ms = edge_ms + (swing_ms if number % 2 else -swing_ms)
-        lagging = seen(3, 12, missing_since_ms=NOW_MS - lag_ms)
-        round_ = report(seen(1, 20), seen(2, 20), lagging, version=before.partition_epoch)
-
-        record = alter_isr(image_of(before), round_)
-
-        if record is not None:
-            before, changes = before.merge(record.change), changes + 1
-
-    assert changes <= 1
-
-
-def test_follower_needs_the_start_of_the_leadership():
-    """The high watermark may be older than the leadership (KIP-966's extra rule)."""
-    for end, joins in ((14, False), (15, True)):
-        round_ = report(seen(1, 20), seen(2, 20), seen(3, end), epoch_start=15)
-
-        assert (alter_isr(image_of(SHORT), round_) is not None) is joins
-
-
-@pytest.mark.parametrize("state", ["fenced", "draining"])
-def test_follower_on_a_broker_that_is_not_eligible_does_not_join(state):
-    """KIP-841."""
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, 20))
-
-    assert alter_isr(image_of(SHORT, **{state: "3"}), round_) is None
-
-
 @pytest.mark.parametrize("fields", [{"lost": "3"}, {"unmade": "3"}])
 def test_replica_that_is_not_made_does_not_join(fields):
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 20))
@@ -126,84 +56,6 @@ def test_replica_that_was_made_on_another_disk_than_the_brokers_does_not_join():
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 20, directory_id=disk(9)))
 
     assert alter_isr(image, round_) is None
-
-
-# fmt: off
-LEAVING = [  # what is seen of broker 3, in the ISR                                   bytes  leaves
-    pytest.param(seen(3, 20),                                                          None, False, id="lacks-nothing"),
-    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW),                               None, False, id="behind-but-not-for-long"),
-    pytest.param(seen(3, 12, missing_since_ms=LATE),                                   None, True,  id="behind-too-long"),
-    pytest.param(seen(3, 12, missing_since_ms=NOW_MS + 99),                            None, False, id="append-time-in-the-future"),
-    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=101),            "100", True,  id="too-many-bytes-behind"),
-    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=100),            "100", False, id="as-many-bytes-behind-as-allowed"),
-    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=10**9),          None, False, id="no-limit-of-bytes"),
-    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=1), "0", True, id="no-bytes-behind-are-allowed"),
-    # Not to be counted: as if its log ended at the high watermark (uncommitted since LATE).
-    pytest.param(seen(3, 20, fence=4),                                                 None, True,  id="not-fenced-at-this-leadership"),
-    pytest.param(seen(3, 20, is_matched=False),                                        None, True,  id="not-the-leaders-log"),
-    pytest.param(seen(3, 0, **OFFLINE),                                                None, True,  id="not-readable"),
-    pytest.param(None,                                                                 None, True,  id="not-seen-at-all"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("follower, bytes_max, leaves", LEAVING)
-def test_member_leaves_by_lag(follower, bytes_max, leaves):
-    configs = {} if bytes_max is None else {"replica.lag.max.bytes": bytes_max}
-    followers = [seen(2, 20)] if follower is None else [seen(2, 20), follower]
-    round_ = report(seen(1, 20), *followers, uncommitted_since_ms=LATE)
-
-    record = alter_isr(image_of(FULL, configs=configs), round_)
-
-    assert (record is not None) is leaves
-    if record is not None:
-        assert record.change.isr == {1, 2}
-        assert record.change.leader is KEEP
-        assert "broker 3: lags by" in record.cause
-
-
-def test_nobody_leaves_while_nothing_is_uncommitted():
-    """An idle partition has no lag, however long a root does not answer: probes are for that."""
-    round_ = report(seen(1, 10), seen(2, 10), seen(3, 0, **OFFLINE), uncommitted_since_ms=None)
-
-    assert alter_isr(image_of(FULL), round_) is None
-
-
-def test_leader_never_leaves_by_lag():
-    round_ = report(
-        seen(1, 20, missing_since_ms=LATE), seen(2, 20), seen(3, 20), uncommitted_since_ms=LATE
-    )
-
-    assert alter_isr(image_of(FULL), round_) is None
-
-
-def test_leaving_and_joining_are_one_record():
-    before = partition("1 2 3", isr="1 2", hw=10)
-    round_ = report(seen(1, 20), seen(2, 10, missing_since_ms=LATE), seen(3, 20))
-
-    record = alter_isr(image_of(before), round_)
-
-    assert record.change.isr == {1, 3}
-    assert record.cause.startswith("broker 2: lags by 30.0 s")
-    assert "broker 3: caught up" in record.cause
-
-
-# fmt: off
-STALE = [  # a report that was made on an older image
-    pytest.param({"version": 8},                    id="another-change-came-between"),
-    pytest.param({"version": 10},                   id="report-of-the-future"),
-    pytest.param({"epoch": 4},                      id="older-leadership"),
-    pytest.param({"key": PartitionKey(KEY.topic_id, 7)}, id="partition-is-gone"),
-    pytest.param({"key": PartitionKey("0" * 32, 0)}, id="topic-is-gone"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("fields", STALE)
-def test_report_on_an_older_image_says_nothing(fields):
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, 20), **fields)
-
-    assert alter_isr(image_of(SHORT), round_) is None
 
 
 # fmt: off
@@ -231,17 +83,6 @@ def test_bad_replica_is_lost_whatever_else_was_seen(before, who, isr, leader):
     place = ("leader", "member", "outsider").index(who)
     assert (after.isr, after.leader, after.directories[place]) == (isr, leader, LOST)
     assert record.cause == f"broker {place + 1}: replica is bad: no answer"
-
-
-def test_bad_replica_of_another_incarnation_is_assigned_to_no_broker():
-    """It was renewed since: what the round saw was its old self."""
-    round_ = report(
-        seen(1, 20),
-        seen(2, 20),
-        seen(3, replica_uuid="old", is_bad=True, is_bad_twice=True, **OFFLINE),
-    )
-
-    assert alter_isr(image_of(FULL), round_) is None
 
 
 def test_every_small_round_keeps_the_isr_sound():
@@ -276,62 +117,3 @@ def test_every_small_round_keeps_the_isr_sound():
                 since is not None and by_name[gone] in ("absent", "stale", "unreadable")
             )
     assert checked == 288
-
-
-def test_an_isr_stays_a_frozen_set_so_that_partitions_of_one_shape_can_be_decided_once():
-    image = image_of(SHORT)
-
-    record = alter_isr(image, report(seen(1, 20), seen(2, 20), seen(3, 20), epoch_start=8))
-
-    assert isinstance(record.change.isr, frozenset)
-    assert hash(image.partition(KEY).merge(record.change).isr) == hash(frozenset({1, 2, 3}))
-
-
-def test_an_isr_that_somebody_left_can_be_decided_on_again():
-    """It was a plain set in the image of the process that decided it, and a failover could not hash it."""
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
-
-    record = alter_isr(image_of(FULL), round_)
-
-    after = FULL.merge(record.change)
-    assert after.isr == {1, 2}
-    assert fence_broker(image_of(after), 1, "gone").response == [KEY]
-
-
-# fmt: off
-ELIGIBLE = [  # min.insync.replicas, ELR before, ELR after broker 3 has left an ISR of three
-    pytest.param("3", "",  {3},     id="below-the-minimum"),
-    pytest.param("2", "",  set(),   id="not-below-the-minimum"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("minimum, before, after", ELIGIBLE)
-def test_a_member_that_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
-    """The high watermark is frozen then; the last replica standing decides not alone (KIP-966)."""
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
-    image = image_of(
-        partition("1 2 3", hw=10, leo=20, elr=before), configs={"min.insync.replicas": minimum}
-    )
-
-    record = alter_isr(image, round_)
-
-    assert image.partition(KEY).merge(record.change).elr == after
-
-
-def test_an_eligible_replica_stays_so_while_the_isr_is_below_its_minimum():
-    before = partition("1 2 3 4", isr="1", elr="3", hw=10, leo=20)
-    image = image_of(before, ids="1 2 3 4", configs={"min.insync.replicas": "3"})
-
-    record = alter_isr(image, report(seen(1, 20), seen(2, 20)))
-
-    after = before.merge(record.change)
-    assert (after.isr, after.elr) == ({1, 2}, {3})
-
-
-def test_what_one_inspection_finds_bad_changes_nothing():
-    """An error of the system may have made it look so: a second inspection decides."""
-    once = {"is_bad": True, **OFFLINE}
-
-    assert alter_isr(image_of(FULL), report(seen(1, 20, **once), seen(2, 20), seen(3, 20))) is None
-    assert alter_isr(image_of(FULL), report(seen(1, 20), seen(2, 20), seen(3, 20, **once))) is None

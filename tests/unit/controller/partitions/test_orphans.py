@@ -44,12 +44,3 @@ def test_the_epoch_stays(orphans):
 
 def test_a_partition_without_a_leader_waits_for_its_election():
     assert not decided(seen(101), leader=None, isr="").records
-
-
-def test_a_partition_that_is_gone_is_passed_over():
-    other = SeenOrphans(
-        key=PartitionKey(TOPIC_ID, 7), broker_id=1, leader_epoch=5, size_bytes=10**9
-    )
-    image = image_of(partition("1 2 3"))
-
-    assert not raise_epochs_over_orphans(image, [other]).records

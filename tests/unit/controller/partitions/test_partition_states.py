@@ -6,7 +6,6 @@ import pytest
 
 from kafka_on_spark.controller.partitions.partition_states import (
     PartitionState,
-    is_unavailable,
     stalled_on,
     states_of,
 )
@@ -65,9 +64,3 @@ def test_every_small_registration_has_the_states_that_its_numbers_say():
         assert (UNDER_MIN_ISR in states) == (len(isr) < minimum)
         assert (AT_MIN_ISR in states) == (len(isr) == minimum)
         assert (UNAVAILABLE in states) == (not is_led)
-
-
-def test_leader_on_a_broker_that_was_unregistered_serves_nobody():
-    registration = partition("1 2 3")
-
-    assert is_unavailable(image_of(registration, ids="2 3"), registration)

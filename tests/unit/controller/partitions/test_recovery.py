@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.recovery import leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import recover
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch
 from tests.builders import KEY, digest_at, image_of, partition
@@ -78,34 +78,6 @@ def test_which_replica_leads(inspections, allowed, leader, generation):
         assert (found.high_watermark == 10) or generation == 1
 
 
-def test_a_fenced_broker_does_not_lead_uncleanly_either():
-    """KAFKA-19522."""
-    image = image_of(headless(), fenced="1 2", configs=UNCLEAN)
-
-    assert after(image, [inspected(2, 12)]) is None
-
-
-def test_a_lost_replica_does_not_lead():
-    image = image_of(headless(lost="2"), fenced="1", configs=UNCLEAN)
-
-    assert after(image, [inspected(2, 12)]) is None
-
-
-def test_a_request_is_for_the_partitions_that_it_names():
-    image = image_of(headless(), headless(), fenced="1")
-
-    assert after(image, [inspected(2, 4)]) is None
-    assert after(image, [inspected(2, 4)], forced=frozenset({KEY})).leader == 2
-
-
-def test_an_unclean_leader_without_records_leaves_nothing_committed():
-    image = image_of(headless(), fenced="1", configs=UNCLEAN)
-
-    found = after(image, [inspected(2, 0)])
-
-    assert (found.high_watermark, found.high_watermark_epoch) == (0, None)
-
-
 def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothing():
     image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
 
@@ -121,18 +93,6 @@ def test_the_cause_says_what_is_lost():
     (record,) = recover(image, [inspected(2, 7)]).records
 
     assert record.cause == "broker 2: unclean election, offsets 7 to 9 are lost"
-
-
-def test_a_former_member_stays_eligible_below_the_minimum():
-    image = image_of(headless(isr="1"), fenced="1", configs={"min.insync.replicas": "2"})
-
-    assert after(image, [inspected(2, 10)]).elr == {1}
-
-
-def test_a_partition_that_can_have_a_leader_in_sync_needs_no_inspections():
-    image = image_of(headless(isr="1 2"), headless(), headless(elr="3"), fenced="1")
-
-    assert [key.partition for key in leaderless(image)] == [1]
 
 
 def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
@@ -162,31 +122,6 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
     assert checked == 72
 
 
-def test_an_inspection_says_nothing_of_another_partition():
-    image = image_of(headless(), headless(), headless(), fenced="1")
-    inspections = [
-        inspected(2 + place % 2, 12, key=KEY._replace(partition=place)) for place in (0, 1, 2)
-    ]
-
-    elected = recover(image, inspections).records
-
-    assert [each.change.leader for each in elected] == [2, 3, 2]
-    for place in range(3):
-        alone = recover(image, [inspections[place]]).response
-        assert alone == [KEY._replace(partition=place)]
-
-
-@pytest.mark.parametrize("end", [10, 12])
-def test_the_cause_says_that_records_may_be_others_where_none_is_missing(end):
-    image = image_of(headless(), fenced="1", configs=UNCLEAN)
-
-    (record,) = recover(image, [inspected(2, end, 3)]).records
-
-    assert record.cause == (
-        "broker 2: unclean election, records below 10 may be others than those that were committed"
-    )
-
-
 @pytest.mark.parametrize("end", [5, 9, 10, 12])
 def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
     image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
@@ -195,9 +130,3 @@ def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
 
     assert (led.high_watermark, led.high_watermark_epoch) == (end, 3)
     assert led.high_watermark_chain == digest_at(end)
-
-
-def test_a_log_without_records_is_no_longer_than_one_of_the_first_leadership():
-    image = image_of(headless(), fenced="1", configs=UNCLEAN)
-
-    assert after(image, [inspected(2, 3, 0), inspected(3, 5, start=5)]).leader == 2

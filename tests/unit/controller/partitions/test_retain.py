@@ -8,7 +8,6 @@ from kafka_on_spark.controller.partitions.log_start import LeaderLook, retain
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.upkeep.retention import Retained, RetentionLimits
 from tests.builders import KEY, NOW_MS, TOPIC_ID, image_of, partition
-from tests.committing import replay
 
 SECOND = PartitionKey(TOPIC_ID, 1)
 CONFIGS = {"retention.ms": "1000", "retention.bytes": "500"}
@@ -43,15 +42,6 @@ def look(offset=5, *, key=KEY, expired_to=4, **fields):
         found=found,
     )
     return replace(seen, **fields)
-
-
-def test_all_partitions_are_one_decision():
-    before = image(registered(), registered())
-    result = retain(before, [look(5), look(7, key=SECOND)])
-    after = replay(before, result)
-
-    assert result.response == {KEY: 5, SECOND: 7}
-    assert [after.partition(each).log_start_offset for each in (KEY, SECOND)] == [5, 7]
 
 
 def test_the_cause_has_the_settings_and_the_figures():
@@ -110,9 +100,3 @@ def test_a_look_at_what_has_changed_since_leads_to_nothing(now, seen):
     result = retain(now, [seen])
 
     assert (list(result.records), result.response) == ([], {})
-
-
-def test_a_log_start_that_was_raised_meanwhile_is_where_the_rest_begins():
-    [record] = retain(image(registered(start=3)), [look(5)]).records
-
-    assert "deletes 2 records below 5" in record.cause

@@ -8,7 +8,6 @@ from kafka_on_spark.controller.partitions.unassigned_replicas import (
     Incarnation,
     is_assigned,
     times_unassigned,
-    unassigned_by,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
@@ -124,31 +123,6 @@ def pieces_of(commits, cuts):
     return [
         (MetadataImage().replay(*log[:start]), log[start:end]) for start, end in pairwise(ends)
     ][::-1]
-
-
-def test_no_older_piece_of_the_log_is_read_than_it_takes():
-    commits = [[topic(), assigned("1 2")], [changed()], [changed(text="3 2")], [changed()]]
-    read = []
-
-    def pieces():
-        for piece in pieces_of(commits, [1, 2]):
-            read.append(piece[0].offset)
-            yield piece
-
-    assert times_unassigned(pieces(), frozenset({made(1)})) == {made(1): 3}
-    assert read == [3]
-    assert times_unassigned(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
-    assert read == [3, 3, 2, 0]
-
-
-@pytest.mark.parametrize("commits, expected", LIVES)
-def test_an_observer_learns_the_same_wherever_it_begins(commits, expected):
-    everything = list(batches(commits))
-    for middle in range(len(everything) + 1):
-        image = MetadataImage().replay(*everything[:middle])
-        seen = dict(unassigned_by(image, everything[middle:]))
-        assert seen == {making: at for making, at in expected.items() if at > middle}
-    assert not any(is_assigned(image, making) for making in expected)
 
 
 def test_what_is_assigned_is_so_by_its_uuid_and_partition():

@@ -11,7 +11,6 @@ from kafka_on_spark.controller.topics.topics import (
     alter_cluster_configs,
     alter_configs,
     create_topic,
-    delete_topic,
     remove_partitions,
 )
 from kafka_on_spark.errors import (
@@ -23,19 +22,15 @@ from kafka_on_spark.errors import (
     InvalidTopicError,
     PolicyViolationError,
     TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,
     PartitionRecord,
-    RemoveTopicRecord,
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.metadata.snapshot import snapshot_records
-from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+from tests.builders import TOPIC, image_of, partition
 
 IMAGE = image_of(partition("1 2"), ids="1 2 3 4", fenced="4")
 
@@ -83,16 +78,6 @@ def test_every_replica_has_a_uuid_of_its_own_and_no_directory():
     assert all(each.directories == (None, None) for each in partitions)
 
 
-def test_new_partition_is_in_its_first_epochs_with_its_active_replicas_in_sync():
-    result = create(assignment={0: [4, 2, 3], 1: [1, 2, 3]})
-
-    first, second = replay(result).topic("payments").partitions.values()
-    assert (first.replicas, first.isr, first.leader) == ((4, 2, 3), {2, 3}, 2)
-    assert (second.isr, second.leader) == ({1, 2, 3}, 1)
-    assert (first.leader_epoch, first.partition_epoch, first.high_watermark) == (0, 0, 0)
-    assert first.high_watermark_epoch is None
-
-
 def test_explicit_assignment_may_name_partitions_in_any_order():
     result = create(assignment={1: [2], 0: [1]})
 
@@ -131,53 +116,6 @@ REFUSED = [
 def test_topic_is_refused(fields, error, words):
     with pytest.raises(error, match=words):
         create(**fields)
-
-
-def test_deleting_is_one_record():
-    result = delete_topic(IMAGE, TOPIC, cause="why")
-
-    assert result.records == [RemoveTopicRecord(topic_id=TOPIC_ID, cause="why")]
-    assert replay(result).topics == {}
-
-
-@pytest.mark.parametrize(
-    "decide",
-    [
-        lambda: delete_topic(IMAGE, "nobody", cause=""),
-        lambda: alter_configs(IMAGE, "nobody", {}, cause=""),
-    ],
-)
-def test_unknown_topic_is_refused(decide):
-    with pytest.raises(UnknownTopicOrPartitionError, match="nobody"):
-        decide()
-
-
-def test_settings_are_set_and_removed():
-    before = image_of(
-        partition("1"), configs={"segment.bytes": "2000000", "min.insync.replicas": "2"}
-    )
-
-    result = alter_configs(
-        before, TOPIC, {"min.insync.replicas": 1, "segment.bytes": None}, cause="why"
-    )
-
-    assert replay(result, before).topic(TOPIC).configs == {"min.insync.replicas": "1"}
-
-
-# fmt: off
-ALIKE = [
-    pytest.param({"min.insync.replicas": 2},                          id="the same value"),
-    pytest.param({"min.insync.replicas": "2", "segment.bytes": None}, id="and nothing to remove"),
-    pytest.param({},                                                  id="nothing"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("configs", ALIKE)
-def test_a_setting_that_is_so_already_is_not_decided_again(configs):
-    before = image_of(partition("1 2", isr="1", elr="2"), configs={"min.insync.replicas": "2"})
-
-    assert alter_configs(before, TOPIC, configs, cause="why").records == []
 
 
 def test_settings_of_the_cluster_are_set_and_removed():
@@ -241,12 +179,6 @@ def test_records_that_would_have_to_be_compacted_before_they_may_be_are_refused(
         alter(change, cause="why")
 
 
-def test_a_lag_that_is_as_long_as_it_may_be_is_no_contradiction():
-    before = image_of(partition("1"), configs={MAX_LAG: "7"})
-
-    assert alter_configs(before, TOPIC, {MIN_LAG: 7}, cause="why").records
-
-
 @pytest.mark.parametrize("value", ["1", None])
 def test_unknown_setting_is_refused_also_when_it_is_to_be_removed(value):
     with pytest.raises(InvalidConfigError, match=r"min\.insync\.replicas"):
@@ -283,16 +215,6 @@ def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
     assert {each.unclean_generation for each in topic.partitions.values()} == {0}
 
 
-def test_new_partitions_are_where_they_are_assigned():
-    before = replay(create(partitions=2, factor=2))
-
-    after = replay(grow(before, 4, {2: [3, 1], 3: [2, 3]}), before)
-
-    partitions = after.topic("payments").partitions
-    assert [partitions[number].replicas for number in (2, 3)] == [(3, 1), (2, 3)]
-    assert [partitions[number].leader for number in (2, 3)] == [3, 2]
-
-
 @pytest.mark.parametrize(
     "assignment, words",
     [
@@ -308,23 +230,6 @@ def test_new_partitions_are_where_they_are_assigned():
 def test_new_partitions_are_not_where_none_can_be(assignment, words):
     with pytest.raises(InvalidReplicaAssignmentError, match=words):
         grow(replay(create(partitions=2, factor=2)), 4, assignment)
-
-
-@pytest.mark.parametrize("to", [0, 1, 2, 1_000_001])
-def test_a_topic_is_given_more_partitions_than_it_has(to):
-    with pytest.raises(InvalidPartitionsError, match="has 2 partitions"):
-        grow(replay(create(partitions=2)), to)
-
-
-def test_a_topic_that_has_grown_is_known_as_such_from_a_snapshot():
-    image = replay(create(partitions=2))
-    grown = replay(grow(image, 3), image)
-
-    batch = MetadataBatch(
-        base_offset=0, stamp=Stamp(time_ms=1), records=tuple(snapshot_records(grown))
-    )
-
-    assert MetadataImage().replay(batch).topic("payments").is_expanded
 
 
 # fmt: off
@@ -364,27 +269,3 @@ def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
 def test_partitions_are_not_removed(partitions, how, error, words):
     with pytest.raises(error, match=words):
         remove_partitions(image_of(*partitions), TOPIC, cause="", **how)
-
-
-def test_removing_partitions_of_no_topic_is_refused():
-    with pytest.raises(UnknownTopicOrPartitionError, match="nobody"):
-        remove_partitions(IMAGE, "nobody", to=1, records="drop", cause="")
-
-
-def test_partition_that_is_added_again_is_another_one():
-    image = image_of(FULL, FULL)
-    image = replay(remove_partitions(image, TOPIC, to=1, records="drop", cause=""), image)
-
-    added = add_partitions(
-        image,
-        TOPIC,
-        to=2,
-        replica_assignment=None,
-        new_uuid=lambda: "new",
-        random_below=lambda bound: 0,
-        cause="",
-    )
-
-    again = replay(added, image).topic(TOPIC).partitions[1]
-    assert (again.replica_uuids, again.high_watermark) == (("new", "new"), 0)
-    assert again.unclean_generation == image.offset

@@ -15,17 +15,6 @@ def after(image, *reports):
     return replay(image, conclude(image, reports)).partition(KEY)
 
 
-@pytest.mark.parametrize("end, isr", [(5, {1, 3}), (7, {1, 3}), (9, {1, 3}), (10, {1, 2, 3})])
-def test_a_replica_that_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
-    """Its fetch saw an older end of the leader than the other follower's fetch did."""
-    image = image_of(partition("1 2 3", isr="1 3", hw=5, leo=10))
-
-    found = after(image, report(seen(1, 10), seen(2, end), seen(3, 10)))
-
-    assert found.high_watermark == 10
-    assert found.isr == isr
-
-
 @pytest.mark.parametrize("end", [10, 15])
 def test_after_a_late_report_replication_still_knows_of_what_was_appended_since(end):
     """Of two appends with acks=1, the first one reports last."""
@@ -35,12 +24,6 @@ def test_after_a_late_report_replication_still_knows_of_what_was_appended_since(
 
     assert (found.high_watermark, found.log_end_offset) == (end, 20)
     assert found.needs_work
-
-
-def test_an_isr_that_changes_stays_a_set_that_cannot_be_changed():
-    image = image_of(partition("1 2 3", isr="1 3", hw=5))
-
-    assert type(after(image, report(seen(1, 5), seen(2, 5), seen(3, 5))).isr) is frozenset
 
 
 def test_after_every_small_round_each_member_of_the_isr_has_what_is_committed():
