@@ -229,16 +229,6 @@ def test_stamp_stands_in_every_row(stamp):
     assert [decode_stamp(row) for row in rows] == [stamp, stamp]
 
 
-def test_stamp_does_not_overwrite_a_controllers_record():
-    record = kinds.ControllerRecord(controller_id="old", controller_epoch=2, is_resignation=True)
-    stamp = Stamp(time_ms=1, controller_id="new", controller_epoch=3)
-
-    first, second = through_parquet([kinds.TopicRecord(topic="t", topic_id="i"), record], stamp)
-
-    assert decode(second) == record
-    assert decode_stamp(first) == stamp
-
-
 def test_columns_are_those_of_the_table_for_every_type():
     registration = kinds.PartitionRecord(
         topic="t", topic_id="i", partition=0, registration=partition("1 2")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState, RefusedWrite
@@ -153,40 +152,6 @@ def test_replay(records, changed):
     assert after == expected
 
 
-@pytest.mark.parametrize("records, changed", CASES)
-def test_replay_leaves_the_old_image_as_it_was(records, changed):
-    copy = image_of(partition("1 2 3", hw=4, hw_epoch=3, leo=6))
-
-    replay(BEFORE, *records)
-
-    assert copy == BEFORE
-
-
-@pytest.mark.parametrize("records, changed", CASES)
-def test_records_in_one_batch_or_in_many_lead_to_the_same(records, changed):
-    one_by_one = BEFORE
-    for record in records:
-        one_by_one = replay(one_by_one, record)
-
-    assert one_by_one == replay(BEFORE, *records)
-
-
-def test_topic_created_again_has_nothing_of_its_namesake():
-    after = replay(
-        replay(BEFORE, config("a", "2", TOPIC_ID), offset_commit(5)),
-        kinds.RemoveTopicRecord(topic_id=TOPIC_ID),
-        kinds.TopicRecord(topic=TOPIC, topic_id=OTHER_ID),
-        kinds.PartitionRecord(
-            topic=TOPIC, topic_id=OTHER_ID, partition=0, registration=partition("3")
-        ),
-        change(leader=2),  # late, and about the old one
-    )
-
-    assert after.topic(TOPIC).topic_id == OTHER_ID
-    assert after.topic(TOPIC).partitions == {0: partition("3")}
-    assert (dict(after.topic(TOPIC).configs), dict(after.groups)) == ({}, {})
-
-
 def test_late_removal_of_a_namesake_leaves_the_new_topic_its_name():
     created = replay(BEFORE, kinds.TopicRecord(topic=TOPIC, topic_id=OTHER_ID))
 
@@ -198,11 +163,6 @@ def test_late_removal_of_a_namesake_leaves_the_new_topic_its_name():
 def test_batch_must_continue_the_image():
     with pytest.raises(AssertionError):
         BEFORE.replay(MetadataBatch(base_offset=99, stamp=STAMP, records=(request("a"),)))
-
-
-def test_unknown_topic_is_said_with_the_known_ones():
-    with pytest.raises(UnknownTopicOrPartitionError, match="orders"):
-        BEFORE.topic("order")
 
 
 @pytest.mark.parametrize("records, changed", CASES)
@@ -241,46 +201,3 @@ def test_snapshot_after_any_records_rebuilds_the_image(records):
         image = replay(image, record)
 
     assert_snapshot_rebuilds(image)
-
-
-def test_settings_of_a_topic_are_over_those_of_the_cluster():
-    image = image_of(partition("1"), configs={"min.insync.replicas": "2"})
-    image = replay(image, config("min.insync.replicas", "3"), config("segment.bytes", "2000000"))
-
-    assert image.settings(TOPIC_ID).integer("min.insync.replicas") == 2
-    assert image.settings().integer("min.insync.replicas") == 3
-    assert image.settings(TOPIC_ID).integer("segment.bytes") == 2_000_000
-    assert image.settings(TOPIC_ID).integer("retention.bytes") == -1
-
-
-def test_eligible_brokers_are_neither_fenced_nor_draining():
-    image = image_of(partition("1"), ids="1 2 3", fenced="2", draining="3")
-
-    assert image.eligible_brokers() == {1}
-    assert [image.is_eligible(each) for each in (1, 2, 3, 4)] == [True, False, False, False]
-
-
-def test_partitions_are_asked_for_by_key():
-    assert BEFORE.partition(KEY) == ONE
-    assert BEFORE.partition(GONE) is None
-    assert BEFORE.partition(PartitionKey(TOPIC_ID, 7)) is None
-    assert str(BEFORE.name_of(KEY)) == "orders-0"
-    assert list(BEFORE.partitions()) == [(KEY, ONE)]
-
-
-def test_records_of_clients_copy_no_map_that_they_do_not_change():
-    """A run that begins copied all ids that have ever expired, and a saved position all topics."""
-    before = replay(
-        BEFORE, kinds.RemoveProducerRecord(producer_id="gone", producer_epoch=3, cause="silent")
-    )
-
-    after = replay(
-        before, kinds.ProducerRecord(producer_id="p", producer_epoch=4), offset_commit(5)
-    )
-    back = replay(after, kinds.ProducerRecord(producer_id="gone", producer_epoch=4))
-
-    assert before.expired_producers == {"gone": 3}
-    for name in ("expired_producers", "first_sequences", "topics"):
-        assert getattr(after, name) is getattr(before, name)
-    assert (after.producers, after.groups) != (before.producers, before.groups)
-    assert back.expired_producers == {}

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.partition_map import (
     CHUNK_SIZE,
@@ -14,7 +13,7 @@ from kafka_on_spark.metadata.partition_map import (
     PartitionMap,
     PartitionMapDraft,
 )
-from tests.builders import TOPIC_ID, brokers, disk, image_of, partition
+from tests.builders import brokers, partition
 from tests.examples import many
 
 ONE, TWO = partition("1 2 3"), partition("2 3 1", isr="2 3")
@@ -56,38 +55,6 @@ def test_map_is_what_a_dict_would_be_after_any_changes(drafts):
         assert before == was
 
 
-@given(steps)
-def test_draft_says_what_the_map_will(change):
-    base = PartitionMap({0: ONE, CHUNK_SIZE: TWO})
-    draft, expected = PartitionMapDraft(base), dict(base)
-    for number, value in change:
-        if value is None:
-            assert draft.remove(number) == expected.pop(number, None)
-        else:
-            draft.put(number, value)
-            expected[number] = value
-
-        assert [draft.get(each) for each in NUMBERS] == [expected.get(each) for each in NUMBERS]
-
-
-@pytest.mark.parametrize("number", [-1, 1, CHUNK_SIZE, "0", None])
-def test_what_is_no_partition_of_the_topic_is_not_found(number):
-    map_ = PartitionMap({0: ONE, 2: TWO})
-
-    assert number not in map_
-    assert map_.get(number) is None
-    with pytest.raises(KeyError):
-        map_[number]
-
-
-def test_maps_share_the_chunks_that_did_not_change():
-    map_ = PartitionMap(dict.fromkeys(range(3 * CHUNK_SIZE), ONE))
-
-    after = changed(map_, [(CHUNK_SIZE, TWO)])
-
-    assert [after._chunks[each] is map_._chunks[each] for each in range(3)] == [True, False, True]
-
-
 # fmt: off
 UNSETTLED = [
     pytest.param(partition("1 2 3", leader=None),           id="no-leader"),
@@ -117,56 +84,6 @@ def test_partition_with_something_to_do_needs_work(found):
 @pytest.mark.parametrize("found", SETTLED)
 def test_partition_with_nothing_to_do_needs_no_work(found):
     assert list(PartitionMap({0: found}).needing_work()) == []
-
-
-def test_partitions_needing_work_are_found_again_after_a_change():
-    map_ = PartitionMap({0: ONE, 1: TWO})
-    assert list(map_.needing_work()) == [(1, TWO)]
-
-    after = changed(map_, [(0, TWO), (1, ONE)])
-
-    assert list(after.needing_work()) == [(0, TWO)]
-    assert list(map_.needing_work()) == [(1, TWO)]
-
-
-def test_image_names_the_partitions_that_need_work():
-    image = image_of(ONE, TWO)
-
-    assert list(image.partitions_needing_work()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
-
-
-# Each can follow any of the others.
-CHANGES = [
-    PartitionChange(),
-    PartitionChange(leader=None),
-    PartitionChange(leader=1),
-    PartitionChange(leader=2),
-    PartitionChange(isr=frozenset(brokers("1 2 3")), elr=frozenset()),
-    PartitionChange(replica_uuids=("a", "b", "c"), directories=(None, None, disk(3))),
-    PartitionChange(adding_replicas=brokers("3"), removing_replicas=brokers("1")),
-    PartitionChange(high_watermark=7, high_watermark_epoch=None, unclean_generation=1),
-]
-given_changes = st.lists(
-    st.tuples(st.sampled_from([0, 1, 2, CHUNK_SIZE]), st.sampled_from(CHANGES)), max_size=6
-)
-
-
-@settings(max_examples=many(150))
-@given(st.lists(st.sampled_from(CHANGES), max_size=20), given_changes)
-def test_changes_at_once_are_changes_one_after_the_other(many, more):
-    """Many partitions change once each, then some again, one of them perhaps twice."""
-    base = PartitionMap(dict.fromkeys(range(CHUNK_SIZE - 10, CHUNK_SIZE + 11), ONE) | {0: ONE})
-    changes = list(enumerate(many, CHUNK_SIZE - 10))
-    expected = dict(base)
-    for number, change in [*changes, *changes, *more]:
-        if number in expected:
-            expected[number] = expected[number].merge(change)
-
-    draft = PartitionMapDraft(base)
-    draft.merge(changes)
-    draft.merge([*changes, *more])
-
-    assert draft.finish() == expected
 
 
 def test_merged_at_once_must_hold_as_merged_alone():

@@ -62,11 +62,3 @@ def test_where_a_log_ended_at_a_moment(times, moment, count):
     batches = [(10 * number, time) for number, time in enumerate(times)]
 
     assert log_end_at(batches, 10 * len(times), moment) == 10 * count
-
-
-def test_a_later_moment_never_has_fewer_records():
-    for times in product(range(4), repeat=5):
-        ends = [log_end_at(enumerate(times), 5, moment) for moment in range(-1, 5)]
-
-        assert ends == sorted(ends)
-        assert (ends[0], ends[-1]) == (0, 5)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.raft.log.raft_log import RaftBatch, RaftLog
-from kafka_on_spark.raft.log.runs import runs_of
 from kafka_on_spark.raft.tables.continuation import goes_on_from
 from tests.unit.raft.voters import log, table
 
@@ -39,11 +38,3 @@ CASES = [
 @pytest.mark.parametrize("seen, found, goes_on", CASES)
 def test_a_table_goes_on_from_what_was_seen_or_went_back(seen, found, goes_on):
     assert goes_on_from(seen, found) is goes_on
-
-
-def test_a_table_that_has_merged_since_goes_on():
-    later = table(0, 1, 1, 1, 1, 1, leader=0)
-    batches = later.log.batches
-    merged = replace(later, log=replace(later.log, batches=(*runs_of(batches[:-1]), batches[-1])))
-
-    assert goes_on_from(LED, at(9, merged))

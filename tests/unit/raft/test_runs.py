@@ -1,20 +1,15 @@
 """Runs: what is left of the headers of merged batches, and what they tell still."""
 
 from dataclasses import replace
-from itertools import combinations_with_replacement
 
 import pytest
 
-from kafka_on_spark.raft.log.lookups import common_end, end_offset_for_epoch, has_write
-from kafka_on_spark.raft.log.raft_log import BatchKind, RaftBatch, RaftLog
+from kafka_on_spark.raft.log.raft_log import BatchKind
 from kafka_on_spark.raft.log.runs import copied_together, merging_end, runs_of
 from kafka_on_spark.raft.quorum.outcomes import Outcome, outcome_of
 from kafka_on_spark.raft.tables.following import adopt, fetch
 from kafka_on_spark.raft.tables.voter_table import VoterTable
 from tests.unit.raft.voters import VOTERS, key, log
-
-EPOCHS = (1, 2, 3)
-LENGTH = 4
 
 
 def merged(found, end=None):
@@ -22,18 +17,6 @@ def merged(found, end=None):
     end = merging_end(found) if end is None else end
     below = [each for each in found.batches if each.end_offset <= end]
     return replace(found, batches=(*runs_of(below), *found.batches[len(below) :]))
-
-
-def all_logs():
-    for length in range(LENGTH + 1):
-        for epochs in combinations_with_replacement(EPOCHS, length):
-            yield log(*epochs)
-
-
-def are_one_clusters(mine, leaders):
-    """Return whether what either log proves committed is in the other, as it is in one cluster."""
-    shared = common_end(mine, leaders)
-    return shared is not None and shared >= max(mine.proved_end, leaders.proved_end)
 
 
 def test_batches_of_an_epoch_are_one_run_and_a_change_of_voters_ends_one():
@@ -54,12 +37,6 @@ def test_batches_of_an_epoch_are_one_run_and_a_change_of_voters_ends_one():
         (3, True),
         (4, False),
     ]
-
-
-def test_runs_are_merged_again():
-    found = log(1, 1, 1, 2, 2)
-
-    assert runs_of((*runs_of(found.batches[:3]), *found.batches[3:])) == runs_of(found.batches)
 
 
 def test_many_batches_that_are_copied_at_once_are_one_file_up_to_the_last_decision():
@@ -83,25 +60,6 @@ def test_a_run_proves_itself_committed():
     assert merged(found).cut_to(3).proved_end == 3
 
 
-def test_what_two_logs_share_is_told_whatever_they_have_merged():
-    count = 0
-    for mine in all_logs():
-        for leaders in all_logs():
-            if not are_one_clusters(mine, leaders):
-                continue
-            for one in (mine, merged(mine)):
-                for two in (leaders, merged(leaders)):
-                    count += 1
-                    assert common_end(one, two) == common_end(mine, leaders), (one, two)
-    assert count == 2004
-
-
-def test_epochs_end_where_they_did():
-    for found in all_logs():
-        for epoch in range(5):
-            assert end_offset_for_epoch(merged(found), epoch) == end_offset_for_epoch(found, epoch)
-
-
 @pytest.mark.parametrize("end", range(1, 6))
 def test_a_voter_that_ends_within_its_leaders_run_takes_the_rest_of_it(end):
     leaders = log(1, 1, 1, 1, 2, 2)
@@ -116,24 +74,6 @@ def test_a_voter_that_ends_within_its_leaders_run_takes_the_rest_of_it(end):
     assert [each.epoch for each in voter.log.batches] == sorted(
         each.epoch for each in voter.log.batches
     )
-
-
-def test_a_tail_that_lost_is_cut_where_the_leaders_run_begins():
-    mine = RaftLog((*log(1, 1).batches, RaftBatch(3, 5, 1, "lost")))
-    leaders = log(1, 1, 2, 2, 2)
-    leader = VoterTable(key(0), 2, (), ((key(0), 2),), merged(leaders))
-
-    change = adopt(VoterTable(key(1), 1, log=mine), leader)
-
-    assert change.cut_to == 3
-
-
-def test_a_write_within_a_run_is_there_by_its_epoch():
-    found = merged(log(1, 1, 1, 2, 2))
-
-    assert has_write(found, RaftBatch(1, 2, 1, "whatever"))
-    assert not has_write(found, RaftBatch(1, 2, 2, "whatever"))
-    assert not has_write(found, RaftBatch(2, 4, 1, "not that which ends the run"))
 
 
 def test_what_became_of_a_write_that_was_merged_is_not_told():
