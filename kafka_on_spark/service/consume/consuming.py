@@ -219,10 +219,13 @@ class Consuming(Generic[Rows]):
 
         Raises: as `assigned_keys`; and InvalidRequestError: nothing was subscribed to.
         """
+        return list(self._newest_assigned())
+
+    def _newest_assigned(self) -> Mapping[PartitionKey, None]:
         image = self._wait.newest()
         if self._member is not None and not self._member.is_begun:
             self._member.follow()
-        return list(self._assigned(image))
+        return self._assigned(image)
 
     def _assigned(self, image: MetadataImage) -> Mapping[PartitionKey, None]:
         """Return the partitions that are read in an image, in order: the same as long as nothing
@@ -296,9 +299,9 @@ class Consuming(Generic[Rows]):
         self.paused -= keys
 
     def _check_assigned(self, keys: Iterable[PartitionKey]) -> None:
-        self.assignment()
+        assigned = self._newest_assigned()
         for key in keys:
-            if key not in self._assignment[2]:
+            if key not in assigned:
                 name = self._metadata.image.name_of(key)
                 raise InvalidRequestError(
                     f"{name} is not assigned to this consumer: assign it first"
