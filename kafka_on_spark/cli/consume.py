@@ -16,8 +16,8 @@ import typer
 
 from kafka_on_spark.cli.call.interrupts import Interrupts
 from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
-from kafka_on_spark.cli.call.output import Output, is_into_file, note, plural, progress
-from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.call.output import is_into_file, note, plural, progress
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.lines import (
     FLAGS,
     SEPARATORS,
@@ -154,7 +154,7 @@ def consume(
     usual = EARLIEST if exit and group is None else LATEST
     default = EARLIEST if from_beginning else client.get("auto.offset.reset", usual)
     start = _start(default if offset is None else offset)
-    with opened(cluster, storage_option, Output.TABLE) as session, Interrupts() as interrupts:
+    with Session(cluster, storage_option).opened() as session, Interrupts() as interrupts:
         consumer = session.cluster.consumer(
             None if partition else topic,
             pattern=include,

@@ -7,6 +7,7 @@ exactly one, and an option that does not go with it is refused rather than ignor
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import copy
 from types import MappingProxyType
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
@@ -16,7 +17,7 @@ from typer.models import OptionInfo
 
 from kafka_on_spark.cli.call.options import AsOf, ClusterUrl, DryRun, Format, StorageOption, Yes
 from kafka_on_spark.cli.call.output import Output
-from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.errors import InvalidRequestError
 
 CHANGING: Final = ("dry_run", "yes")
@@ -115,8 +116,8 @@ def verb(
         _check(asked[0], wanted, named)
         action = named[asked[0]]
         shared = {name: wanted.pop(name) for name in action.shared if name in wanted}
-        always = (given["cluster"], given["storage_option"], given["output"])
-        with opened(*always, **shared, is_open=action.is_open) as session:
+        session = Session(given["cluster"], given["storage_option"], given["output"], **shared)
+        with session.opened() if action.is_open else nullcontext():
             action.run(session, **wanted)
 
     parameters = [

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import typer
 
@@ -49,7 +49,7 @@ class Session:
         self,
         url: str,
         storage_option: Sequence[str] | None,
-        output: Output,
+        output: Output = Output.TABLE,
         *,
         dry_run: bool = False,
         yes: bool = False,
@@ -65,15 +65,23 @@ class Session:
         self._as_of = moment(as_of)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """Have the cluster open."""
+    def opened(self) -> Iterator[Self]:
+        """Have the cluster open. What ends a dry run within shows the records.
+
+        Raises:
+            ClusterNotFoundError: There is no cluster at the URL.
+            InvalidRequestError: The moment is none of it.
+        """
         with progress("opening the cluster"):  # a long metadata log takes a while
             handle = Cluster.open(self.url, as_of=self._as_of, storage_options=self.storage_options)
         with handle:
             self.cluster = handle
             if self.is_dry_run:
                 self.cluster = self.dry_run
-            yield
+            try:
+                yield self
+            except DryRunEnd:
+                self.show_decided()
 
     @cached_property
     def dry_run(self) -> "DryRun":
@@ -155,29 +163,3 @@ class Session:
             return
         write_table(RECORD_COLUMNS, rows)
         say(f"A dry run: {plural(len(rows), 'record')} would be committed, and nothing was.")
-
-
-@contextmanager
-def opened(
-    cluster: str,
-    storage_option: list[str] | None,
-    output: Output,
-    *,
-    dry_run: bool = False,
-    yes: bool = False,
-    as_of: str | None = None,
-    is_open: bool = True,
-) -> Iterator[Session]:
-    """Give a session on the cluster at the URL `cluster`; `as_of`: as it was at that moment.
-    `is_open`: else the verb itself creates or opens it.
-
-    Raises:
-        ClusterNotFoundError: There is no cluster at the URL.
-        InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
-    """
-    session = Session(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of)
-    with session.open() if is_open else nullcontext():
-        try:
-            yield session
-        except DryRunEnd:
-            session.show_decided()

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
-from kafka_on_spark.cli.call.output import Output, say
-from kafka_on_spark.cli.call.session import opened
+from kafka_on_spark.cli.call.output import say
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cluster.cluster import Cluster
@@ -40,7 +40,7 @@ def console(
     # In the function: the server's modules are needed by no other verb.
     from kafka_on_spark.console.console import Console
 
-    with opened(cluster, storage_option, Output.TABLE) as session:
+    with Session(cluster, storage_option).opened() as session:
         page = Console(session.cluster, port=port)
         Signals().take(page.end)
         say(page.address)
