@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.call.options import pairs
+from kafka_on_spark.cli.interrupts import Interrupts
+from kafka_on_spark.cli.options import pairs
 from kafka_on_spark.spark.session import build_session, register_data_source
 from kafka_on_spark.spark.view.hadoop import reader_settings
 from kafka_on_spark.storage.access.store_clients import PACKAGES

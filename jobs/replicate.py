@@ -10,7 +10,7 @@ import sys
 
 from jobs.command_line import Parser, on_cluster, rounds
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.call.output import plural
+from kafka_on_spark.cli.output import plural
 
 COMMAND = "./spark-submit.sh jobs/replicate.py"
 

@@ -1,4 +1,4 @@
-"""The command line as one application, with its errors and exit codes; `verbs` has its verbs.
+"""The command line as one application: its verbs, errors and exit codes.
 
 Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
 `replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`, `maintain`); 2
@@ -8,21 +8,90 @@ it took effect; 130 the call was interrupted; 141 the reader of the answer went 
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from importlib.abc import MetaPathFinder
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from kafka_on_spark.cli.call import log_lines
-from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNKNOWN, UNREAD
-from kafka_on_spark.cli.call.output import say
-from kafka_on_spark.cli.verbs import NAME, Verbs
+from kafka_on_spark.cli import log_lines
+from kafka_on_spark.cli.options import FAILED, INTERRUPTED, OPTIONAL_VALUES, UNKNOWN, UNREAD
+from kafka_on_spark.cli.output import say
 from kafka_on_spark.errors import CommitOutcomeUnknownError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
+
+NAME: Final = "kafka-on-spark"
+
+PLACES: Final = {
+    "cluster": "clusters",
+    "topics": "topics",
+    "configs": "configs",
+    "reassign-partitions": "reassignment",
+    "leader-election": "leaders",
+    "produce": "produce",
+    "consume": "consume",
+    "get-offsets": "offsets",
+    "delete-records": "offsets",
+    "consumer-groups": "groups",
+    "dump-log": "dump_log",
+    "log-dirs": "replicas",
+    "replica-verification": "replicas",
+    "replicas": "replicas",
+    "brokers": "brokers",
+    "controller": "upkeep",
+    "serve": "serve.serve",
+    "console": "serve.console",
+    "replicate": "upkeep",
+    "maintain": "upkeep",
+    "metadata": "metadata",
+    "metadata-quorum": "quorum",
+    "fsck": "fsck",
+}
+"""Verbs in the order of `--help`, and below this package the module that has the verb's function,
+which is called as the verb is."""
+
+
+class Verbs(Mapping[str, TyperCommand]):
+    """All verbs, each imported once it is called: a call needs one, and all of them bring most of
+    the project's modules. `--help` asks for all."""
+
+    def __getitem__(self, name: str) -> TyperCommand:
+        verb: TyperCommand = _verb(name)
+        return verb
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PLACES)
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+@cache
+def _verb(name: str) -> Any:
+    place = PLACES[name]
+    module = import_module(f"{__package__}.{place}")
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name, cls=Verb)(getattr(module, name.replace("-", "_")))
+    return get_command(alone)
+
+
+class Verb(TyperCommand):
+    """A verb, some of whose options have a value or none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a call's options."""
+        found = list(args)
+        for place, option in enumerate(args):
+            following = args[place + 1 : place + 2]
+            if option in OPTIONAL_VALUES and (not following or following[0].startswith("-")):
+                found[place] = f"{option}={OPTIONAL_VALUES[option]}"
+        return super().parse_args(ctx, found)
 
 
 class CommandLine(TyperGroup):

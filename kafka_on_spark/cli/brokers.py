@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import RootMode, mode_of
-from kafka_on_spark.cli.call.output import plural, write_rows
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.options import RootMode, mode_of
+from kafka_on_spark.cli.output import plural, write_rows
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.descriptions import describe_brokers

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import Include, pairs
-from kafka_on_spark.cli.call.output import plural, write_rows
-from kafka_on_spark.cli.call.session import Change, Session
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import named_topics
+from kafka_on_spark.cli.options import Include, pairs
+from kafka_on_spark.cli.output import plural, write_rows
+from kafka_on_spark.cli.session import Change, Session
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage

@@ -14,10 +14,7 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
-from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.call.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
-from kafka_on_spark.cli.call.output import is_into_file, note, plural, progress
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     FLAGS,
     SEPARATORS,
@@ -28,6 +25,9 @@ from kafka_on_spark.cli.lines import (
     parsed_flag,
     properties_of,
 )
+from kafka_on_spark.cli.options import INTERRUPTED, ClusterUrl, Quiet, StorageOption
+from kafka_on_spark.cli.output import is_into_file, note, plural, progress
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.cluster.consuming.consumed import records_of
 from kafka_on_spark.cluster.consuming.consumer import Consumer

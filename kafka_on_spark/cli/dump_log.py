@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import Action, verb
-from kafka_on_spark.cli.call.options import FAILED, FOUND
-from kafka_on_spark.cli.call.output import Output, Shown, note, write_rows
-from kafka_on_spark.cli.call.record_rows import BATCH_COLUMNS, time_text
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import Action, verb
 from kafka_on_spark.cli.lines import Content, content_as_json
 from kafka_on_spark.cli.metadata import READING_LOG, log_rows
+from kafka_on_spark.cli.options import FAILED, FOUND
+from kafka_on_spark.cli.output import Output, Shown, note, write_rows
+from kafka_on_spark.cli.record_rows import BATCH_COLUMNS, time_text
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.consuming.consumed import header_pairs
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey

@@ -5,10 +5,10 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.cli.call.actions import alone
-from kafka_on_spark.cli.call.options import FOUND
-from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_table
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import alone
+from kafka_on_spark.cli.options import FOUND
+from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_table
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 
 ORPHANS_SHOWN: Final = 20

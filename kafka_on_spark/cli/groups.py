@@ -10,9 +10,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import OPTIONAL_VALUES
-from kafka_on_spark.cli.call.output import (
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.kafka_files import (
+    named_partitions_of,
+    read_group_offsets,
+    write_group_offsets,
+)
+from kafka_on_spark.cli.options import OPTIONAL_VALUES
+from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
@@ -22,12 +27,7 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
     write_table,
 )
-from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka_files import (
-    named_partitions_of,
-    read_group_offsets,
-    write_group_offsets,
-)
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.commands.groups import deletable_partitions, saved_partitions
 from kafka_on_spark.errors import InvalidRequestError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from kafka_on_spark.cli.call.options import numbers
+from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import TopicPartition, whole_number
 from kafka_on_spark.metadata.image import MetadataImage

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, alone
-from kafka_on_spark.cli.call.output import plural
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import all_partitions, read_partitions
+from kafka_on_spark.cli.output import plural
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_on_spark.cli.call.options import micros
+from kafka_on_spark.cli.options import micros
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.moments import EPOCH

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import Action, verb
-from kafka_on_spark.cli.call.options import DryRun
-from kafka_on_spark.cli.call.output import Output, note, plural, say, write_json, write_rows
-from kafka_on_spark.cli.call.record_rows import (
+from kafka_on_spark.cli.actions import Action, verb
+from kafka_on_spark.cli.options import DryRun
+from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows
+from kafka_on_spark.cli.record_rows import (
     BATCH_COLUMNS,
     RECORD_COLUMNS,
     batch_rows,
     decided_rows,
 )
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.commands import expiry
 from kafka_on_spark.ids import Offset

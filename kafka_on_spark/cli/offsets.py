@@ -6,11 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, alone
-from kafka_on_spark.cli.call.options import Include, micros, numbers
-from kafka_on_spark.cli.call.output import plural, progress, write_rows
-from kafka_on_spark.cli.call.record_rows import time_text
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import CHANGING, alone
 from kafka_on_spark.cli.kafka_files import (
     all_partitions,
     named,
@@ -18,6 +14,10 @@ from kafka_on_spark.cli.kafka_files import (
     named_topics,
     read_offsets,
 )
+from kafka_on_spark.cli.options import Include, micros, numbers
+from kafka_on_spark.cli.output import plural, progress, write_rows
+from kafka_on_spark.cli.record_rows import time_text
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage

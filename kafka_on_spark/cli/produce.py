@@ -17,11 +17,8 @@ from typing import Annotated, Any, Final, NamedTuple
 import pyarrow as pa
 import typer
 
-from kafka_on_spark.cli.call.actions import alone
-from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.call.options import INTERRUPTED, Quiet, Topic, micros
-from kafka_on_spark.cli.call.output import Output, Steps, note, plural, progress, say, write_json
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import alone
+from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.lines import (
     READER_PROPERTIES,
     Parse,
@@ -29,6 +26,9 @@ from kafka_on_spark.cli.lines import (
     parsed_json,
     properties_of,
 )
+from kafka_on_spark.cli.options import INTERRUPTED, Quiet, Topic, micros
+from kafka_on_spark.cli.output import Output, Steps, note, plural, progress, say, write_json
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.controller.pace.back_off import pauses_ms

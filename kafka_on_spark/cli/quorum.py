@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import RootMode, mode_of
-from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.options import RootMode, mode_of
+from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.raft.quorum.description import QuorumDescription

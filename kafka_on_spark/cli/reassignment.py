@@ -5,18 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import FOUND, numbers
-from kafka_on_spark.cli.call.output import (
-    Output,
-    note,
-    plural,
-    progress,
-    say,
-    write_json,
-    write_rows,
-)
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
 from kafka_on_spark.cli.kafka_files import (
     Assignment,
     assignment_as_dict,
@@ -25,6 +14,17 @@ from kafka_on_spark.cli.kafka_files import (
     read_assignment,
     read_topics,
 )
+from kafka_on_spark.cli.options import FOUND, numbers
+from kafka_on_spark.cli.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus, list_reassignments
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
 from kafka_on_spark.ids import TopicPartition

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, alone
-from kafka_on_spark.cli.call.options import FOUND, Include, Topics, numbers
-from kafka_on_spark.cli.call.output import (
+from kafka_on_spark.cli.actions import CHANGING, alone
+from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
+from kafka_on_spark.cli.options import FOUND, Include, Topics, numbers
+from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
@@ -16,8 +17,7 @@ from kafka_on_spark.cli.call.output import (
     write_json,
     write_rows,
 )
-from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka_files import all_partitions, named_topics
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, TopicPartition

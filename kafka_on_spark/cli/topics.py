@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import CHANGING, Action, verb
-from kafka_on_spark.cli.call.options import Include, numbers, pairs
-from kafka_on_spark.cli.call.output import (
+from kafka_on_spark.cli.actions import CHANGING, Action, verb
+from kafka_on_spark.cli.kafka_files import named_topics
+from kafka_on_spark.cli.options import Include, numbers, pairs
+from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
@@ -19,8 +20,7 @@ from kafka_on_spark.cli.call.output import (
     write_json,
     write_rows,
 )
-from kafka_on_spark.cli.call.session import Change, Session
-from kafka_on_spark.cli.kafka_files import named_topics
+from kafka_on_spark.cli.session import Change, Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.partitions.partition_states import (
     PartitionState,

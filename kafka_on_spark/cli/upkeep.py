@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.actions import Action, alone, verb
-from kafka_on_spark.cli.call.options import FOUND, Include, Topics
-from kafka_on_spark.cli.call.output import (
+from kafka_on_spark.cli.actions import Action, alone, verb
+from kafka_on_spark.cli.kafka_files import named_topics
+from kafka_on_spark.cli.options import FOUND, Include, Topics
+from kafka_on_spark.cli.output import (
     Output,
     note,
     plural,
@@ -17,9 +18,8 @@ from kafka_on_spark.cli.call.output import (
     write_rows,
     write_table,
 )
-from kafka_on_spark.cli.call.record_rows import time_text
-from kafka_on_spark.cli.call.session import Session
-from kafka_on_spark.cli.kafka_files import named_topics
+from kafka_on_spark.cli.record_rows import time_text
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.maintain.upkeep_report import UpkeepReport

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_on_spark.cli import produce
-from kafka_on_spark.cli.call.interrupts import Interrupts
+from kafka_on_spark.cli.interrupts import Interrupts
 from kafka_on_spark.cli.produce import Input
 from kafka_on_spark.errors import MessageTooLargeError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.cli.call.dry_run import DryRun
+from kafka_on_spark.cli.dry_run import DryRun
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey

@@ -39,7 +39,7 @@ KEEPING = {
     "kafka_on_spark.storage.compaction.compactor",
 }
 OTHER_VERBS = {
-    "kafka_on_spark.cli.call.dry_run",
+    "kafka_on_spark.cli.dry_run",
     "kafka_on_spark.cli.fsck",
     "kafka_on_spark.cli.serve.serve",
     "kafka_on_spark.cli.reassignment",

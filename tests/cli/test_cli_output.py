@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from kafka_on_spark.cli.call import output
-from kafka_on_spark.cli.call.output import NOTHING, Output, plural, text_of, write_rows
+from kafka_on_spark.cli import output
+from kafka_on_spark.cli.output import NOTHING, Output, plural, text_of, write_rows
 
 COLUMNS = "name size_in_bytes why empty"
 ROWS = [

@@ -217,9 +217,9 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
     assert writing == {
         "__init__.py",
         "application.py",
-        "call/log_lines.py",
-        "call/output.py",
-        "call/session.py",
+        "log_lines.py",
+        "output.py",
+        "session.py",
         "consume.py",
         "kafka_files.py",
         "produce.py",

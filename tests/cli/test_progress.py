@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_on_spark.cli import clusters, groups, quorum
+from kafka_on_spark.cli import clusters, groups, output, quorum, session
 from kafka_on_spark.cli import consume as consume_verb
 from kafka_on_spark.cli import produce as produce_verb
-from kafka_on_spark.cli.call import output, session
 
 
 class Screen(io.StringIO):
@@ -186,7 +185,7 @@ def test_rows_of_a_terminal_are_counted_until_a_part_of_them_is_written(seen, mo
     monkeypatch.setattr("sys.stdout", Terminal())
     rows = [{"name": each} for each in range(1_500)]
 
-    output.write_rows(output.Output.TABLE, {"name": "name"}, rows, words="reading")
+    output.write_rows(output.Output.TABLE, "name", rows, words="reading")
 
     assert seen.done == 1_500
     assert seen.all_words == ["reading"] * 3

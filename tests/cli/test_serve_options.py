@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_on_spark.cli.application import app
-from kafka_on_spark.cli.call.interrupts import Interrupts
-from kafka_on_spark.cli.call.log_lines import LOG
+from kafka_on_spark.cli.interrupts import Interrupts
+from kafka_on_spark.cli.log_lines import LOG
 from kafka_on_spark.cli.serve.signals import Signals
 
 FORMAT_VARIABLE = "KAFKA_ON_SPARK_LOG_FORMAT"

@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.call.options import mode_of
+from kafka_on_spark.cli.options import mode_of
 from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.identity import metadata_root

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import ClusterUrl, StorageOption
-from kafka_on_spark.cli.call.output import say
-from kafka_on_spark.cli.call.session import Session
+from kafka_on_spark.cli.options import ClusterUrl, StorageOption
+from kafka_on_spark.cli.output import say
 from kafka_on_spark.cli.serve.browsing import opened_in_browser
 from kafka_on_spark.cli.serve.signals import Signals
+from kafka_on_spark.cli.session import Session
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 

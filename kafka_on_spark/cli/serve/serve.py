@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from kafka_on_spark.cli.call import log_lines
-from kafka_on_spark.cli.call.log_lines import LogFormat
-from kafka_on_spark.cli.call.options import FAILED, ClusterUrl, StorageOption, pairs
-from kafka_on_spark.cli.call.output import note
+from kafka_on_spark.cli import log_lines
+from kafka_on_spark.cli.log_lines import LogFormat
+from kafka_on_spark.cli.options import FAILED, ClusterUrl, StorageOption, pairs
+from kafka_on_spark.cli.output import note
 from kafka_on_spark.cli.serve.signals import Signals
 from kafka_on_spark.cluster.serving import ServedCluster
 from kafka_on_spark.errors import KafkaOnSparkError

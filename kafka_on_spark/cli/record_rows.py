@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from kafka_on_spark.cli.call.output import text_of
+from kafka_on_spark.cli.output import text_of
 from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import NoReturn, TypeVar
 
-from kafka_on_spark.cli.call.options import DryRunEnd
+from kafka_on_spark.cli.options import DryRunEnd
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.controller.commands.commands import Command

@@ -19,7 +19,7 @@ from typing import Any, Final
 from kafka_on_spark.visible import visible, visible_json
 
 Row = Mapping[str, Any]
-Columns = str | Mapping[str, str]
+Columns = str
 """Keys of rows, with blanks between. They are the titles of a table, too, in Kafka's spelling."""
 
 ROWS_AT_ONCE: Final = 1000
@@ -100,7 +100,7 @@ def write_table(columns: Columns, rows: Iterable[Row], *, words: str | None = No
     for part in _parts(rows, words):
         cells = [
             [key.replace("_", "-").upper(), *(text_of(row.get(key)) for row in part)]
-            for key in (columns.split() if isinstance(columns, str) else columns)
+            for key in columns.split()
         ]
         if width is not None:
             cells = [column for column in cells if set(column[1:]) != {NOTHING}] or cells

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import typer
 
-from kafka_on_spark.cli.call.options import DryRunEnd, moment, pairs
-from kafka_on_spark.cli.call.output import (
+from kafka_on_spark.cli.options import DryRunEnd, moment, pairs
+from kafka_on_spark.cli.output import (
     Output,
     plural,
     progress,
@@ -23,7 +23,7 @@ from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
-    from kafka_on_spark.cli.call.dry_run import DryRun
+    from kafka_on_spark.cli.dry_run import DryRun
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class Session:
     def dry_run(self) -> "DryRun":
         """Decides changes of the open cluster."""
         # In the function: most calls decide nothing without its commit.
-        from kafka_on_spark.cli.call.dry_run import DryRun
+        from kafka_on_spark.cli.dry_run import DryRun
 
         return DryRun(self.cluster)
 
@@ -155,7 +155,7 @@ class Session:
     def show_decided(self) -> None:
         """Show the records that this dry run has decided."""
         # In the function: most calls are no dry runs.
-        from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
+        from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 
         rows = decided_rows(self.dry_run.decided, self.cluster.image)
         if self.output is Output.JSON:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_on_spark.cli.call.output import Output
+from kafka_on_spark.cli.output import Output
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.moments import micros_of
 from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
