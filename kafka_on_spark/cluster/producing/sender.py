@@ -1,8 +1,9 @@
 """The threads that send a producer's records: one begins appends, others try again.
 
 The first makes one append at a time, with all that has gathered, and tries it once. What has no
-answer then is tried again in another (retrying.py): only the partitions that it tries wait for it.
-Futures get their results and callbacks run in these threads, one at a time, as in Kafka's one.
+answer then is tried again in another, for each set of brokers that partitions need: only these
+partitions wait for it, and what can go on soon does not wait for what can't. Futures get their
+results and callbacks run in these threads, one at a time, as in Kafka's one.
 
 The set of the senders at work is a module global: a process that ends gives each of them a moment.
 It can go once daemon threads can be asked to end before the interpreter does.
@@ -10,16 +11,17 @@ It can go once daemon threads can be asked to end before the interpreter does.
 
 import atexit
 import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; at exit it's too late
+import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import InvalidStateError
 from functools import partial
 from itertools import chain
 from typing import Final
 
 from kafka_on_spark.cluster.producing.appending import ProducerAppends, Refuse, Told
-from kafka_on_spark.cluster.producing.retrying import Retriers
-from kafka_on_spark.cluster.producing.settling import failed, settle
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import (
     BufferExhaustedError,
     InvalidRequestError,
@@ -27,7 +29,7 @@ from kafka_on_spark.errors import (
     ProducerClosedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.service.append.produce.accumulator import Accumulator
+from kafka_on_spark.service.append.produce.accumulator import Accumulator, held_bytes
 from kafka_on_spark.service.append.produce.delivery import (
     TRY_MS_MIN,
     Delivery,
@@ -37,7 +39,7 @@ from kafka_on_spark.service.append.produce.delivery import (
     expired_error,
 )
 from kafka_on_spark.service.append.produce.muted_partitions import MutedPartitions
-from kafka_on_spark.service.append.produce.sent_record import SentRecord
+from kafka_on_spark.service.append.produce.sent_record import RecordMetadata, SentRecord
 from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import EXIT_SECONDS, no_thread_error
@@ -48,6 +50,14 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS: Final = 60.0
 """A finalizer may end the producer in the sender's own thread, between its look and its wait:
 nobody wakes it then, so it looks again by itself."""
+
+PAUSE_MS_MIN: Final = 100
+PAUSE_MS_MAX: Final = 1_000
+"""Between tries. Source: retry.backoff.ms, retry.backoff.max.ms."""
+
+THREADS_MAX: Final = 16
+"""That try again, of one producer. Beyond, and where the process has no other thread, the first
+thread tries again itself, and what is sent meanwhile waits."""
 
 _clock: Final = SystemClock()
 _senders: Final[set["Sender"]] = set()
@@ -74,7 +84,7 @@ class Sender:
         self._answered = threading.Condition()
         self._is_closing = False
         self._is_cut_off = False
-        self._retriers = Retriers(threading.Condition(self._lock))
+        self._retriers: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         try:
             self._thread.start()
@@ -114,7 +124,7 @@ class Sender:
 
     @property
     def _threads(self) -> list[threading.Thread]:
-        return [self._thread, *self._retriers.threads]
+        return [self._thread, *self._retriers]
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() in self._threads
@@ -208,7 +218,7 @@ class Sender:
             return 0
         last_ms = None if timeout_ms is None else _clock.monotonic_ms() + timeout_ms
         self._join([self._thread], last_ms)
-        self._join(self._retriers.threads, last_ms)  # to which it adds none any more
+        self._join(self._retriers, last_ms)  # to which it adds none any more
         if not any(each.is_alive() for each in self._threads):
             return 0
         unknown = RequestTimedOutError(
@@ -220,13 +230,12 @@ class Sender:
             self._is_cut_off = True
             tried = [(part.topic, part.unanswered) for part in self._muted.tried]
             waiting = [*self._muted.waiting, *self._gathering.take().items()]
-            cut_off = [failed(*each, unknown) for each in (*self._under_way, *tried)]
-            cut_off += [failed(*each, not_sent) for each in waiting]
-            self._retriers.cut_off()
+            cut_off = [_failed(*each, unknown) for each in (*self._under_way, *tried)]
+            cut_off += [_failed(*each, not_sent) for each in waiting]
             for condition in (self._work, self._room, self._done):
                 condition.notify_all()
         # Beside the callbacks of the other threads, one of which may never end.
-        held = settle(cut_off)
+        held = _answer(cut_off)
         with self._lock:
             self._gathering.release(held)
         return sum(len(each.records) for each in cut_off)
@@ -266,12 +275,41 @@ class Sender:
             left = self._try_first(topics)
         except Exception as error:  # a bug: the thread must live, and no future wait for ever
             log.exception("a producer's append failed")
-            self._take([failed(*each, error) for each in self._under_way])
+            self._take([_failed(*each, error) for each in self._under_way])
         with self._lock:
             self._under_way = []
             self._muted.mute(left)
-        for each in self._appends.apart(left):
-            self._retriers.begin(each, self._retry)
+        # Without the lock: a collection of garbage in a thread that starts may take it.
+        for delivery in map(Delivery, self._appends.apart(left)):
+            if not self._begin_retries(delivery):
+                self._retry_all(delivery)
+
+    def _begin_retries(self, delivery: Delivery) -> bool:
+        """Have a delivery tried again in another thread; return False if there can be none."""
+        thread = threading.Thread(
+            target=self._retry_all, args=(delivery,), name="producer-retries", daemon=True
+        )
+        others = [each for each in self._retriers if each.is_alive()]
+        if len(others) >= THREADS_MAX:
+            return False
+        self._retriers = [*others, thread]  # before it runs callbacks, which may ask
+        try:
+            thread.start()
+        except RuntimeError:
+            self._retriers = others
+            return False
+        return True
+
+    def _retry_all(self, delivery: Delivery) -> None:
+        """Try again, with pauses, until all of it has an answer."""
+        for pause_ms in pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX):
+            if not delivery.parts:
+                return
+            wait_ms = min(pause_ms, delivery.left_ms(_clock.monotonic_ms()))
+            with self._lock:
+                if self._done.wait_for(lambda: self._is_cut_off, wait_ms / 1000):
+                    return
+            self._retry(delivery)
 
     def _try_first(self, topics: dict[str, list[SentRecord]]) -> list[PendingPart]:
         """Begin an append, and try it once; return what has no answer then."""
@@ -294,7 +332,7 @@ class Sender:
     def _expire_gathered(self) -> list[Outcome]:
         expired = self._gathering.expire(_clock.monotonic_ms())
         why = " (an earlier append was still under way)"
-        return [failed(*each, expired_error(each[0], why)) for each in expired.items()]
+        return [_failed(*each, expired_error(each[0], why)) for each in expired.items()]
 
     def _refuse(self, delivery: Delivery, refusals: Refusals) -> None:
         self._settle(lambda: delivery.leave_out(refusals))
@@ -351,7 +389,7 @@ class Sender:
                 return []
             self._settling.append(outcomes)
         with self._calling:
-            held = settle(outcomes)
+            held = _answer(outcomes)
         with self._lock:
             self._settling = [each for each in self._settling if each is not outcomes]
             self._gathering.release(held)
@@ -361,6 +399,72 @@ class Sender:
             self._room.notify_all()
             self._done.notify_all()
         return outcomes
+
+
+def _answer(outcomes: Iterable[Outcome]) -> int:
+    """Give futures and callbacks their answers, in the order of sends; return how many bytes of
+    buffer.memory the records held. A record that has an answer already keeps it, and counts 0."""
+    held = 0
+    for outcome in outcomes:
+        held += _settle_standing(outcome) if outcome.error is None else _settle_failed(outcome)
+    return held
+
+
+def _failed(topic: str, records: Iterable[SentRecord], error: Exception) -> Outcome:
+    """Return the outcome of the records that have no answer yet, if they fail with `error`."""
+    left = [each for each in records if not each.done()]
+    return Outcome(topic=topic, partition=None, records=left, error=error)
+
+
+def _settle_standing(outcome: Outcome) -> int:
+    topic, partition, base = outcome.topic, outcome.partition, outcome.base_offset
+    assert partition is not None, "what stands has a partition"
+    append_us = None if outcome.append_time_ms is None else outcome.append_time_ms * 1000
+    held = 0
+    for place, record in enumerate(outcome.records):
+        metadata = RecordMetadata(
+            topic,
+            partition,
+            None if base is None else base + place,
+            record.timestamp_us if append_us is None else append_us,
+        )
+        if _tell(topic, record, metadata, None):
+            held += held_bytes(record)
+            record.forget()
+    return held
+
+
+def _settle_failed(outcome: Outcome) -> int:
+    held = 0
+    for record in outcome.records:  # which forget nothing: an append with them may be under way
+        # A copy, since an error that is raised twice collects both tracebacks.
+        if _tell(outcome.topic, record, None, copy.copy(outcome.error)):
+            held += held_bytes(record)
+    return held
+
+
+def _tell(
+    topic: str, record: SentRecord, metadata: RecordMetadata | None, error: Exception | None
+) -> bool:
+    """Give a record its answer; return False if it has one, because `close` has cut it off.
+
+    Callbacks may raise what they want, SystemExit too: it is their fault, and other records go on.
+    """
+    try:
+        if metadata is None:
+            record.set_exception(error)
+        else:
+            record.set_result(metadata)
+    except InvalidStateError:
+        return False
+    except BaseException:
+        log.exception("a callback of a future of a record for %s failed", topic)
+    if record.callback is not None:
+        try:
+            record.callback(metadata, error)
+        except BaseException:
+            log.exception("a callback of a record for %s failed", topic)
+    return True
 
 
 def _warn(outcomes: Iterable[Outcome]) -> None:

@@ -138,6 +138,33 @@ def test_a_partition_that_fails_once_goes_on_while_another_one_is_stuck(
         opened.set()
 
 
+@pytest.mark.parametrize("reason", ["the most threads are at work", "the process has no more"])
+def test_without_another_thread_the_first_one_tries_again(
+    cluster, topic, stuck, monkeypatch, reason
+):
+    start = threading.Thread.start
+
+    def refused(thread):
+        if thread.name == "producer-retries":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    if reason == "the process has no more":
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    else:
+        monkeypatch.setattr(sender, "THREADS_MAX", 0)
+    with cluster.producer(linger_ms=0) as producer:
+        opened = stuck(0)
+        [tried] = send(producer, topic, b"tried", partition=0)
+        wait_until(lambda: producer._sender._muted.keys)
+        [later] = send(producer, topic, b"later", partition=0)
+        opened.set()
+        producer.flush()
+
+        assert producer._sender._retriers == []
+    assert [tried.result(0).offset, later.result(0).offset] == [0, 1]
+
+
 def test_flush_waits_for_what_is_stuck_and_what_waits_behind_it(cluster, new_topic, stuck):
     topic = new_topic(partitions=2)
     with cluster.producer(linger_ms=0) as producer:

@@ -129,7 +129,7 @@ class PendingPart:
 
 
 class Delivery:
-    """Partitions that are tried together and have no answer yet: of one append, or of several.
+    """Partitions that are tried together and have no answer yet.
 
     Attributes:
         lost_runs: The producer ids under which nothing more can be appended.
@@ -138,17 +138,9 @@ class Delivery:
 
     def __init__(self, parts: Iterable[PendingPart] = ()) -> None:
         self.lost_runs: set[str] = set()
-        self._parts: dict[PartitionKey, PendingPart] = {}
-        self._taken: set[PartitionKey] = set()
+        self._parts = {each.key: each for each in parts}
+        self._taken = set(self._parts)
         self.slow: SlowWord | None = None
-        self.add(parts)
-
-    def add(self, parts: Iterable[PendingPart]) -> None:
-        """Take more partitions: a partition is in one append at a time."""
-        for each in parts:
-            assert each.key not in self._parts, each.key
-            self._parts[each.key] = each
-            self._taken.add(each.key)
 
     def take_answered(self) -> set[PartitionKey]:
         """Return the partitions that have had their answers since this was last asked."""

@@ -224,9 +224,7 @@ def test_an_answer_about_the_producer_itself_ends_its_run():
 
 
 def test_a_delivery_may_have_parts_of_several_appends():
-    delivery = delivery_of([record()])
-
-    delivery.add([part(record(), partition=1, sequence=8)])
+    delivery = Delivery([part(record()), part(record(), partition=1, sequence=8)])
 
     assert [(each.key, each.number.sequence) for each in delivery.parts] == [
         (key(0), 7),
