@@ -37,7 +37,12 @@ from kafka_on_spark.service.replica.creating_replicas import (
     create_replicas,
     renew_lost,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
+from kafka_on_spark.service.replicate.fetching.fetch import (
+    FetchOrder,
+    FetchResult,
+    PartitionFetches,
+    RunFetches,
+)
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
@@ -51,7 +56,6 @@ from kafka_on_spark.service.replicate.fetching.fetch_plan import (
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
-from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.replication_report import ReplicationReport
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import (

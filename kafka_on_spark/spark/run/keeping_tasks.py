@@ -32,15 +32,15 @@ from kafka_on_spark.service.maintain.upkeep_work import (
     Work,
     WorkDone,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import (
+    FetchResult,
+    PartitionFetches,
+    inspect_partition,
+)
 from kafka_on_spark.service.replicate.inspecting_lost import (
     InspectLostOrder,
     InspectLostResult,
     inspect_lost,
-)
-from kafka_on_spark.service.replicate.partition_inspection import (
-    PartitionFetches,
-    inspect_partition,
 )
 from kafka_on_spark.service.retain.leader_looks import LookOrder, LookResult, run_look
 from kafka_on_spark.spark.run.opening import replica_store

@@ -15,7 +15,6 @@ from typing import Any
 from kafka_on_spark.log import operations
 from kafka_on_spark.service.append import appending
 from kafka_on_spark.service.maintain import compaction as compacting
-from kafka_on_spark.service.replicate.fetching import comparing
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from tests.search.mutants import Case
 from tests.search.scope import Scope
@@ -121,7 +120,7 @@ UPKEEP_CASES = [
         Mutant(
             "a cut inside a merged segment leaves what both share, written anew",
             (
-                (comparing, "part_to_keep", _nothing),
+                (fetching, "part_to_keep", _nothing),
                 (operations, "_cut_at", _with_all_of_it),
             ),
         ),

@@ -26,7 +26,7 @@ def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
 
 def _the_follower_is_bad(self: Any, follower: Any) -> Any:
     error = ReplicaLostError("the replica has another log than its leader")
-    return fetching.FollowerRefused(error)
+    return fetching.FollowerRefusedError(error)
 
 
 def _outside_the_isr_it_is_bad(self: Any, follower: Any) -> Any:

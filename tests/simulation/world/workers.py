@@ -19,15 +19,17 @@ from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaResult,
     create_replica,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.fetching.fetch import (
+    FetchOrder,
+    FetchResult,
+    PartitionFetches,
+    fetch,
+    inspect_partition,
+)
 from kafka_on_spark.service.replicate.inspecting_lost import (
     InspectLostOrder,
     InspectLostResult,
     inspect_lost,
-)
-from kafka_on_spark.service.replicate.partition_inspection import (
-    PartitionFetches,
-    inspect_partition,
 )
 from tests.simulation.world.cleaning import list_folders, remove_folder
 from tests.simulation.world.replica_log import SimulatedReplicaStore

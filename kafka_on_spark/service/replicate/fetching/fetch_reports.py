@@ -4,6 +4,7 @@ Apart from the fetch, because the appender reports its own reading of a leader t
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
@@ -25,12 +26,13 @@ from kafka_on_spark.log.follower.truncation import fetch_start
 from kafka_on_spark.log.merged_segment import LogPart
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
-    Diverged,
-    FetchOutcome,
-    FollowerRefused,
-    LeaderRefused,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """A follower's log that is not its leader's; it is not known which of the two is right."""
+
+    follower: ReplicaState
 
 
 def partition_report(
@@ -204,37 +206,36 @@ def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[LogPa
 
 
 def report_of(
-    outcome: FetchOutcome,
     partition: PartitionRegistration,
-    leader_address: ReplicaAddress,
-    follower_address: ReplicaAddress | None,
+    leader: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError],
+    follower: tuple[ReplicaAddress, ReplicaState | KafkaOnSparkError | Diverged | None] | None,
     *,
     now_ms: int,
 ) -> PartitionReport:
-    """Return the report of a partition from the outcome of a fetch."""
-    followers = _follower_reports(outcome, follower_address)
-    leader = outcome.leader
-    if isinstance(leader, LeaderRefused):
-        report, state = failed_report(leader_address, leader.error), None
+    """Return the report of a partition from what a fetch saw of its leader, and its follower after
+    it, or why that failed."""
+    address, seen = leader
+    if isinstance(seen, KafkaOnSparkError):
+        report, state = failed_report(address, seen), None
     else:
-        report = state_report(leader_address, leader, is_matched=True, missing=())
-        state = leader
-    key = leader_address.key
-    return partition_report(key, partition, report, state, followers, now_ms=now_ms)
+        report, state = state_report(address, seen, is_matched=True, missing=()), seen
+    followers = () if follower is None else _follower_reports(state, *follower)
+    return partition_report(address.key, partition, report, state, followers, now_ms=now_ms)
 
 
 def _follower_reports(
-    outcome: FetchOutcome, address: ReplicaAddress | None
+    leader: ReplicaState | None,
+    address: ReplicaAddress,
+    seen: ReplicaState | KafkaOnSparkError | Diverged | None,
 ) -> tuple[ReplicaReport, ...]:
-    leader, follower = outcome.leader, outcome.follower
-    if address is None or follower is None:
+    if seen is None:
         return ()
-    if isinstance(follower, FollowerRefused):
-        return (failed_report(address, follower.error),)
-    if isinstance(follower, Diverged):
-        log = follower.follower
+    if isinstance(seen, KafkaOnSparkError):
+        return (failed_report(address, seen),)
+    if isinstance(seen, Diverged):
+        log = seen.follower
         return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
-    assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
-    is_matched = ends_alike(follower, leader)
-    missing = missing_batches(follower, leader) if is_matched else ()
-    return (state_report(address, follower, is_matched=is_matched, missing=missing),)
+    assert leader is not None, "a follower's log is compared with its leader's"
+    is_matched = ends_alike(seen, leader)
+    missing = missing_batches(seen, leader) if is_matched else ()
+    return (state_report(address, seen, is_matched=is_matched, missing=missing),)

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.errors import NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, ChainDigest, Offset
 from kafka_on_spark.service.replica.replica_operations import check_complete, check_readable
-from kafka_on_spark.service.replicate.fetching.complete_followers import loss_of
+from kafka_on_spark.service.replicate.fetching.fetch import loss_of
 from tests.builders import log, partition, with_merged
 
 PLAIN = log("0:aabbc")
